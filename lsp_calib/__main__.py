@@ -1,0 +1,4 @@
+from lsp_calib.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Every error this package raises on purpose.
+
+    LspCalibError
+    ├── SettingsError        a setting or an argument is wrong             exit code 2
+    ├── DataError            arrays or files that a computation cannot use exit code 3
+    ├── CalibratorError      a calibrator's JSON is unreadable or foreign  exit code 3
+    ├── ModelError           the model cannot be had                       exit code 4
+    │   ├── NoModelError         none is installed
+    │   ├── ModelFileError       truncated, not GGUF, wrong checksum
+    │   └── DownloadError        a source did not deliver
+    └── EngineError          the model is there but did not answer         exit code 5
+        ├── EngineDiedError      the model process ended during a request
+        └── RequestCancelledError
+
+Each message says what happened, what it means where that is not plain, and what to do.
+An `LspCalibError` becomes exactly one of: a log line, a `window/showMessage`, a JSON-RPC error or an exit code.
+"""
+
+
+class LspCalibError(Exception):
+    """Base of all errors raised on purpose. `str(error)` is fit to be shown to the user."""
+
+    exit_code = 1
+
+
+class SettingsError(LspCalibError):
+    exit_code = 2
+
+
+class DataError(LspCalibError):
+    exit_code = 3
+
+
+class CalibratorError(LspCalibError):
+    exit_code = 3
+
+
+class ModelError(LspCalibError):
+    exit_code = 4
+
+
+class NoModelError(ModelError):
+    pass
+
+
+class ModelFileError(ModelError):
+    pass
+
+
+class DownloadError(ModelError):
+    pass
+
+
+class EngineError(LspCalibError):
+    exit_code = 5
+
+
+class EngineDiedError(EngineError):
+    pass
+
+
+class RequestCancelledError(EngineError):
+    pass

@@ -1,0 +1,185 @@
+"""The value types on the arrows: a reader who knows these knows the program.
+
+    document + position -> Prompt -> Generation -> raw confidence -> Confidence -> Suggestion -> LSP shapes
+                                                                                      |
+                                                                   Event -> Label -> Calibrator
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import attrs
+
+
+class Tier(enum.StrEnum):
+    """What a user should do with a suggestion."""
+
+    ACCEPT = "accept"
+    REVIEW = "review"
+    REJECT = "reject"
+
+
+class Segment(enum.StrEnum):
+    """How a piece of a prompt is tokenised.
+
+    Text from a document is never parsed for control tokens: a file that contains ``<|im_end|>`` must not
+    be able to end a prompt.
+    """
+
+    TEXT = "text"
+    CONTROL = "control"
+
+
+@attrs.frozen
+class Prompt:
+    """What a model is asked.
+
+    segments: (kind, text) pairs, in order.
+    forced: what the answer must begin with: characters already in the document that were cut from the
+        prompt so that it ends at a token boundary (token healing). They are no part of the answer's text.
+    version: names the layout; a calibrator belongs to one.
+    """
+
+    segments: tuple[tuple[Segment, str], ...]
+    forced: str
+    version: str
+
+
+@attrs.frozen
+class Token:
+    """A generated token.
+
+    logprob: natural logarithm of its probability under the model's unmodified softmax.
+    text: what it adds to the answer (empty for a token that only reproduces forced characters).
+    """
+
+    id: int
+    logprob: float
+    text: str
+
+
+class Stop(enum.StrEnum):
+    """Why a generation ended."""
+
+    LINE = "line"
+    END_OF_TEXT = "endOfText"
+    LENGTH = "length"
+
+
+@attrs.frozen
+class Timing:
+    """Times in milliseconds; token counts of the prompt."""
+
+    queue_ms: float = 0.0
+    prompt_tokens: int = 0
+    prompt_reused: int = 0
+    prompt_ms: float = 0.0
+    generate_ms: float = 0.0
+    total_ms: float = 0.0
+
+
+@attrs.frozen
+class Generation:
+    """What the model answered.
+
+    text: after the forced characters, up to (not including) the stop.
+    tokens: those that carry the answer, the token that ended it last; purely forced ones left out.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    stop: Stop
+    timing: Timing
+
+    @property
+    def logprobs(self) -> tuple[float, ...]:
+        return tuple(token.logprob for token in self.tokens)
+
+
+@attrs.frozen
+class CalibratorRef:
+    """Which calibrator a confidence came from. n is the number of labels it was fitted on."""
+
+    id: str
+    source: str
+    state: str
+    n: int
+
+
+@attrs.frozen
+class Confidence:
+    """How likely a suggestion is to be right.
+
+    calibrated: probability in [0, 1], None where none can be had or believed (the tier is then review).
+    raw: the measure before rescaling, in [0, 1], or None.
+    """
+
+    calibrated: float | None
+    raw: float | None
+    measure: str
+    tier: Tier
+    reason: str
+    certified: bool
+    calibrator: CalibratorRef
+    first_tokens: int | None
+
+
+@attrs.frozen
+class Suggestion:
+    """A completion or a summary with its confidence: the one object on every wire."""
+
+    id: str
+    kind: str
+    text: str
+    confidence: Confidence
+    model: str
+    tokens: int
+    source: str
+    timing: Timing
+
+    def to_wire(self) -> dict[str, Any]:
+        """The suggestion object of the contract (camelCase, JSON types only)."""
+        c = self.confidence
+        t = self.timing
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "text": self.text,
+            "confidence": _rounded(c.calibrated, 4),
+            "rawConfidence": _rounded(c.raw, 4),
+            "measure": c.measure,
+            "tier": c.tier.value,
+            "reason": c.reason,
+            "certified": c.certified,
+            "calibrator": attrs.asdict(c.calibrator),
+            "model": self.model,
+            "tokens": self.tokens,
+            "firstTokens": c.first_tokens,
+            "source": self.source,
+            "timing": {
+                "queueMs": round(t.queue_ms, 1),
+                "promptTokens": t.prompt_tokens,
+                "promptReused": t.prompt_reused,
+                "promptMs": round(t.prompt_ms, 1),
+                "generateMs": round(t.generate_ms, 1),
+                "totalMs": round(t.total_ms, 1),
+            },
+        }
+
+
+@attrs.frozen
+class ModelIdentity:
+    """Which model answered: part of a calibrator's identity.
+
+    name: the card's name, or the file's stem for a model without a card.
+    """
+
+    name: str
+    quantisation: str
+    sha256: str
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
