@@ -1,0 +1,6 @@
+"""From a cursor in a document to a line completion with its confidence."""
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import Completion, CompletionService
+
+__all__ = ["Completion", "CompletionService", "Cursor"]

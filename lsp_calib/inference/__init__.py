@@ -1,0 +1,1 @@
+"""One `Engine` interface to a local model: the model process, model cards, downloads and checksums."""

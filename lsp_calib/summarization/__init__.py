@@ -1,0 +1,5 @@
+"""From a function to a one-line summary with its confidence."""
+
+from lsp_calib.summarization.service import Summary, SummaryService
+
+__all__ = ["Summary", "SummaryService"]

@@ -1,0 +1,6 @@
+"""What a source file is made of: functions, their signatures and documentation."""
+
+from lsp_calib.syntax.functions import Function, function_at, functions, has_grammar
+from lsp_calib.syntax.prose import prose_lines
+
+__all__ = ["Function", "function_at", "functions", "has_grammar", "prose_lines"]

@@ -1,0 +1,158 @@
+-- lsp-calib for Neovim 0.12 and later: suggestions with a badge that says how likely they are to be right.
+--   require('lsp_calib').setup()      -- options: cmd, settings, keys = { accept, next, prev }
+local M = {}
+local api, inline = vim.api, vim.lsp.inline_completion
+local badge_ns = api.nvim_create_namespace('lsp_calib')
+local ghost_ns = api.nvim_create_namespace('nvim.lsp.inline_completion') -- where Neovim draws the suggestion
+local asked, answers = {}, {} -- by buffer: the latest request; the latest answer and the request it belongs to
+local want_more = {} -- by buffer: the next request asks for alternatives
+
+-- What a tier looks like unless the server says otherwise. Colour names become the theme's own colours.
+local badges = {
+  accept = { mark = '●', color = 'green', words = 'accept' },
+  review = { mark = '●', color = 'yellow', words = 'review' },
+  reject = { mark = '●', color = 'red', words = 'reject' },
+}
+local theme = { green = 'DiagnosticOk', yellow = 'DiagnosticWarn', amber = 'DiagnosticWarn', orange = 'DiagnosticWarn',
+  red = 'DiagnosticError', blue = 'DiagnosticInfo' }
+
+local function group(tier) return 'LspCalib' .. tier:sub(1, 1):upper() .. tier:sub(2) end
+
+local function set_highlights()
+  for tier, badge in pairs(badges) do
+    local hex = tostring(badge.color):match('^#%x%x%x%x%x%x$')
+    local hl = hex and { fg = hex } or { link = theme[badge.color] or 'Comment' }
+    api.nvim_set_hl(0, group(tier), vim.tbl_extend('error', hl, { default = true }))
+  end
+end
+
+--- The suggestion on screen and its row: the item whose text ends with what Neovim shows of it.
+local function on_screen(buf)
+  local ghost = api.nvim_buf_get_extmarks(buf, ghost_ns, 0, -1, { details = true })[1]
+  if not ghost or not answers[buf] then return end
+  local lines = vim.list_extend({ ghost[4].virt_text or {} }, ghost[4].virt_lines or {})
+  local text = vim.iter(lines):map(function(chunks) return chunks[1] and chunks[1][1] or '' end):join('\n')
+  for _, item in ipairs(text ~= '' and answers[buf].items or {}) do
+    local suggestion = vim.tbl_get(item, 'command', 'arguments', 1)
+    if type(suggestion) == 'table' and vim.endswith(item.insertText, text) then return suggestion, ghost[2] end
+  end
+end
+
+local function draw(buf)
+  if not api.nvim_buf_is_valid(buf) then return end
+  api.nvim_buf_clear_namespace(buf, badge_ns, 0, -1)
+  local suggestion, row = on_screen(buf)
+  local badge = suggestion and badges[suggestion.tier]
+  if not badge then return end
+  local text = ('  %s %s'):format(badge.mark, badge.words)
+  if type(suggestion.confidence) == 'number' then text = text .. (' %.0f %%'):format(100 * suggestion.confidence) end
+  api.nvim_buf_set_extmark(buf, badge_ns, row, 0,
+    { virt_text = { { text, group(suggestion.tier) } }, virt_text_pos = 'eol', hl_mode = 'combine' })
+end
+
+--- Neovim leaves a suggestion on screen while you type on, but accepting it then would leave the typed characters
+--- behind it. So take them out first; if the cursor is not on the suggestion's way any more, accept nothing.
+local function catch_up(item)
+  local buf, now = api.nvim_get_current_buf(), api.nvim_win_get_cursor(0)
+  vim.schedule(function() draw(buf) end)
+  local was = answers[buf] and answers[buf].client == item.client_id and answers[buf].cursor
+  if not was or vim.deep_equal(now, was) then return item end
+  if now[1] ~= was[1] or now[2] < was[2] or not item.range then return end
+  local typed = api.nvim_buf_get_text(buf, item.range.start_row, item.range.start_col, now[1] - 1, now[2], {})
+  if not vim.startswith(item.insert_text, table.concat(typed, '\n')) then return end
+  api.nvim_buf_set_text(buf, now[1] - 1, was[2], now[1] - 1, now[2], {})
+  return item
+end
+
+--- Accept the suggestion on screen (Neovim then runs its command, which tells the server). False if there is none.
+function M.accept() return inline.get({ on_accept = catch_up }) end
+
+--- Step through the alternatives. Neovim never asks for any ("invoked"), so the first step does.
+function M.select(count)
+  local buf = api.nvim_get_current_buf()
+  if not on_screen(buf) then return end
+  if #answers[buf].items > 1 then
+    inline.select({ count = count })
+    return draw(buf)
+  end
+  want_more[buf] = true
+  api.nvim_exec_autocmds('CursorMovedI', { buffer = buf }) -- starts Neovim's automatic request
+end
+
+--- Neovim handles the answer itself and does not show it to anyone: stand between the two.
+local function on_init(client)
+  local told = vim.tbl_get(client.server_capabilities, 'experimental', 'lspCalib', 'badges')
+  badges = vim.tbl_deep_extend('force', badges, type(told) == 'table' and told or {})
+  set_highlights()
+  local request = client.request
+  client.request = function(self, method, params, handler, buf) ---@diagnostic disable-line: duplicate-set-field
+    if method ~= 'textDocument/inlineCompletion' or not handler then
+      return request(self, method, params, handler, buf)
+    end
+    local this = { cursor = api.nvim_win_get_cursor(0), more = want_more[buf], client = self.id }
+    asked[buf], want_more[buf] = this, nil
+    if this.more then params.context.triggerKind = vim.lsp.protocol.InlineCompletionTriggerKind.Invoked end
+    return request(self, method, params, function(err, result, ctx)
+      if result or asked[buf] == this then -- a null for an older request is no news
+        this.items = result and (result.items or result) or {}
+        answers[buf] = this
+        if err then handler(err, nil, ctx) end -- it logs the error, and would keep the old suggestion
+        handler(nil, this.items, ctx)
+        if this.more and #this.items > 1 then inline.select({ count = 1 }) end
+        draw(buf)
+      end
+    end, buf)
+  end
+end
+
+local function on_status(_, status)
+  local text = status.state == 'ready' and status.model or status.message
+  vim.g.lsp_calib_status = 'lsp-calib: ' .. (type(text) == 'string' and text ~= '' and text or status.state)
+  vim.cmd.redrawstatus()
+end
+
+--- Run a command of the server and say what it answered.
+function M.command(name)
+  local client = vim.lsp.get_clients({ name = 'lsp_calib' })[1]
+  if not client then return vim.notify('lsp-calib is not running; see :checkhealth vim.lsp', vim.log.levels.WARN) end
+  client:exec_cmd({ title = name, command = 'lsp-calib.' .. name }, { bufnr = 0 }, function(err, result)
+    local lines = { 'lsp-calib ' .. name }
+    for key, value in vim.spairs(type(result) == 'table' and result or {}) do
+      local text = type(value) == 'table' and vim.inspect(value, { newline = ' ', indent = '' }) or tostring(value)
+      table.insert(lines, ('  %s: %s'):format(key, text))
+    end
+    vim.notify(err and err.message or table.concat(lines, '\n'), vim.log.levels[err and 'ERROR' or 'INFO'])
+  end)
+end
+
+function M.setup(opts)
+  local keys = { accept = '<Tab>', next = '<M-n>', prev = '<M-p>' }
+  opts = vim.tbl_deep_extend('force', { cmd = { 'lsp-calib', 'serve' }, keys = keys }, opts or {})
+  vim.lsp.config('lsp_calib', { -- no filetypes: all of them
+    cmd = opts.cmd, root_markers = { '.git' }, on_init = on_init, init_options = opts.settings,
+    settings = { lspCalib = opts.settings }, handlers = { ['lsp-calib/status'] = on_status },
+  })
+  vim.lsp.enable('lsp_calib')
+
+  local function on(events, callback) api.nvim_create_autocmd(events, { group = 'lsp_calib', callback = callback }) end
+  api.nvim_create_augroup('lsp_calib', {})
+  on('LspAttach', function(ev)
+    local client = vim.lsp.get_client_by_id(ev.data.client_id)
+    if client and client.name == 'lsp_calib' then inline.enable(true, { bufnr = ev.buf }) end
+  end)
+  on({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'InsertLeave' }, function(ev)
+    if answers[ev.buf] then vim.schedule(function() draw(ev.buf) end) end -- once Neovim has moved the suggestion
+  end)
+  on('ColorScheme', set_highlights)
+
+  vim.keymap.set('i', opts.keys.accept, function()
+    if M.accept() then return '' end
+    return vim.snippet.active({ direction = 1 }) and '<Cmd>lua vim.snippet.jump(1)<CR>' or opts.keys.accept
+  end, { expr = true, desc = 'Accept the suggestion, or ' .. opts.keys.accept })
+  vim.keymap.set('i', opts.keys.next, function() M.select(1) end, { desc = 'Next suggestion' })
+  vim.keymap.set('i', opts.keys.prev, function() M.select(-1) end, { desc = 'Previous suggestion' })
+  api.nvim_create_user_command('LspCalibRefit', function() M.command('refit') end, { desc = 'Refit the calibrator' })
+  api.nvim_create_user_command('LspCalibStatus', function() M.command('status') end, { desc = 'What lsp-calib does' })
+end
+
+return M

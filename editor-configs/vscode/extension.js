@@ -1,0 +1,124 @@
+'use strict';
+// The extension: starts `lsp-calib serve`, draws the badge of a suggestion, shows the server's status.
+// Everything else (documents, diagnostics, hover, inline completion, server commands) is vscode-languageclient's.
+
+const vscode = require('vscode');
+const { LanguageClient } = require('vscode-languageclient/node');
+const { Badge } = require('./badge');
+const settings = require('./settings');
+const { StatusItem } = require('./status');
+
+let client;
+let badge;
+let status;
+
+class Client extends LanguageClient {
+  error(message, data, show) {
+    // 'force' is "could not be started" alone: start() says it better.
+    super.error(message, data, show === 'force' ? false : show);
+  }
+}
+
+function newClient() {
+  const server = { command: settings.serverPath(), args: ['serve'] };
+  return new Client('lspCalib', 'lsp-calib', server, {
+    documentSelector: [{ scheme: 'file' }, { scheme: 'untitled' }],
+    initializationOptions: settings.initializationOptions,
+    synchronize: { configurationSection: 'lspCalib' },
+    middleware: {
+      provideInlineCompletionItems: (document, position, context, token, next) =>
+        badge.follow(document, position, token, next(document, position, context, token)),
+      workspace: {
+        configuration: async (params, token, next) => {
+          const answers = await next(params, token);
+          return answers.map((answer, i) => settings.forServer(params.items[i].section, answer));
+        },
+        didChangeConfiguration: (_sections, next) => next(['lspCalib']),
+      },
+    },
+  });
+}
+
+async function start() {
+  client = newClient();
+  client.onNotification('lsp-calib/status', (state) => status.update(state));
+  status.update({ state: 'starting', message: 'starting the server' });
+  try {
+    await client.start();
+  } catch (error) {
+    status.update({ state: 'error', message: `the server did not start: ${error.message}` });
+    const choice = await vscode.window.showErrorMessage(
+      `lsp-calib did not start from "${settings.serverPath()}". ` +
+        'Install it (pip install lsp-calib) or set lspCalib.serverPath to the program.',
+      'Open settings'
+    );
+    if (choice) {
+      await vscode.commands.executeCommand('workbench.action.openSettings', 'lspCalib.serverPath');
+    }
+    return;
+  }
+  badge.setLegend(client.initializeResult?.capabilities.experimental?.lspCalib?.badges);
+}
+
+async function restart() {
+  badge.clear();
+  await client.dispose().catch(() => undefined); // a server that never ran cannot be stopped
+  await start();
+}
+
+/** The server's answer to one of its commands; undefined, and a message, where there is none. */
+async function ask(command) {
+  try {
+    return await client.sendRequest('workspace/executeCommand', { command, arguments: [] });
+  } catch (error) {
+    void vscode.window.showErrorMessage(`lsp-calib: ${error.message}`);
+    return undefined;
+  }
+}
+
+async function refit() {
+  const progress = { location: vscode.ProgressLocation.Window, title: 'lsp-calib: refitting' };
+  const result = await vscode.window.withProgress(progress, () => ask('lsp-calib.refit'));
+  if (result) {
+    const change = result.promoted ? 'New calibrator' : 'Calibrator unchanged';
+    void vscode.window.showInformationMessage(`${change}: ${result.reason} (labels: ${result.n})`);
+  }
+}
+
+async function showStatus() {
+  const state = await ask('lsp-calib.status');
+  if (!state) {
+    return;
+  }
+  status.update(state);
+  client.outputChannel.appendLine(JSON.stringify(state, null, 2));
+  if (await vscode.window.showInformationMessage(status.sentence(), 'Details')) {
+    client.outputChannel.show();
+  }
+}
+
+async function hide() {
+  badge.clear();
+  await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+}
+
+async function activate(context) {
+  badge = new Badge();
+  status = new StatusItem('lspCalib.showStatus');
+  // The names differ from the server's own commands (`lsp-calib.*`), which the client registers itself.
+  context.subscriptions.push(
+    badge,
+    status,
+    vscode.commands.registerCommand('lspCalib.refit', refit),
+    vscode.commands.registerCommand('lspCalib.showStatus', showStatus),
+    vscode.commands.registerCommand('lspCalib.hide', hide),
+    vscode.workspace.onDidChangeConfiguration((event) => (settings.needRestart(event) ? restart() : undefined))
+  );
+  await start();
+}
+
+function deactivate() {
+  return client?.stop();
+}
+
+module.exports = { activate, deactivate };

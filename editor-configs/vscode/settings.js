@@ -1,0 +1,62 @@
+'use strict';
+// What the server is told of the user's settings, and what a workspace has no say in.
+
+const vscode = require('vscode');
+
+const SECTION = 'lspCalib';
+
+// What names a file, a host or a command, or decides what is kept: taken from the user's own settings alone.
+const TRUSTED = ['model', 'threads', 'gpuLayers', 'remote', 'feedback'];
+
+/**
+ * A setting as the user's own settings have it, or its default.
+ *
+ * VS Code keeps a workspace from changing declared keys of `"scope": "machine"`. A key that is not declared gets
+ * through, so the workspace's values are not asked for in the first place.
+ */
+function ofUser(key) {
+  const found = vscode.workspace.getConfiguration(SECTION).inspect(key);
+  return found?.globalValue ?? found?.defaultValue ?? undefined;
+}
+
+/** The program to start. */
+function serverPath() {
+  return ofUser('serverPath') || 'lsp-calib';
+}
+
+/** The object without unset (null) values, at every depth; undefined where nothing is left. */
+function pruned(value) {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+    return value ?? undefined;
+  }
+  const kept = Object.entries(value)
+    .map(([key, inner]) => [key, pruned(inner)])
+    .filter(([, inner]) => inner !== undefined);
+  return kept.length > 0 ? Object.fromEntries(kept) : undefined;
+}
+
+/** The answer to one item of `workspace/configuration`: only what was set, and nothing that needs trust. */
+function forServer(section, answer) {
+  if (section === SECTION) {
+    const { serverPath: _path, trusted: _trusted, ...rest } = answer ?? {};
+    return pruned(rest) ?? {};
+  }
+  if (/^lspCalib\.(serverPath|trusted)(\.|$)/.test(section ?? '')) {
+    return null;
+  }
+  return pruned(answer) ?? null;
+}
+
+/** initializationOptions: the settings, and beside them those that only the user may make. */
+function initializationOptions() {
+  const all = vscode.workspace.getConfiguration().get(SECTION);
+  const trusted = pruned(Object.fromEntries(TRUSTED.map((key) => [key, ofUser(`trusted.${key}`)])));
+  return { ...forServer(SECTION, all), trusted: trusted ?? {} };
+}
+
+/** Whether a change concerns what is only said when the server starts. */
+function needRestart(event) {
+  return ['serverPath', 'trusted'].some((key) => event.affectsConfiguration(`${SECTION}.${key}`));
+}
+
+module.exports = { serverPath, initializationOptions, forServer, needRestart };

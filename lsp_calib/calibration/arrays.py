@@ -1,0 +1,64 @@
+"""The one check that every array passes on its way into this room."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lsp_calib.errors import DataError
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.intp]
+
+
+def probabilities(values: npt.ArrayLike, name: str = "confidence") -> FloatArray:
+    """`values` as a float64 array of any shape.
+
+    Raises DataError if one is no number, is NaN or lies outside [0, 1].
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be numbers in [0, 1]: {error}.") from error
+    if not np.all((array >= 0.0) & (array <= 1.0)):  # NaN fails both
+        raise DataError(f"{name} must lie in [0, 1]; found NaN or a value outside.")
+    return array
+
+
+def paired(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, *, empty: bool = False
+) -> tuple[FloatArray, BoolArray]:
+    """Confidences and labels as float64 and bool arrays of one shape (n,).
+
+    correct: booleans, or numbers that are 0 or 1.
+    empty: whether n = 0 is allowed.
+    Raises DataError on empty input, different shapes, NaN, or values outside [0, 1].
+    """
+    scores = probabilities(confidence)
+    labels = np.asarray(correct)
+    if scores.ndim != 1 or labels.shape != scores.shape:
+        raise DataError(
+            f"confidence and correct must be one-dimensional and equally long; "
+            f"their shapes are {scores.shape} and {labels.shape}."
+        )
+    if scores.size == 0 and not empty:
+        raise DataError("There are no labels: confidence and correct are empty.")
+    if labels.dtype != np.bool_:
+        if not np.all((labels == 0) | (labels == 1)):
+            raise DataError("correct must hold booleans, or numbers that are 0 or 1.")
+        labels = labels == 1
+    return scores, labels
+
+
+def group_codes(groups: npt.ArrayLike, n: int) -> IntArray:
+    """Groups as codes 0 .. k-1 in sorted order of the group values, an int array of shape (n,).
+
+    groups: array of shape (n,) of strings or integers.
+    Raises DataError if there are not n of them.
+    """
+    array = np.asarray(groups)
+    if array.shape != (n,):
+        raise DataError(f"groups must hold one value for each of the {n} items; its shape is {array.shape}.")
+    codes: IntArray = np.unique(array, return_inverse=True)[1].astype(np.intp)
+    return codes

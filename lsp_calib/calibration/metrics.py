@@ -1,0 +1,141 @@
+"""How good confidences are, given what turned out to be correct.
+
+All take confidence, float array of shape (n,) of probabilities in [0, 1], and correct, bool array of shape (n,);
+all return a float and raise DataError on empty input, different shapes, NaN or values outside [0, 1].
+All are unchanged by reordering the pairs, and by repeating every pair equally often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lsp_calib.calibration.arrays import FloatArray, IntArray, paired
+from lsp_calib.errors import DataError
+
+Metric = Callable[[npt.ArrayLike, npt.ArrayLike], float]
+
+
+def brier_score(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    """Mean squared difference between confidence and outcome; in [0, 1], 0 is best.
+
+    Source: Brier 1950; Spiess et al. 2024, eq. 7.
+
+    >>> brier_score([0.5, 0.5], [True, False])
+    0.25
+    """
+    p, y = paired(confidence, correct)
+    return float(np.mean((p - y) ** 2))
+
+
+def reference_brier(correct: npt.ArrayLike) -> float:
+    """Brier score of always answering the base rate r: r (1 - r); in [0, 0.25].
+
+    correct: bool array of shape (n,). Source: Spiess et al. 2024, eq. 8.
+
+    >>> round(reference_brier([True] * 72 + [False] * 28), 2)
+    0.2
+    >>> round(reference_brier([True] + [False] * 9), 2)
+    0.09
+    """
+    labels = np.asarray(correct)
+    _, y = paired(np.zeros(labels.shape), labels)
+    rate = float(np.mean(y))
+    return rate * (1.0 - rate)
+
+
+def skill_score(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    """Brier skill score against always answering the base rate.
+
+    Returns a float in (-inf, 1]; 0 is no better than the base rate, nan if `correct` is all one class.
+    Source: Brier 1950; Spiess et al. 2024, eq. 9.
+
+    >>> skill_score([1.0, 0.0], [True, False])
+    1.0
+    """
+    reference = reference_brier(correct)
+    brier = brier_score(confidence, correct)
+    return 1.0 - brier / reference if reference > 0.0 else float("nan")
+
+
+def log_loss(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    """Mean negative log-likelihood of the outcomes, in nats; in [0, 36.1], 0 is best.
+
+    Confidences are kept 2.2e-16 (float64's epsilon) away from 0 and 1, as scikit-learn does: one sure and wrong
+    answer costs 36 nats, not infinity.
+    """
+    p, y = paired(confidence, correct)
+    epsilon = np.finfo(np.float64).eps
+    p = np.clip(p, epsilon, 1.0 - epsilon)
+    return float(-np.mean(np.log(np.where(y, p, 1.0 - p))))
+
+
+def auc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    """Probability that a correct item has a higher confidence than a wrong one; ties count half.
+
+    Returns a float in [0, 1]; nan if `correct` is all one class.
+    Source: the rank-sum form of the area under the ROC curve, Hanley & McNeil 1982.
+
+    >>> auc([0.1, 0.4, 0.4, 0.8], [False, True, False, True])
+    0.875
+    """
+    p, y = paired(confidence, correct)
+    positives = int(np.count_nonzero(y))
+    negatives = y.size - positives
+    if positives == 0 or negatives == 0:
+        return float("nan")
+    # Twice the midranks (1 .. n, ties averaged), so that the sum is exact in integers.
+    below, equal, inverse = _ties(p)
+    twice_midrank = (2 * below + equal + 1)[inverse]
+    rank_sum = int(np.sum(twice_midrank[y])) / 2
+    return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
+
+
+def expected_calibration_error(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    bins: int = 10,
+    strategy: Literal["width", "mass"] = "width",
+) -> float:
+    """Mean absolute difference between confidence and share correct within bins, weighted by the bins' counts.
+
+    bins: how many.
+    strategy: "width": [0, 1/bins), [1/bins, 2/bins) ... [(bins-1)/bins, 1], left-closed, the last one closed.
+        "mass": bins that hold equally many items, as far as ties allow: equal confidences share a bin.
+    Returns a float in [0, 1]. It is biased upward: read it beside `calibrated_band`, and beside the skill score.
+    Raises DataError also if bins < 1 or the strategy is unknown.
+    Source: Naeini et al. 2015; Guo et al. 2017; bin edges as in RECIPES.
+
+    >>> rain = [True] * 10 + [False] * 355
+    >>> expected_calibration_error([10 / 365] * 365, rain) < 1e-12
+    True
+    """
+    p, y = paired(confidence, correct)
+    if bins < 1:
+        raise DataError(f"The number of bins must be at least 1, not {bins}.")
+    index = _bin_index(p, bins, strategy)
+    gap = np.bincount(index, weights=p, minlength=bins) - np.bincount(index, weights=y, minlength=bins)
+    return min(float(np.sum(np.abs(gap))) / p.size, 1.0)
+
+
+def _bin_index(p: FloatArray, bins: int, strategy: str) -> IntArray:
+    if strategy == "width":
+        # k / bins is the correctly rounded edge, the same double as the literal 0.3; floor(0.29 * 100) and
+        # linspace(0, 1, 11)[3] are not.
+        edges = np.arange(1, bins) / bins
+        return np.searchsorted(edges, p, side="right")
+    if strategy == "mass":
+        # The bin of the middle of each run of ties. In integers, and unchanged when every pair is repeated.
+        below, equal, inverse = _ties(p)
+        return ((bins * (2 * below + equal)) // (2 * p.size))[inverse]
+    raise DataError(f"Unknown binning strategy {strategy!r}; known: width, mass.")
+
+
+def _ties(p: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+    """For each distinct value, ascending: how many lie below, how many equal it; and each item's distinct value."""
+    _, inverse, equal = np.unique(p, return_inverse=True, return_counts=True)
+    below = np.cumsum(equal) - equal
+    return below, equal, inverse

@@ -1,0 +1,93 @@
+"""Where the user is, and how much of the document around it a model gets to see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import attrs
+
+from lsp_calib.errors import DataError
+
+# The window begins at a multiple of this many lines and so moves in blocks: while it stands still every
+# earlier token of the prompt is unchanged, and the model's cache stays good.
+_BLOCK = 16
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+def split_lines(text: str) -> tuple[str, ...]:
+    """Lines without their ends, as LSP counts them: ended by \\n, \\r\\n or \\r and by nothing else.
+
+    `str.splitlines` also splits at form feeds and other separators that editors leave inside a line.
+    """
+    return tuple(_LINE_END.split(text))
+
+
+@attrs.frozen
+class Cursor:
+    """A place in a document.
+
+    lines: without line ends. line: from 0. column: in code points, from 0.
+    language: an LSP language identifier.
+    """
+
+    lines: Sequence[str]
+    line: int
+    column: int
+    language: str = "plaintext"
+
+    @classmethod
+    def at(cls, lines: Sequence[str], line: int, column: int, language: str = "plaintext") -> Cursor:
+        """A cursor within the document. Raises DataError if there is no such line.
+
+        A column beyond the line's end means its end, as LSP has it.
+        """
+        if not 0 <= line < len(lines):
+            raise DataError(f"There is no line {line + 1}: the document has {len(lines)}.")
+        return cls(lines, line, min(max(column, 0), len(lines[line])), language)
+
+    @property
+    def before(self) -> str:
+        """The current line up to the cursor."""
+        return self.lines[self.line][: self.column]
+
+    @property
+    def after(self) -> str:
+        """The current line from the cursor on."""
+        return self.lines[self.line][self.column :]
+
+
+def text_above(cursor: Cursor, most: int) -> str:
+    """At most about `most` characters of whole lines above the cursor's, each with its newline."""
+    most = max(most, 1)
+    start = _window_start(cursor, most)
+    text = "".join(line + "\n" for line in cursor.lines[start : cursor.line])
+    return text[-most:]
+
+
+def text_below(cursor: Cursor, most: int) -> str:
+    """The rest of the cursor's line, then at most about `most` characters of the lines below."""
+    pieces = [cursor.after[:most]]
+    used = len(pieces[0])
+    for line in cursor.lines[cursor.line + 1 :]:
+        used += len(line) + 1
+        if used > most:
+            break
+        pieces.append(line)
+    return "\n".join(pieces)
+
+
+def _window_start(cursor: Cursor, most: int) -> int:
+    first = cursor.line
+    used = 0
+    while first > 0:
+        used += len(cursor.lines[first - 1]) + 1
+        if used > most:
+            break
+        first -= 1
+    if first == 0:
+        return 0
+    block = -(-first // _BLOCK) * _BLOCK
+    # Very long lines: fewer than a block fit, and a window that moves is better than an empty one.
+    return block if block < cursor.line else first

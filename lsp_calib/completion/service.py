@@ -1,0 +1,75 @@
+"""The completion service: cursor in, suggestion out."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import attrs
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.postprocess import clean
+from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.inference.engine import Engine, Priority, Request
+from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop, Suggestion
+
+if TYPE_CHECKING:
+    from lsp_calib.calibration.judge import Judge
+
+# A line of source seldom has more tokens; what has not ended by then is running away.
+MOST_TOKENS = 64
+
+
+@attrs.frozen
+class Completion:
+    """A suggestion with what a label will need: the log-probabilities and the line it would make."""
+
+    suggestion: Suggestion
+    cursor: Cursor
+    logprobs: tuple[float, ...]
+    model: ModelIdentity
+    prompt_version: str
+
+    @property
+    def expected_line(self) -> str:
+        """The current line as it would be with the suggestion in it."""
+        return self.cursor.before + self.suggestion.text + self.cursor.after
+
+
+class CompletionService:
+    """Completes lines with one engine."""
+
+    def __init__(self, engine: Engine, judge: Judge) -> None:
+        self._engine = engine
+        self._judge = judge
+
+    async def complete(self, cursor: Cursor, priority: Priority = Priority.INTERACTIVE) -> Completion | None:
+        """The completion of the line at `cursor`, None if the model has nothing to offer there.
+
+        Raises ModelError or EngineError if it could not be asked.
+        """
+        model = (await self._engine.ready()).identity
+        prompt, generation = await self.ask(cursor, priority)
+        if generation.stop is Stop.LENGTH:
+            return None
+        text = clean(generation.text, cursor)
+        if not text:
+            return None
+        confidence = self._judge.assess(model, prompt.version, "line", cursor.language, generation.logprobs)
+        suggestion = Suggestion(
+            id=uuid.uuid4().hex[:16],
+            kind="line",
+            text=text,
+            confidence=confidence,
+            model=model.name,
+            tokens=len(generation.tokens),
+            source="model",
+            timing=generation.timing,
+        )
+        return Completion(suggestion, cursor, generation.logprobs, model, prompt.version)
+
+    async def ask(self, cursor: Cursor, priority: Priority) -> tuple[Prompt, Generation]:
+        """The prompt for `cursor` and the model's bare answer: what evaluation measures."""
+        card = (await self._engine.ready()).card
+        prompt = build_prompt(cursor, card.completion, card.window)
+        return prompt, await self._engine.generate(Request(prompt, MOST_TOKENS, priority))

@@ -1,0 +1,110 @@
+"""Places at which a line completion is asked for, drawn from real source as people ask."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+from lsp_calib.completion.context import Cursor, split_lines
+from lsp_calib.errors import DataError
+from lsp_calib.syntax import prose_lines
+
+# The share of each kind of place. Most requests come after Enter, with the indentation already there, and
+# while a word is being typed.
+STRATA = {"line-start": 0.10, "after-indentation": 0.40, "mid-line": 0.25, "mid-word": 0.25}
+
+_LONGEST_LINE = 160
+_MOST_BYTES = 500_000
+_SKIPPED_FOLDERS = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "site-packages", "build", "dist"}
+_MID_LINE = re.compile(r"(?<=[\s(\[{.,=])(?=\S)")
+_MID_WORD = re.compile(r"(?<=\w)(?=\w)")
+
+
+@attrs.frozen
+class LineItem:
+    """One place: the cursor stands in a line whose rest, `target`, has been taken away.
+
+    group: what belongs together in cross-validation (a project).
+    """
+
+    id: str
+    group: str
+    stratum: str
+    cursor: Cursor
+    target: str
+
+    def is_correct(self, completion: str) -> bool:
+        """Exact match of the whole line, white space at its ends aside."""
+        return (self.cursor.before + completion).strip() == (self.cursor.before + self.target).strip()
+
+
+def python_files(root: Path) -> Iterator[Path]:
+    """Python files below `root` (or `root` itself), sorted; folders of other people's code left out."""
+    if root.is_file():
+        yield root
+        return
+    for path in sorted(root.rglob("*.py")):
+        inside = path.relative_to(root).parts[:-1]
+        if not _SKIPPED_FOLDERS.intersection(inside) and not any(part.startswith(".") for part in inside):
+            yield path
+
+
+def sample_lines(root: Path, group: str, count: int, seed: int = 0) -> list[LineItem]:
+    """At most `count` places in the Python files below `root`, a line at most once.
+
+    Deterministic for the same files and seed. Raises DataError if there is no Python file.
+    """
+    rng = random.Random(f"{seed}:{group}")
+    candidates: list[tuple[Path, Sequence[str], int]] = []
+    for path in python_files(root):
+        if path.is_symlink() or path.stat().st_size > _MOST_BYTES:
+            continue
+        try:
+            lines = split_lines(path.read_text("utf-8"))
+        except UnicodeDecodeError:
+            continue
+        prose = prose_lines(lines, "python")
+        candidates += [
+            (path, lines, at)
+            for at, line in enumerate(lines)
+            if line.strip() and len(line) <= _LONGEST_LINE and at not in prose and len(line.strip()) > 3
+        ]
+    if not candidates:
+        raise DataError(f"There is no Python source below {root}.")
+    rng.shuffle(candidates)
+    items: list[LineItem] = []
+    for path, lines, at in candidates:
+        if len(items) == count:
+            break
+        stratum = rng.choices(list(STRATA), weights=list(STRATA.values()))[0]
+        column = _column(lines[at], stratum, rng)
+        if column is None:
+            continue
+        name = path.relative_to(root).as_posix() if root.is_dir() else path.name
+        here = lines[at][:column]
+        shown = [*lines[:at], here, *lines[at + 1 :]]
+        items.append(
+            LineItem(
+                id=f"{group}/{name}:{at + 1}:{column + 1}",
+                group=group,
+                stratum=stratum,
+                cursor=Cursor.at(shown, at, column, "python"),
+                target=lines[at][column:],
+            )
+        )
+    return items
+
+
+def _column(line: str, stratum: str, rng: random.Random) -> int | None:
+    indentation = len(line) - len(line.lstrip())
+    if stratum == "line-start":
+        return 0
+    if stratum == "after-indentation":
+        return indentation or None
+    pattern = _MID_LINE if stratum == "mid-line" else _MID_WORD
+    places = [match.start() for match in pattern.finditer(line) if match.start() > indentation]
+    return rng.choice(places) if places else None

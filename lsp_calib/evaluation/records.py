@@ -1,0 +1,110 @@
+"""Generations kept as compact lines, so that calibrators are fitted again without a model.
+
+The first line of a file says what was asked of which model; each other line is one generation. No source
+text is kept. A file is appended to, and resumed where it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+
+from lsp_calib.errors import DataError
+from lsp_calib.values import ModelIdentity
+
+SCHEMA = 1
+
+
+@attrs.frozen
+class Header:
+    """What a file of records holds. sources: what was sampled, as {"name", "version", "items"} objects."""
+
+    task: str
+    language: str
+    model: ModelIdentity
+    prompt_version: str
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"schema": SCHEMA, **attrs.asdict(self)}
+
+
+@attrs.frozen
+class Record:
+    """One generation. logprobs: of the tokens that carry the answer. ms: time the model took."""
+
+    item: str
+    group: str
+    stratum: str
+    correct: bool
+    shown: bool
+    stop: str
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    ms: float
+
+    def to_line(self) -> str:
+        row = attrs.asdict(self)
+        row["logprobs"] = [round(value, 5) for value in self.logprobs]
+        row["ms"] = round(self.ms)
+        return json.dumps(row, separators=(",", ":"))
+
+    @classmethod
+    def from_row(cls, row: dict[str, Any]) -> Self:
+        return cls(**{**row, "tokens": tuple(row["tokens"]), "logprobs": tuple(row["logprobs"])})
+
+
+def read_records(path: Path) -> tuple[dict[str, Any], list[Record]]:
+    """Header and records of a file. A last line cut short by a crash is left out.
+
+    Raises DataError if the file is not one of records, or a line before the last is damaged.
+    """
+    lines = path.read_text("utf-8").split("\n")
+    try:
+        header = json.loads(lines[0])
+        if header.get("schema") != SCHEMA:
+            raise DataError(f"{path} has schema {header.get('schema')!r}; this version reads {SCHEMA}.")
+        # The text after the last newline was not written whole.
+        records = [Record.from_row(json.loads(line)) for line in lines[1:-1]]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"{path} is not a file of records: {error}.") from error
+    return header, records
+
+
+class RecordWriter:
+    """Appends records to a file and resumes it: `done` holds the items it has already.
+
+    Raises DataError if the file was begun for another model, prompt or seed.
+    """
+
+    def __init__(self, path: Path, header: Header) -> None:
+        self.done: dict[str, Record] = {}
+        if path.exists() and path.stat().st_size:
+            found, records = read_records(path)
+            if found != header.to_json():
+                raise DataError(f"{path} holds records of something else. Name another file, or remove it.")
+            self.done = {record.item: record for record in records}
+            self._file = path.open("r+", encoding="utf-8")
+            text = self._file.read()
+            self._file.seek(len(text[: text.rfind("\n") + 1].encode()))
+            self._file.truncate()
+        else:
+            self._file = path.open("w", encoding="utf-8")
+            self._line(json.dumps(header.to_json(), separators=(",", ":")))
+
+    def add(self, record: Record) -> None:
+        """Keep a record; on disk when this returns."""
+        self._line(record.to_line())
+        self.done[record.item] = record
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _line(self, text: str) -> None:
+        self._file.write(text + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())

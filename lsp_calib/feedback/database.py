@@ -1,0 +1,115 @@
+"""What SQLite leaves to its users: private files, damaged files, and errors a person can act on."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from lsp_calib.errors import DataError, LspCalibError, SettingsError
+
+_log = logging.getLogger(__name__)
+
+_COMPANIONS = ("", "-wal", "-shm")
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def private_file(path: Path) -> tuple[int, int]:
+    """Create `path` empty if it is not there, readable by its owner alone (mode 0600).
+
+    SQLite gives the mode of the main file to those it puts beside it.
+    Returns which file it is, whatever its name will be. Raises OSError.
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    if os.name == "posix":
+        for companion in _COMPANIONS:
+            with contextlib.suppress(FileNotFoundError):
+                Path(f"{path}{companion}").chmod(0o600)
+    return _identity(path)
+
+
+def is_corrupt(error: sqlite3.Error) -> bool:
+    """Whether the file, not the moment, is what is wrong."""
+    return _code(error) in _DAMAGED
+
+
+def move_aside(path: Path, damaged: tuple[int, int]) -> Path | None:
+    """Rename a damaged database, with what belongs to it, and say so in the log.
+
+    damaged: which file it is; another process may have found the same, and put a fresh one in its place.
+    Returns where it is now, or None if another process was faster. Raises OSError.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if _identity(path) == damaged:
+            return _moved(path)
+    return None
+
+
+def _moved(path: Path) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%S")
+    aside = path.with_name(f"{path.name}.corrupt-{stamp}")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
+    # The main file last: once it is gone, the others may be those of a fresh one.
+    for companion in reversed(_COMPANIONS[1:]):
+        with contextlib.suppress(FileNotFoundError):
+            Path(f"{path}{companion}").rename(f"{aside}{companion}")
+    path.rename(aside)
+    _log.warning("%s is damaged. It was moved to %s and a fresh one begun.", path, aside)
+    return aside
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise what SQLite and the system raise here as the error that tells the user what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translation(path, error) from error
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _translation(path: Path, error: sqlite3.Error) -> LspCalibError:
+    code = _code(error)
+    if code in _DAMAGED:
+        return DataError(
+            f"{path} is damaged ({error}), so feedback cannot be recorded. Restart the editor: the file is "
+            "then moved aside and a fresh one begun."
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return LspCalibError(
+            f"The disk with {path} is full, so feedback cannot be recorded. Free some space."
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return LspCalibError(
+            f"Another program has locked {path}, so feedback cannot be recorded. Close it and try again."
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return _unusable(path, error)
+    return LspCalibError(
+        f"Feedback could not be read from or written to {path}: {error}. If this stays, "
+        "check the disk, or set LSP_CALIB_HOME to another folder."
+    )
+
+
+def _unusable(path: Path, error: Exception) -> SettingsError:
+    return SettingsError(
+        f"{path} cannot be written: {error}. Make it writable, or set LSP_CALIB_HOME to a folder that is."
+    )
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The primary result code, or 0 for an error of the Python module itself."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

@@ -1,0 +1,81 @@
+"""What happened to a suggestion (`Event`) and what became of it (`Label`).
+
+Neither can carry source text: an event's data are numbers and truth values only, checked when it is made.
+Times are seconds of the clock the caller passes in; what goes into the store is Unix time.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+
+class EventKind(enum.StrEnum):
+    """What happened."""
+
+    SHOWN = "shown"
+    INSERTED = "inserted"  # one change made the line what the suggestion said
+    CHANGED = "changed"  # the line had been inserted and is no longer what the suggestion said
+    SURVIVED = "survived"  # so many seconds after the insertion: is the line unchanged?
+    SETTLED = "settled"  # carries the label
+    ACCEPTED = "accepted"  # the editor said so
+    REJECTED = "rejected"  # the user said so
+    REVIEWED = "reviewed"  # the user said so
+
+
+class How(enum.StrEnum):
+    """How a suggestion came to its label.
+
+    The first two are correct, `UNREAD` and `LOST` are no label at all, the others are not correct.
+    """
+
+    KEPT = "kept"  # inserted, and the line is as suggested
+    TYPED = "typed"  # the line is as suggested, but the user typed it
+    EDITED = "edited"  # inserted, and the line is not as suggested, or is gone
+    TYPED_OVER = "typed over"  # never inserted; the line became another
+    IGNORED = "ignored"  # the line is as it was when the suggestion was shown
+    DELETED = "deleted"  # never inserted; the line is gone
+    UNREAD = "unread"  # as ignored, but nobody can have read it
+    LOST = "lost"  # so much changed at once that the line could not be found again
+
+
+@attrs.frozen
+class Label:
+    """What became of a suggestion.
+
+    correct: whether the line ended up as suggested; None if that says nothing about the suggestion.
+    at: when it settled, in seconds.
+    """
+
+    suggestion_id: str
+    correct: bool | None
+    how: How
+    at: float
+
+
+def _numbers_only(_event: object, _attribute: object, data: Mapping[str, Any]) -> None:
+    for key, value in data.items():
+        if not isinstance(value, (bool, int, float)):
+            raise TypeError(
+                f"event data holds numbers and truth values only, not {key}={type(value).__name__}"
+            )
+
+
+@attrs.frozen
+class Event:
+    """One thing that happened to a suggestion.
+
+    at: when, in seconds.
+    data: `seconds` since showing (inserted) or since insertion (changed, survived); `unchanged` (survived).
+    label: on a settled event, and on no other.
+    Raises TypeError if `data` holds anything but numbers and truth values.
+    """
+
+    suggestion_id: str
+    kind: EventKind
+    at: float
+    data: Mapping[str, bool | int | float] = attrs.field(factory=dict, validator=_numbers_only)
+    label: Label | None = None

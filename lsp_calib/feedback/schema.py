@@ -1,0 +1,85 @@
+"""The tables of the feedback store, and how an older one becomes the present one.
+
+No column may hold source text, a path or an address of a document.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from lsp_calib.errors import DataError
+
+# One script per version; never edit one that was released, append the next.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """
+        CREATE TABLE suggestions (
+            id TEXT PRIMARY KEY,
+            shown_at REAL NOT NULL,
+            kind TEXT NOT NULL,
+            language TEXT NOT NULL,
+            model TEXT NOT NULL,
+            model_sha256 TEXT NOT NULL,
+            prompt_version TEXT NOT NULL,
+            calibrator_id TEXT NOT NULL,
+            measure TEXT NOT NULL,
+            first_tokens INTEGER,
+            raw REAL,
+            confidence REAL,
+            tier TEXT NOT NULL,
+            logprobs TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE events (
+            number INTEGER PRIMARY KEY,
+            suggestion_id TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            at REAL NOT NULL,
+            data TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE labels (
+            suggestion_id TEXT PRIMARY KEY,
+            correct INTEGER,
+            how TEXT NOT NULL,
+            at REAL NOT NULL
+        )
+        """,
+        "CREATE INDEX suggestions_by_model ON suggestions (model_sha256, prompt_version, kind)",
+        "CREATE INDEX events_by_suggestion ON events (suggestion_id)",
+    ),
+)
+
+
+def migrate(connection: sqlite3.Connection, name: str) -> None:
+    """Bring the tables up to date, in one transaction that processes may attempt at once.
+
+    name: of the file, for messages.
+    Raises DataError if a newer lsp-calib wrote the file.
+    """
+    if _version(connection, name) == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have migrated while this one waited for the lock.
+        for script in MIGRATIONS[_version(connection, name) :]:
+            for statement in script:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection, name: str) -> int:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version > len(MIGRATIONS):
+        raise DataError(
+            f"{name} was written by a newer lsp-calib (format {version}, this one knows {len(MIGRATIONS)}). "
+            "It was left as it is. Update lsp-calib, or set LSP_CALIB_HOME to another folder."
+        )
+    return version

@@ -1,0 +1,275 @@
+"""The feedback store: what was shown, what happened to it, and the labels. SQLite, on the user's machine.
+
+It holds no source text and no path: a suggestion is kept as its numbers alone. What a method has returned
+from is on disk (`synchronous=FULL`), and stays there if the process is killed the moment after.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lsp_calib.feedback.database import is_corrupt, move_aside, private_file, translated
+from lsp_calib.feedback.events import Event, How
+from lsp_calib.feedback.schema import migrate
+from lsp_calib.home import private_folder
+from lsp_calib.values import ModelIdentity, Suggestion
+
+# Digits kept of a log-probability: far below what llama.cpp reproduces, and half the size of all of them.
+_DIGITS = 5
+
+
+@attrs.frozen
+class LabelledRow:
+    """A shown suggestion whose outcome is known: what a calibrator is fitted on.
+
+    raw, confidence: in [0, 1], or None. logprobs: natural logarithms, shape (tokens,), 5 digits.
+    shown_at, at (of the label): Unix seconds.
+    """
+
+    suggestion_id: str
+    language: str
+    raw: float | None
+    confidence: float | None
+    tier: str
+    calibrator_id: str
+    logprobs: tuple[float, ...]
+    correct: bool
+    how: How
+    shown_at: float
+    at: float
+
+
+@attrs.frozen
+class Counts:
+    """How much the store holds. events, labels: by kind and by how."""
+
+    suggestions: int
+    labelled: int
+    correct: int
+    events: Mapping[str, int]
+    labels: Mapping[str, int]
+
+
+class FeedbackStore:
+    """The store in one file, readable by its owner alone.
+
+    May be used from one thread at a time, whichever it is. Several processes may use the same file.
+    Every method raises LspCalibError, with what to do, if the disk is full, the file is read-only or another
+    program holds it for longer than `timeout` seconds; DataError if the file is damaged.
+
+    moved_aside: where a damaged file was put when this store was opened, or None.
+    """
+
+    def __init__(self, path: Path, *, timeout: float = 5.0) -> None:
+        """Open or create the store.
+
+        A damaged file is moved to `<name>.corrupt-<time>`, with a warning, and a fresh one begun.
+        Raises SettingsError if the file cannot be created or written, DataError if a newer version wrote it.
+        """
+        self.path = path
+        self.moved_aside: Path | None = None
+        self._timeout = timeout
+        private_folder(path.parent)
+        with translated(path):
+            which = private_file(path)
+            try:
+                self._connection = self._open()
+            except sqlite3.DatabaseError as error:
+                if not is_corrupt(error):
+                    raise
+                self.moved_aside = move_aside(path, which)
+                private_file(path)
+                self._connection = self._open()
+
+    def record_shown(
+        self,
+        suggestion: Suggestion,
+        *,
+        model: ModelIdentity,
+        prompt_version: str,
+        language: str,
+        logprobs: Sequence[float],
+        at: float,
+    ) -> None:
+        """Keep the numbers of a suggestion. One that is known already is left as it is.
+
+        logprobs: of its generated tokens, natural logarithms, shape (tokens,); none are kept if any is not
+            finite. at: Unix seconds.
+        """
+        c = suggestion.confidence
+        believable = all(math.isfinite(value) for value in logprobs)
+        kept = [round(float(value), _DIGITS) for value in logprobs] if believable else []
+        with self._writing() as connection:
+            connection.execute(
+                "INSERT INTO suggestions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT DO NOTHING",
+                (
+                    suggestion.id,
+                    at,
+                    suggestion.kind,
+                    language,
+                    model.name,
+                    model.sha256,
+                    prompt_version,
+                    c.calibrator.id,
+                    c.measure,
+                    c.first_tokens,
+                    c.raw,
+                    c.calibrated,
+                    c.tier.value,
+                    json.dumps(kept, separators=(",", ":")),
+                ),
+            )
+
+    def record_events(self, events: Iterable[Event]) -> None:
+        """Keep events and the labels they carry: all of them or, on an error, none.
+
+        A later label replaces an earlier one of the same suggestion.
+        """
+        events = list(events)
+        if not events:
+            return
+        with self._writing() as connection:
+            connection.executemany(
+                "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
+                [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in events],
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?)",
+                [
+                    (label.suggestion_id, label.correct, label.how.value, label.at)
+                    for label in (event.label for event in events)
+                    if label is not None
+                ],
+            )
+
+    def labels(self, model_sha256: str, prompt_version: str, task: str) -> list[LabelledRow]:
+        """The suggestions of a kind (`task`) with a known outcome, by time of their label.
+
+        Suggestions shown at successive keystrokes on one line are separate rows, and far from independent.
+        """
+        with translated(self.path):
+            rows = self._connection.execute(
+                "SELECT s.id, s.language, s.raw, s.confidence, s.tier, s.calibrator_id, s.logprobs, "
+                "l.correct, l.how, s.shown_at, l.at "
+                "FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
+                "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
+                "ORDER BY l.at, s.shown_at, s.id",
+                (model_sha256, prompt_version, task),
+            ).fetchall()
+        return [
+            LabelledRow(
+                suggestion_id=id_,
+                language=language,
+                raw=raw,
+                confidence=confidence,
+                tier=tier,
+                calibrator_id=calibrator_id,
+                logprobs=tuple(json.loads(logprobs)),
+                correct=bool(correct),
+                how=How(how),
+                shown_at=shown,
+                at=at,
+            )
+            for id_, language, raw, confidence, tier, calibrator_id, logprobs, correct, how, shown, at in rows
+        ]
+
+    def counts(self) -> Counts:
+        """How much there is of what."""
+        with translated(self.path):
+            query = self._connection.execute
+            (suggestions,) = query("SELECT COUNT(*) FROM suggestions").fetchone()
+            labelled, correct = query("SELECT COUNT(correct), TOTAL(correct) FROM labels").fetchone()
+            events = dict(query("SELECT kind, COUNT(*) FROM events GROUP BY kind ORDER BY kind").fetchall())
+            labels = dict(query("SELECT how, COUNT(*) FROM labels GROUP BY how ORDER BY how").fetchall())
+        return Counts(suggestions, labelled, int(correct), events, labels)
+
+    def export(self) -> Iterator[dict[str, Any]]:
+        """One JSON-ready object per suggestion, oldest first, with its `events` and its `label` (or None)."""
+        with translated(self.path):
+            cursor = self._connection.execute(
+                "SELECT s.*, l.correct, l.how, l.at FROM suggestions s "
+                "LEFT JOIN labels l ON l.suggestion_id = s.id ORDER BY s.shown_at, s.id"
+            )
+            names = [column[0] for column in cursor.description][:-3]
+            for row in cursor:
+                correct, how, labelled_at = row[-3:]
+                known = None if correct is None else bool(correct)
+                events = self._connection.execute(
+                    "SELECT kind, at, data FROM events WHERE suggestion_id = ? ORDER BY number", (row[0],)
+                )
+                yield {
+                    **dict(zip(names, row, strict=False)),
+                    "logprobs": json.loads(row[names.index("logprobs")]),
+                    "label": None if how is None else {"correct": known, "how": how, "at": labelled_at},
+                    "events": [
+                        {"kind": kind, "at": at, "data": json.loads(data)} for kind, at, data in events
+                    ],
+                }
+
+    def purge(self, *, before: float | None = None) -> int:
+        """Forget everything, or what was shown (Unix seconds) before; for good, in the file itself as well.
+
+        Returns how many suggestions were forgotten.
+        """
+        limit = math.inf if before is None else before
+        with self._writing() as connection:
+            for table in ("events", "labels"):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE "
+                    "suggestion_id IN (SELECT id FROM suggestions WHERE shown_at < ?) "
+                    "OR (at < ? AND suggestion_id NOT IN (SELECT id FROM suggestions))",
+                    (limit, limit),
+                )
+            n = connection.execute("DELETE FROM suggestions WHERE shown_at < ?", (limit,)).rowcount
+        with translated(self.path):
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return n
+
+    def close(self) -> None:
+        """Close the file. Once is enough, twice is no error."""
+        with translated(self.path):
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: on disk when this returns, or undone."""
+        connection = self._connection
+        with translated(self.path):
+            # IMMEDIATE: a transaction that reads first and writes later cannot wait for another's lock.
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                error = sqlite3.DatabaseError(verdict)
+                error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+                raise error
+            migrate(connection, str(self.path))
+        except BaseException:
+            connection.close()
+            raise
+        return connection

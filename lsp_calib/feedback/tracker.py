@@ -1,0 +1,322 @@
+"""Following shown suggestions through document changes alone, to tell what became of them.
+
+Nothing here reads a clock, a file or an editor: each call brings the time with it, and says what happened.
+No editor needs to tell that a suggestion was accepted; the document shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.lines import LineMap, LostLineError, shared_ends
+from lsp_calib.values import Suggestion
+
+# Seconds without a change to the line, once the user has moved on, until the suggestion is settled.
+SETTLE_AFTER = 30.0
+# Seconds below which nobody can have read a suggestion: to leave it says nothing about it.
+UNREAD_BELOW = 0.75
+# Seconds after insertion at which it is recorded whether the line is still as suggested.
+SURVIVAL = (30, 120, 300, 600)
+# Suggestions followed per document until settled, and again as many for their survival.
+FOLLOWED_AT_MOST = 64
+
+
+@attrs.define
+class _Followed:
+    """A suggestion and its line as it is now. Texts have their ends stripped."""
+
+    suggestion: Suggestion
+    line: int | None  # None: deleted or lost
+    initial: str
+    expected: str
+    shown_at: float
+    text: str
+    changed_at: float | None = None
+    moved_on_at: float | None = None
+    inserted_at: float | None = None
+    marked: bool = False  # inserted and unchanged since
+    reviewed: bool = False
+    survived: int = 0  # how many of SURVIVAL are recorded
+
+    @property
+    def as_expected(self) -> bool:
+        return self.line is not None and self.text == self.expected
+
+    @property
+    def settles_at(self) -> float | None:
+        if self.moved_on_at is None:
+            return None
+        last = self.moved_on_at if self.changed_at is None else max(self.moved_on_at, self.changed_at)
+        return last + SETTLE_AFTER
+
+    @property
+    def survives_at(self) -> float | None:
+        if self.inserted_at is None or self.survived == len(SURVIVAL):
+            return None
+        return self.inserted_at + SURVIVAL[self.survived]
+
+    def event(self, kind: EventKind, now: float, **data: bool | int | float) -> Event:
+        return Event(self.suggestion.id, kind, now, data)
+
+    def moved_on(self, now: float) -> None:
+        if self.moved_on_at is None:
+            self.moved_on_at = now
+
+    def became(self, old: str, new: str, now: float) -> list[Event]:
+        """The line, `old` until now (ends unstripped), is `new`."""
+        text = new.strip()
+        if text == self.text:
+            return []
+        was_expected = self.as_expected
+        self.text = text
+        self.changed_at = now
+        if self.as_expected and _at_once(old, new, self.suggestion.text):
+            self.marked = True
+            if self.inserted_at is None:
+                self.inserted_at = now
+                return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
+        return self._unmarked(now) if was_expected else []
+
+    def gone(self, now: float) -> list[Event]:
+        """The line no longer exists, or cannot be found."""
+        was_expected = self.as_expected
+        self.line = None
+        return self._unmarked(now) if was_expected else []
+
+    def _unmarked(self, now: float) -> list[Event]:
+        self.marked = False
+        if self.inserted_at is None:
+            return []
+        return [self.event(EventKind.CHANGED, now, seconds=now - self.inserted_at)]
+
+    def survivals(self, now: float) -> Iterator[Event]:
+        while (due := self.survives_at) is not None and due <= now:
+            seconds = SURVIVAL[self.survived]
+            self.survived += 1
+            yield self.event(EventKind.SURVIVED, now, seconds=seconds, unchanged=self.as_expected)
+
+    def settled(self, now: float, gone: How | None = None) -> Event:
+        """The label, as things are; `gone` if the line is deleted or lost."""
+        how = gone or self._how(now)
+        if how is How.DELETED and self.inserted_at is not None:
+            how = How.EDITED
+        correct = None if how in (How.UNREAD, How.LOST) else how in (How.KEPT, How.TYPED)
+        label = Label(self.suggestion.id, correct, how, now)
+        return Event(self.suggestion.id, EventKind.SETTLED, now, label=label)
+
+    def _how(self, now: float) -> How:
+        if self.as_expected:
+            return How.TYPED if self.inserted_at is None else How.KEPT
+        if self.inserted_at is not None:
+            return How.EDITED
+        if self.text != self.initial:
+            return How.TYPED_OVER
+        left_at = now if self.moved_on_at is None else self.moved_on_at
+        unread = self.changed_at is None and left_at - self.shown_at < UNREAD_BELOW
+        return How.UNREAD if unread else How.IGNORED
+
+
+@attrs.define
+class _Document:
+    """followed: not yet settled, oldest first. surviving: inserted, settled, recorded up to ten minutes."""
+
+    lines: tuple[str, ...]
+    followed: dict[str, _Followed] = attrs.field(factory=dict)
+    surviving: dict[str, _Followed] = attrs.field(factory=dict)
+
+    def all(self) -> Iterator[_Followed]:
+        yield from self.followed.values()
+        yield from self.surviving.values()
+
+    def settle(self, one: _Followed, now: float, gone: How | None = None) -> Event:
+        del self.followed[one.suggestion.id]
+        if one.survives_at is not None:
+            self.surviving[one.suggestion.id] = one
+            if len(self.surviving) > FOLLOWED_AT_MOST:
+                del self.surviving[next(iter(self.surviving))]
+        return one.settled(now, gone)
+
+
+class Tracker:
+    """Tells suggestions that were kept, edited, typed over, ignored or not even read apart.
+
+    `now` is in seconds, of one clock; Unix time where the events are to be stored. Lines count from 0 and
+    come without their line ends. Each call first brings up to date what `now` makes due, so that a late
+    `tick` changes no label. Not for use from several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._documents: dict[str, _Document] = {}
+
+    def shown(
+        self,
+        uri: str,
+        lines: Sequence[str],
+        line: int,
+        expected_line: str,
+        suggestion: Suggestion,
+        now: float,
+    ) -> list[Event]:
+        """A suggestion is shown: follow it. It is a request on this line as well.
+
+        lines: the whole document as it is now.
+        expected_line: what the line would be with (the first line of) the suggestion inserted.
+        One that is followed already is left as it is. One that would change nothing, or lies outside the
+        document, is reported as shown and not followed: nothing could ever be told about it.
+        """
+        events = self.tick(now)
+        document = self._documents.get(uri)
+        lines = tuple(lines)
+        if document is not None and document.lines != lines:
+            events += self.changed(uri, lines, now)
+        self._active(uri, line, now)
+        if any(suggestion.id in d.followed or suggestion.id in d.surviving for d in self._documents.values()):
+            return events
+        events.append(Event(suggestion.id, EventKind.SHOWN, now))
+        # An empty document is one empty line, however the caller splits it.
+        lines = lines or ("",)
+        expected = expected_line.strip()
+        if not 0 <= line < len(lines) or lines[line].strip() == expected:
+            return events
+        initial = lines[line].strip()
+        document = self._documents.setdefault(uri, _Document(lines))
+        document.followed[suggestion.id] = _Followed(suggestion, line, initial, expected, now, initial)
+        if len(document.followed) > FOLLOWED_AT_MOST:
+            events.append(document.settle(next(iter(document.followed.values())), now))
+        return events
+
+    def requested(self, uri: str, line: int, now: float) -> list[Event]:
+        """The editor asked for something on this line: whoever was elsewhere has moved on."""
+        events = self.tick(now)
+        self._active(uri, line, now)
+        return events
+
+    def changed(self, uri: str, lines: Sequence[str], now: float) -> list[Event]:
+        """The document was edited. lines: the whole document as it is now."""
+        events = self.tick(now)
+        document = self._documents.get(uri)
+        if document is None:
+            self._active(uri, None, now)
+            return events
+        new = tuple(lines) or ("",)
+        where = LineMap(document.lines, new)
+        if where.is_identity:
+            return events
+        old, document.lines = document.lines, new
+        self._active(uri, None, now, but=document)
+        for one in list(document.all()):
+            if one.line is not None:
+                events += self._follow(document, one, old, where, now)
+        return events
+
+    def saved(self, uri: str, now: float) -> list[Event]:
+        """The document was saved: settle all that is followed in it."""
+        events = self.tick(now)
+        document = self._documents.get(uri)
+        if document is not None:
+            events += [document.settle(one, now) for one in list(document.followed.values())]
+            self._forget_if_empty(uri)
+        return events
+
+    def closed(self, uri: str, now: float) -> list[Event]:
+        """The document was closed: settle all that is followed in it, and forget it."""
+        events = self.saved(uri, now)
+        self._documents.pop(uri, None)
+        return events
+
+    def tick(self, now: float) -> list[Event]:
+        """Settle and record what is due by now."""
+        events: list[Event] = []
+        for uri, document in list(self._documents.items()):
+            for one in list(document.all()):
+                events += one.survivals(now)
+                if one.suggestion.id in document.followed:
+                    if one.settles_at is not None and one.settles_at <= now:
+                        events.append(document.settle(one, now))
+                elif one.survives_at is None:
+                    del document.surviving[one.suggestion.id]
+            self._forget_if_empty(uri)
+        return events
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do next, in seconds; None if nothing is pending."""
+        times: list[float | None] = []
+        for document in self._documents.values():
+            times += [one.settles_at for one in document.followed.values()]
+            times += [one.survives_at for one in document.all()]
+        return min((at for at in times if at is not None), default=None)
+
+    def inserted(self, uri: str) -> list[tuple[int, Suggestion]]:
+        """(line, suggestion) for each line that carries a diagnostic, in order of lines.
+
+        That is: inserted, not changed since, not settled, not reviewed; the latest suggestion where several
+        said the same of a line.
+        """
+        document = self._documents.get(uri)
+        if document is None:
+            return []
+        by_line = {
+            one.line: one.suggestion
+            for one in document.followed.values()
+            if one.line is not None and one.marked and not one.reviewed
+        }
+        return sorted(by_line.items(), key=lambda item: item[0])
+
+    def reviewed(self, suggestion_id: str) -> bool:
+        """The user has looked at it: `inserted` leaves its line out from now on. Whether it was there."""
+        for document in self._documents.values():
+            named = document.followed.get(suggestion_id)
+            if named is None or not named.marked or named.reviewed:
+                continue
+            # Earlier suggestions that said the same of this line were reviewed with it.
+            for one in document.followed.values():
+                one.reviewed = one.reviewed or (one.marked and one.line == named.line)
+            return True
+        return False
+
+    def _follow(
+        self, document: _Document, one: _Followed, old: tuple[str, ...], where: LineMap, now: float
+    ) -> list[Event]:
+        assert one.line is not None
+        before, gone = one.line, How.DELETED
+        try:
+            after = where.find(before, one.expected)
+        except LostLineError:
+            after, gone = None, How.LOST
+        if after is None:
+            events = one.gone(now)
+            if one.suggestion.id in document.followed:
+                events.append(document.settle(one, now, gone))
+            return events
+        one.line = after
+        if not (after == before and where.touches_only(before)):
+            one.moved_on(now)
+        return one.became(old[before], document.lines[after], now)
+
+    def _active(self, uri: str, line: int | None, now: float, but: _Document | None = None) -> None:
+        """Something was done on a line (None: on lines unknown) of a document; elsewhere users moved on."""
+        for other, document in self._documents.items():
+            if document is not but:
+                for one in document.followed.values():
+                    if other != uri or one.line != line:
+                        one.moved_on(now)
+
+    def _forget_if_empty(self, uri: str) -> None:
+        document = self._documents[uri]
+        if not document.followed and not document.surviving:
+            del self._documents[uri]
+
+
+def _at_once(old: str, new: str, suggested: str) -> bool:
+    """Whether going from one line to the other inserted the suggestion, rather than typed its last character.
+
+    White space does not count, so that a formatter's blank around an operator is no insertion.
+    """
+    old, new = old.lstrip(), new.lstrip()
+    before, after = shared_ends(old, new)
+    added = "".join(new[before : len(new) - after].split())
+    removed = "".join(old[before : len(old) - after].split())
+    return len(added) - len(removed) >= 2 or (bool(added) and added == "".join(suggested.split()))

@@ -1,0 +1,70 @@
+"""Which tokens may come next when the answer has to begin with characters that are already there.
+
+A prompt that ends inside a word or after white space is tokenised unlike anything the model was trained on.
+So the prompt is cut back to a boundary and the answer is forced to reproduce what was cut (token healing).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Vocabulary:
+    """The byte strings of all tokens, searchable by prefix.
+
+    pieces: bytes of each token by id; empty for control tokens, which are never allowed while healing.
+    tokenize: the model's own tokenisation of bytes, without control tokens.
+    """
+
+    def __init__(self, pieces: Sequence[bytes], tokenize: Callable[[bytes], list[int]]) -> None:
+        self.pieces = pieces
+        self._tokenize = tokenize
+        order = sorted((i for i, piece in enumerate(pieces) if piece), key=lambda i: pieces[i])
+        self._ids = np.asarray(order, dtype=np.int64)
+        self._sorted = [pieces[i] for i in order]
+        self._longest = max((len(piece) for piece in pieces), default=0)
+
+    def allowed(self, remaining: bytes) -> NDArray[np.int64]:
+        """Ids of the tokens that may come next, where `remaining` (not empty) has still to be reproduced.
+
+        These are the tokens that cover all of `remaining`, those that stop short of its end where no word
+        runs on, and the first token of its own tokenisation, so that there is always one. Tokens that stop
+        inside a word are left out: `f` may be likely because of `f(`, which the rest of `foo` rules out.
+        """
+        covering = self._ids[self._range(remaining)]
+        short = [
+            self._ids[at]
+            for size in range(1, min(len(remaining), self._longest + 1))
+            if not _splits_word(remaining, size) and (at := self._find(remaining[:size])) is not None
+        ]
+        return np.unique(np.concatenate([covering, np.asarray([*short, *self._tokenize(remaining)[:1]], np.int64)]))
+
+    def _range(self, prefix: bytes) -> slice:
+        after = _successor(prefix)
+        return slice(
+            bisect_left(self._sorted, prefix),
+            len(self._sorted) if after is None else bisect_left(self._sorted, after),
+        )
+
+    def _find(self, piece: bytes) -> int | None:
+        at = bisect_left(self._sorted, piece)
+        return at if at < len(self._sorted) and self._sorted[at] == piece else None
+
+
+def _splits_word(text: bytes, at: int) -> bool:
+    return _in_word(text[at - 1]) and _in_word(text[at])
+
+
+def _in_word(byte: int) -> bool:
+    # Bytes from 0x80 are parts of characters outside ASCII: letters, as a rule, and never to be torn apart.
+    return byte >= 0x80 or byte == 0x5F or chr(byte).isalnum()
+
+
+def _successor(prefix: bytes) -> bytes | None:
+    """The smallest byte string greater than all that begin with `prefix`, None if there is none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None

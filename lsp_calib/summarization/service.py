@@ -1,0 +1,79 @@
+"""The summary service: function in, suggestion out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import uuid
+from typing import TYPE_CHECKING
+
+import attrs
+
+from lsp_calib.inference.engine import Engine, Priority, Request
+from lsp_calib.summarization.prompt import build_prompt
+from lsp_calib.syntax import Function
+from lsp_calib.values import ModelIdentity, Stop, Suggestion
+
+if TYPE_CHECKING:
+    from lsp_calib.calibration.judge import Judge
+
+MOST_TOKENS = 48
+
+_SENTENCE = re.compile(r"^.*?[.!?](?=\s|$)")
+
+
+@attrs.frozen
+class Summary:
+    """A summary with what a label will need."""
+
+    suggestion: Suggestion
+    logprobs: tuple[float, ...]
+    model: ModelIdentity
+    prompt_version: str
+
+
+class SummaryService:
+    """Summarises functions with one engine."""
+
+    def __init__(self, engine: Engine, judge: Judge) -> None:
+        self._engine = engine
+        self._judge = judge
+
+    async def summarize(
+        self, function: Function, language: str, priority: Priority = Priority.BACKGROUND
+    ) -> Summary | None:
+        """One sentence on `function`, None if the model has nothing to say.
+
+        Raises ModelError or EngineError if it could not be asked.
+        """
+        loaded = await self._engine.ready()
+        card, model = loaded.card, loaded.identity
+        prompt = build_prompt(function, card.chat, card.window)
+        generation = await self._engine.generate(Request(prompt, MOST_TOKENS, priority))
+        text = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
+        if not text:
+            return None
+        confidence = self._judge.assess(model, prompt.version, "summary", language, generation.logprobs)
+        suggestion = Suggestion(
+            id=uuid.uuid4().hex[:16],
+            kind="summary",
+            text=text,
+            confidence=confidence,
+            model=model.name,
+            tokens=len(generation.tokens),
+            source="model",
+            timing=generation.timing,
+        )
+        return Summary(suggestion, generation.logprobs, model, prompt.version)
+
+
+def first_sentence(text: str, *, whole: bool) -> str:
+    """The first sentence of an answer without control characters; marked with … where it was cut short.
+
+    whole: whether the model had come to an end by itself.
+    """
+    text = "".join(char for char in text.strip() if unicodedata.category(char)[0] != "C")
+    match = _SENTENCE.match(text)
+    if match:
+        return match.group()
+    return text if whole or not text else f"{text.rsplit(' ', 1)[0]} …"

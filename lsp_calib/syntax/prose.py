@@ -1,0 +1,25 @@
+"""Lines that are no code: comments and strings that stand for themselves (docstrings)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lsp_calib.syntax.functions import parse
+
+
+def prose_lines(lines: Sequence[str], language: str) -> set[int]:
+    """Indices (from 0) of lines wholly taken by comments or documentation; empty without a grammar."""
+    root = parse(lines, language)
+    if root is None:
+        return set()
+    prose: set[int] = set()
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        bare_string = node.type == "expression_statement" and [c.type for c in node.children] == ["string"]
+        own_line = not lines[node.start_point.row][: node.start_point.column].strip()
+        if bare_string or (node.type == "comment" and own_line):
+            prose.update(range(node.start_point.row, node.end_point.row + 1))
+        else:
+            pending.extend(node.children)
+    return prose

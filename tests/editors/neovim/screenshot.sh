@@ -1,0 +1,90 @@
+#!/bin/sh
+# A picture of a suggestion and its badge in a real Neovim, in a real terminal.
+#   screenshot.sh PICTURE.png [FILE KEYS]
+# FILE is opened (a copy of it) and KEYS are typed at its end (Neovim's notation, insert mode included); the
+# picture is taken once the badge is on screen. Needs Xvfb, xterm, ImageMagick and DejaVu fonts.
+# LSP_CALIB_NVIM: nvim, 0.12 or later. LSP_CALIB_SERVER: the server's program or command line.
+# COLORSCHEME (habamax), FONT_SIZE (15), GEOMETRY (86x19), SECONDS_TO_WAIT (120).
+set -eu
+picture=${1:?usage: screenshot.sh PICTURE.png [FILE KEYS]}
+here=$(cd "$(dirname "$0")" && pwd)
+nvim=${LSP_CALIB_NVIM:-nvim}
+folder=$(mktemp -d)
+server_pid='' terminal_pid=''
+clean() {
+    "$nvim" --server "$folder/nvim.sock" --remote-expr 'execute("qall!")' >/dev/null 2>&1 || true
+    [ -z "$terminal_pid" ] || kill "$terminal_pid" 2>/dev/null || true
+    [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
+    rm -rf "$folder"
+}
+trap clean EXIT
+trap 'exit 1' INT TERM
+
+if [ $# -ge 3 ]; then
+    file=$folder/$(basename "$2")
+    cp "$2" "$file"
+    keys=$3
+else
+    file=$folder/basket.py
+    cat >"$file" <<'PYTHON'
+"""A shopping basket."""
+
+
+class Basket:
+    """Articles and what they cost."""
+
+    def __init__(self):
+        self.prices = []
+
+    def add(self, price):
+        """Put one more article into the basket."""
+        self.prices.append(price)
+
+    def total(self):
+        """The sum of all the prices."""
+PYTHON
+    keys='Go        ret'
+fi
+
+Xvfb -displayfd 3 -screen 0 1600x1000x24 -nolisten tcp 3>"$folder/display" >/dev/null 2>&1 &
+server_pid=$!
+while [ ! -s "$folder/display" ]; do
+    kill -0 "$server_pid" || exit 1
+    sleep 0.1
+done
+DISPLAY=:$(cat "$folder/display")
+export DISPLAY
+
+XDG_STATE_HOME=$folder COLORTERM=truecolor xterm -fa 'DejaVu Sans Mono' -fs "${FONT_SIZE:-15}" \
+    -geometry "${GEOMETRY:-86x19}+0+0" -b 10 -bg '#1c1c1c' -fg '#bcbcbc' -xrm 'XTerm*borderWidth: 0' \
+    -e "$nvim" --clean -u "$here/init.lua" --listen "$folder/nvim.sock" \
+    -c 'set termguicolors number noruler noshowcmd laststatus=2 signcolumn=no shortmess+=I' \
+    -c "colorscheme ${COLORSCHEME:-habamax}" \
+    -c "set statusline=\ %t%m%=%{get(g:,'lsp_calib_status','')}\ \ %l:%c\ " \
+    "$file" &
+terminal_pid=$!
+
+remote() { "$nvim" --server "$folder/nvim.sock" "$@" 2>&1; }
+give_up() {
+    echo "screenshot.sh: $1" >&2
+    remote --remote-expr 'execute("messages")' >&2 || true
+    tail -c 2000 "$folder/nvim/lsp.log" >&2 || true
+    exit 1
+}
+# wait_for WHAT LUA: until the Lua expression is greater than 0
+wait_for() {
+    tries=$((${SECONDS_TO_WAIT:-120} * 5))
+    until [ "$(remote --remote-expr "luaeval('$2')")" -gt 0 ] 2>/dev/null; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || give_up "no $1 within ${SECONDS_TO_WAIT:-120} s"
+        sleep 0.2
+    done
+}
+
+wait_for 'server' '#vim.lsp.get_clients({ name = "lsp_calib" })'
+remote --remote-send "$keys" >/dev/null
+wait_for 'badge' '#vim.api.nvim_buf_get_extmarks(0, vim.api.nvim_create_namespace("lsp_calib"), 0, -1, {})'
+sleep 1
+window=$(xwininfo -root -children | awk '/[Xx][Tt]erm/ { print $1; exit }')
+import -window "$window" "$picture"
+echo "$picture"
