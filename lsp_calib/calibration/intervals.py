@@ -26,8 +26,8 @@ Kind = Literal["bootstrap", "calibrated-band"]
 class Interval:
     """A metric's value with a 95 % interval; None where a number would mean nothing.
 
-    kind: "bootstrap": where the value would lie for other data of this kind. "calibrated-band": where the metric
-        of a perfectly calibrated score with the same confidences would lie.
+    kind: "bootstrap": where the value would lie for other data of this kind. "calibrated-band": where the
+        metric of a perfectly calibrated score with the same confidences would lie.
     """
 
     value: float | None
@@ -52,9 +52,10 @@ def bootstrap_interval(
     groups: array of shape (n,); whole groups are drawn, because items of one repository resemble each other.
         None: each item for itself.
     The bounds are None with fewer than 2 groups, or where the metric is undefined (one class) in half of the
-    resamples or more; undefined resamples are otherwise left out. Confidences count as given: how much the fit
-    itself would vary is not in the interval.
-    Raises DataError as the metric does. Source: Efron & Tibshirani 1993, ch. 13; Field & Welsh 2007 (clusters).
+    resamples or more; undefined resamples are otherwise left out. Confidences count as given: how much the
+    fit itself would vary is not in the interval.
+    Raises DataError as the metric does. Source: Efron & Tibshirani 1993, ch. 13; Field & Welsh 2007
+    (clusters).
     """
     p, y = paired(confidence, correct)
     value = metric(p, y)
@@ -77,7 +78,8 @@ def calibrated_band(
 ) -> Interval:
     """The metric's value, and the interval in which it would lie if every confidence were exactly right.
 
-    Outcomes are drawn with the confidences as their probabilities. For ECE, which is biased upward, this is the
+    Outcomes are drawn with the confidences as their probabilities. For ECE, which is biased upward, this is
+    the
     honest yardstick: a value inside the band is no sign of miscalibration.
     Raises DataError as the metric does. Source: Brocker & Smith 2007 (consistency resampling).
     """
@@ -130,7 +132,8 @@ def _resamples(codes: IntArray, count: int, rng: np.random.Generator) -> Iterato
         drawn = rng.integers(sizes.size, size=sizes.size)
         lengths = sizes[drawn]
         ends = np.cumsum(lengths)
-        # Position within the draw, minus where its group begins there, plus where that group begins in the data.
+        # Position within the draw, minus where its group begins there, plus where that group begins in the
+        # data.
         offset = np.repeat(starts[drawn] - (ends - lengths), lengths)
         yield by_group[np.arange(ends[-1]) + offset]
 

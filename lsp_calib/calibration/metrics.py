@@ -1,7 +1,7 @@
 """How good confidences are, given what turned out to be correct.
 
-All take confidence, float array of shape (n,) of probabilities in [0, 1], and correct, bool array of shape (n,);
-all return a float and raise DataError on empty input, different shapes, NaN or values outside [0, 1].
+All take confidence, float array of shape (n,) of probabilities in [0, 1], and correct, bool array of shape
+(n,); all return a float and raise DataError on empty input, different shapes, NaN or values outside [0, 1].
 All are unchanged by reordering the pairs, and by repeating every pair equally often.
 """
 
@@ -64,8 +64,8 @@ def skill_score(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 def log_loss(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Mean negative log-likelihood of the outcomes, in nats; in [0, 36.1], 0 is best.
 
-    Confidences are kept 2.2e-16 (float64's epsilon) away from 0 and 1, as scikit-learn does: one sure and wrong
-    answer costs 36 nats, not infinity.
+    Confidences are kept 2.2e-16 (float64's epsilon) away from 0 and 1, as scikit-learn does: one sure and
+    wrong answer costs 36 nats, not infinity.
     """
     p, y = paired(confidence, correct)
     epsilon = np.finfo(np.float64).eps
@@ -100,12 +100,13 @@ def expected_calibration_error(
     bins: int = 10,
     strategy: Literal["width", "mass"] = "width",
 ) -> float:
-    """Mean absolute difference between confidence and share correct within bins, weighted by the bins' counts.
+    """Mean absolute difference between confidence and share correct within bins, weighted by count.
 
     bins: how many.
     strategy: "width": [0, 1/bins), [1/bins, 2/bins) ... [(bins-1)/bins, 1], left-closed, the last one closed.
         "mass": bins that hold equally many items, as far as ties allow: equal confidences share a bin.
-    Returns a float in [0, 1]. It is biased upward: read it beside `calibrated_band`, and beside the skill score.
+    Returns a float in [0, 1]. It is biased upward: read it beside `calibrated_band`, and beside the skill
+    score.
     Raises DataError also if bins < 1 or the strategy is unknown.
     Source: Naeini et al. 2015; Guo et al. 2017; bin edges as in RECIPES.
 
@@ -135,7 +136,7 @@ def _bin_index(p: FloatArray, bins: int, strategy: str) -> IntArray:
 
 
 def _ties(p: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
-    """For each distinct value, ascending: how many lie below, how many equal it; and each item's distinct value."""
+    """For each distinct value, ascending: how many lie below, how many equal it; and each item's value."""
     _, inverse, equal = np.unique(p, return_inverse=True, return_counts=True)
     below = np.cumsum(equal) - equal
     return below, equal, inverse

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from lsp_calib.calibration.arrays import FloatArray, paired, probabilities
 from lsp_calib.errors import DataError
 
-# Raw confidences count as no nearer than this to 0 and 1 (log-odds within 13.8). Log-probabilities from float32
-# logits are good to some 2e-7, so beyond 1e-6 the digits of 1 - p are noise, and a noisy log-odds of 36 would
-# steer a fit by itself.
+# Raw confidences count as no nearer than this to 0 and 1 (log-odds within 13.8). Log-probabilities from
+# float32 logits are good to some 2e-7, so beyond 1e-6 the digits of 1 - p are noise, and a noisy log-odds of
+# 36 would steer a fit by itself.
 CLIP = 1e-6
 
 _MAX_ITERATIONS = 200
@@ -45,7 +45,8 @@ def _positive(_: object, attribute: attrs.Attribute[float], value: float) -> Non
 class Prior:
     """Independent Gaussian beliefs about the slope and the intercept before any label.
 
-    slope, intercept: means. slope_sd, intercept_sd: standard deviations, in [1e-9, 1e9] (1e6 is as good as flat).
+    slope, intercept: means. slope_sd, intercept_sd: standard deviations, in [1e-9, 1e9] (1e6 is as good as
+        flat).
     Raises DataError for anything else.
     """
 
@@ -57,10 +58,11 @@ class Prior:
 
 # The identity, held loosely: raw confidences order suggestions about as log-odds should (slope near 1), while
 # their level is off by several nats, differently for each model, so the intercept is left nearly free.
-# Over seven simulated truths (calibrated to far overconfident, narrow, wide, heavy-tailed) the excess log-loss of
-# this choice with Platt's targets is, mean and worst: 0.066 and 0.113 at n = 5, 0.046 and 0.058 at 10, 0.028 and
-# 0.041 at 20, 0.004 and 0.006 at 200. With plain targets 0.062 and 0.117 at n = 10; with an intercept sd of 1
-# the worst is 0.120; with a slope sd of 1, 0.054 and 0.064. Platt's targets alone: 0.057 and 0.073.
+# Over seven simulated truths (calibrated to far overconfident, narrow, wide, heavy-tailed) the excess
+# log-loss of this choice with Platt's targets is, mean and worst: 0.066 and 0.113 at n = 5, 0.046 and 0.058
+# at 10, 0.028 and 0.041 at 20, 0.004 and 0.006 at 200. With plain targets 0.062 and 0.117 at n = 10; with an
+# intercept sd of 1 the worst is 0.120; with a slope sd of 1, 0.054 and 0.064. and a flat
+# intercept as well, 0.057 and 0.073.
 DEFAULT_PRIOR = Prior(slope=1.0, intercept=0.0, slope_sd=0.5, intercept_sd=2.0)
 
 
@@ -102,11 +104,11 @@ class PlattCalibrator:
         raw: float array of shape (n,), raw confidences in [0, 1]. correct: bool array of shape (n,).
         weights: float array of shape (n,), not negative; a weight of 2 is the same as giving the pair twice.
         prior: without labels the result is its mean; a flat one and plain targets give maximum likelihood.
-        targets: "platt" replaces 1 by (n+ + 1) / (n+ + 2) and 0 by 1 / (n- + 2): what a few labels of one class
-            can vouch for. "plain" keeps 0 and 1: right where the prior itself is informative, because smoothed
-            targets would pull towards one half what prior and labels agree on.
-        The posterior is strictly log-concave, so this works, and is unique, for no labels, one class, separable
-        data and scores of 0 and 1.
+        targets: "platt" replaces 1 by (n+ + 1) / (n+ + 2) and 0 by 1 / (n- + 2): what a few labels of one
+            class can vouch for. "plain" keeps 0 and 1: right where the prior itself is informative, because
+            smoothed targets would pull towards one half what prior and labels agree on.
+        The posterior is strictly log-concave, so this works, and is unique, for no labels, one class,
+        separable data and scores of 0 and 1.
         Raises DataError on different shapes, NaN, or values out of range.
         """
         scores, labels = paired(raw, correct, empty=True)

@@ -14,8 +14,8 @@ from lsp_calib.values import Tier
 class TierPolicy:
     """Tiers by threshold: accept from `accept_from`, reject below `reject_below`, review between.
 
-    Both in [0, 1], reject_below <= accept_from; raises DataError otherwise. A threshold promises nothing about
-    the share of errors among accepted ones, so its tiers are never certified.
+    Both in [0, 1], reject_below <= accept_from; raises DataError otherwise. A threshold promises nothing
+    about the share of errors among accepted ones, so its tiers are never certified.
     """
 
     accept_from: float = 0.8
@@ -54,8 +54,8 @@ class TierPolicy:
         return Tier.ACCEPT, f"{likely}; at least {accept}"
 
 
-# Spiess et al. 2024 sketch actions at 90 %, 70 %, 30 % and 10 %; for the cautious, "more likely wrong than right"
-# is reason enough to reject.
+# Spiess et al. 2024 sketch actions at 90 %, 70 %, 30 % and 10 %; for the cautious, "more likely wrong than
+# right" is reason enough to reject.
 PRESETS: MappingProxyType[str, TierPolicy] = MappingProxyType(
     {
         "cautious": TierPolicy(accept_from=0.9, reject_below=0.5, name="cautious"),

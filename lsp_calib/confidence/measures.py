@@ -20,7 +20,8 @@ from lsp_calib.errors import DataError
 
 Measure = Callable[[Sequence[float]], float]
 
-# A float32 softmax may put a sure token's log-probability a few 1e-7 above 0; more than that is no probability.
+# A float32 softmax may put a sure token's log-probability a few 1e-7 above 0; more than that is no
+# probability.
 _ROUNDING = 1e-6
 # Stands for log 0: small enough that exp of any mean with it is 0, large enough that sums stay finite.
 _LOG_ZERO = -1e100

@@ -28,7 +28,9 @@ async def collect_lines(
     on_progress: called with (done, all). A record is on disk before the next item is asked for.
     """
     loaded = await engine.ready()
-    writer = RecordWriter(path, Header("line", "python", loaded.identity, version_of(loaded.card.completion), seed))
+    writer = RecordWriter(
+        path, Header("line", "python", loaded.identity, version_of(loaded.card.completion), seed)
+    )
     try:
         for at, item in enumerate(items):
             on_progress(at, len(items))

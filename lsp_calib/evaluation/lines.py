@@ -19,7 +19,17 @@ STRATA = {"line-start": 0.10, "after-indentation": 0.40, "mid-line": 0.25, "mid-
 
 _LONGEST_LINE = 160
 _MOST_BYTES = 500_000
-_SKIPPED_FOLDERS = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "site-packages", "build", "dist"}
+_SKIPPED_FOLDERS = {
+    ".git",
+    ".hg",
+    ".venv",
+    "venv",
+    "node_modules",
+    "__pycache__",
+    "site-packages",
+    "build",
+    "dist",
+}
 _MID_LINE = re.compile(r"(?<=[\s(\[{.,=])(?=\S)")
 _MID_WORD = re.compile(r"(?<=\w)(?=\w)")
 
@@ -64,7 +74,7 @@ def sample_lines(root: Path, group: str, count: int, seed: int = 0) -> list[Line
         if path.is_symlink() or path.stat().st_size > _MOST_BYTES:
             continue
         try:
-            lines = split_lines(path.read_text("utf-8"))
+            lines: Sequence[str] = split_lines(path.read_text("utf-8"))
         except UnicodeDecodeError:
             continue
         prose = prose_lines(lines, "python")

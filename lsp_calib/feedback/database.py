@@ -15,6 +15,7 @@ from lsp_calib.errors import DataError, LspCalibError, SettingsError
 _log = logging.getLogger(__name__)
 
 _COMPANIONS = ("", "-wal", "-shm")
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -24,12 +25,19 @@ def private_file(path: Path) -> tuple[int, int]:
     SQLite gives the mode of the main file to those it puts beside it.
     Returns which file it is, whatever its name will be. Raises OSError.
     """
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    # Not opened if it is there: to close a file drops the locks this process has on it, SQLite's too.
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     if os.name == "posix":
         for companion in _COMPANIONS:
             with contextlib.suppress(FileNotFoundError):
                 Path(f"{path}{companion}").chmod(0o600)
     return _identity(path)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection was in the way."""
+    return _code(error) in _BUSY
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
@@ -87,7 +95,7 @@ def _translation(path: Path, error: sqlite3.Error) -> LspCalibError:
         return LspCalibError(
             f"The disk with {path} is full, so feedback cannot be recorded. Free some space."
         )
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if code in _BUSY:
         return LspCalibError(
             f"Another program has locked {path}, so feedback cannot be recorded. Close it and try again."
         )

@@ -56,7 +56,7 @@ class LineMap:
         """
         text = self.old[line].strip()
         inside = self.start <= line < self.old_end
-        if text != expected and (inside or line == self.old_end):
+        if inside or (line == self.old_end and text != expected):
             # The line after the region counts as well: a suggestion accepted on a blank line together with
             # Enter looks exactly like a line inserted above that blank line.
             appeared = self._appeared(line, expected)

@@ -10,13 +10,14 @@ import contextlib
 import json
 import math
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from lsp_calib.feedback.database import is_corrupt, move_aside, private_file, translated
+from lsp_calib.feedback.database import is_busy, is_corrupt, move_aside, private_file, translated
 from lsp_calib.feedback.events import Event, How
 from lsp_calib.feedback.schema import migrate
 from lsp_calib.home import private_folder
@@ -256,13 +257,24 @@ class FeedbackStore:
                 raise
 
     def _open(self) -> sqlite3.Connection:
+        # SQLite does not wait where waiting might be for ever, as when two processes switch a new file to
+        # write-ahead logging at once.
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return self._connected()
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() >= deadline:
+                    raise
+            time.sleep(0.02)
+
+    def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA secure_delete = ON")
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 error = sqlite3.DatabaseError(verdict)

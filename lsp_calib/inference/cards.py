@@ -103,7 +103,9 @@ def choose(wanted: str | None) -> tuple[ModelCard, Path]:
     for card in cards.values():
         if card.path.is_file():
             return card, card.path
-    raise NoModelError("No model is installed. Run `lsp-calib models pull smollm2-135m` to get a small one (98 MB).")
+    raise NoModelError(
+        "No model is installed. Run `lsp-calib models pull smollm2-135m` to get a small one (98 MB)."
+    )
 
 
 def card_for_file(path: Path, cards: dict[str, ModelCard] | None = None) -> ModelCard:

@@ -68,6 +68,10 @@ class Engine(Protocol):
         """Answer a request. Raises EngineError if the engine fails on it; the next one may succeed."""
         ...
 
+    async def restart(self) -> None:
+        """Forget a failure, let the model go, and begin again at the next request."""
+        ...
+
     async def close(self) -> None:
         """Let the engine go."""
         ...

@@ -25,14 +25,18 @@ def check_header(path: Path) -> None:
     except OSError as error:
         raise ModelFileError(f"The model file {path} cannot be read: {error.strerror or error}.") from error
     if len(head) < 24:
-        raise ModelFileError(f"The model file {path} is truncated: {len(head)} bytes are no GGUF header.{_again(path)}")
+        raise ModelFileError(
+            f"The model file {path} is truncated: {len(head)} bytes are no GGUF header.{_again(path)}"
+        )
     magic, version, tensors, pairs = struct.unpack("<4sIQQ", head)
     if magic != _MAGIC:
         raise ModelFileError(
             f"The model file {path} is not a GGUF file (it begins with {magic!r}, not {_MAGIC!r}).{_again(path)}"
         )
     if version not in _VERSIONS:
-        raise ModelFileError(f"The model file {path} has GGUF version {version}; versions 2 and 3 can be read.")
+        raise ModelFileError(
+            f"The model file {path} has GGUF version {version}; versions 2 and 3 can be read."
+        )
     if tensors > _MOST_TENSORS or pairs > _MOST_PAIRS:
         raise ModelFileError(
             f"The model file {path} is damaged: its header claims {tensors} tensors and {pairs} values.{_again(path)}"
@@ -48,4 +52,6 @@ def check_size(path: Path, expected: int) -> None:
 
 
 def _again(path: Path) -> str:
-    return f" Remove it (`lsp-calib models remove {path.name}`) and pull it again with `lsp-calib models pull`."
+    return (
+        f" Remove it (`lsp-calib models remove {path.name}`) and pull it again with `lsp-calib models pull`."
+    )

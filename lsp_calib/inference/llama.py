@@ -6,8 +6,6 @@ The binding's own `logprobs` are not used: they need the logits of every prompt 
 
 from __future__ import annotations
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -89,7 +87,9 @@ class LlamaModel:
         model_params.progress_callback = self._progress
         self._model = llama_cpp.llama_model_load_from_file(os.fsencode(path), model_params)
         if not self._model:
-            raise ModelFileError(f"The model file {path} cannot be loaded. llama.cpp says: {self._last_words()}")
+            raise ModelFileError(
+                f"The model file {path} cannot be loaded. llama.cpp says: {self._last_words()}"
+            )
 
         params = llama_cpp.llama_context_default_params()
         trained = llama_cpp.llama_model_n_ctx_train(self._model)
@@ -107,7 +107,8 @@ class LlamaModel:
         self._size = llama_cpp.llama_vocab_n_tokens(self._vocab)
         self._positions = int(params.n_ctx)
         self.vocabulary = Vocabulary(
-            [self._piece(token) for token in range(self._size)], lambda text: self.tokenize(text, control=False)
+            [self._piece(token) for token in range(self._size)],
+            lambda text: self.tokenize(text, control=False),
         )
         self._cached: list[int] = []
 
@@ -269,7 +270,10 @@ class _Answer:
         text = b"".join(piece for _, _, piece in self.tokens)
         return Generation(
             text=text.decode("utf-8", "replace").rstrip("\r"),
-            tokens=tuple(Token(token, logprob, piece.decode("utf-8", "replace")) for token, logprob, piece in self.tokens),
+            tokens=tuple(
+                Token(token, logprob, piece.decode("utf-8", "replace"))
+                for token, logprob, piece in self.tokens
+            ),
             stop=self.stop or Stop.LENGTH,
             timing=timing,
         )

@@ -42,7 +42,9 @@ class Queue:
 
     def put(self, request_id: int, request: Request) -> None:
         with self._changed:
-            heapq.heappush(self._heap, (request.priority, next(self._count), request_id, request, time.perf_counter()))
+            heapq.heappush(
+                self._heap, (request.priority, next(self._count), request_id, request, time.perf_counter())
+            )
             self._changed.notify()
 
     def take(self) -> tuple[int, Request, float]:
@@ -86,7 +88,9 @@ class Writer:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The model process of lsp-calib; started by it, not by hand.")
+    parser = argparse.ArgumentParser(
+        description="The model process of lsp-calib; started by it, not by hand."
+    )
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--sha256", default="")
     parser.add_argument("--size", type=int, default=0)
@@ -172,7 +176,9 @@ def _listen(stream: BinaryIO, queue: Queue, writer: Writer) -> None:
             if message.get("op") == "cancel":
                 request_id = message.get("id")
                 if isinstance(request_id, int) and queue.cancel(request_id):
-                    writer.send({"id": request_id, "error": "cancelled", "message": "The request was cancelled."})
+                    writer.send(
+                        {"id": request_id, "error": "cancelled", "message": "The request was cancelled."}
+                    )
             else:
                 request_id, request = wire.request_from_wire(message)
                 queue.put(request_id, request)

@@ -41,7 +41,9 @@ class Vocabulary:
             for size in range(1, min(len(remaining), self._longest + 1))
             if not _splits_word(remaining, size) and (at := self._find(remaining[:size])) is not None
         ]
-        return np.unique(np.concatenate([covering, np.asarray([*short, *self._tokenize(remaining)[:1]], np.int64)]))
+        return np.unique(
+            np.concatenate([covering, np.asarray([*short, *self._tokenize(remaining)[:1]], np.int64)])
+        )
 
     def _range(self, prefix: bytes) -> slice:
         after = _successor(prefix)

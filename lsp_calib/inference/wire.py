@@ -44,9 +44,13 @@ def decode(body: bytes) -> Message:
     try:
         message = json.loads(body.decode("utf-8", "surrogatepass"))
     except ValueError as error:
-        raise EngineError(f"The model process and its client do not understand each other: {error}.") from error
+        raise EngineError(
+            f"The model process and its client do not understand each other: {error}."
+        ) from error
     if not isinstance(message, dict):
-        raise EngineError("The model process and its client do not understand each other: no object in a frame.")
+        raise EngineError(
+            "The model process and its client do not understand each other: no object in a frame."
+        )
     return message
 
 
@@ -104,7 +108,8 @@ def generation_from_wire(message: Message) -> Generation:
     """Raises EngineError if a field is missing or of another type."""
     try:
         tokens = tuple(
-            Token(_typed(token, int), float(logprob), _typed(text, str)) for token, logprob, text in message["tokens"]
+            Token(_typed(token, int), float(logprob), _typed(text, str))
+            for token, logprob, text in message["tokens"]
         )
         queue, count, reused, prompt, generate, total = message["timing"]
         timing = Timing(float(queue), int(count), int(reused), float(prompt), float(generate), float(total))

@@ -9,9 +9,9 @@ local want_more = {} -- by buffer: the next request asks for alternatives
 
 -- What a tier looks like unless the server says otherwise. Colour names become the theme's own colours.
 local badges = {
-  accept = { mark = '●', color = 'green', words = 'accept' },
-  review = { mark = '●', color = 'yellow', words = 'review' },
-  reject = { mark = '●', color = 'red', words = 'reject' },
+  accept = { mark = '●', color = 'green' },
+  review = { mark = '●', color = 'yellow' },
+  reject = { mark = '●', color = 'red' },
 }
 local theme = { green = 'DiagnosticOk', yellow = 'DiagnosticWarn', amber = 'DiagnosticWarn', orange = 'DiagnosticWarn',
   red = 'DiagnosticError', blue = 'DiagnosticInfo' }
@@ -26,7 +26,7 @@ local function set_highlights()
   end
 end
 
---- The suggestion on screen and its row: the item whose text ends with what Neovim shows of it.
+--- The suggestion on screen and Neovim's mark for it: the item whose text ends with what Neovim shows of it.
 local function on_screen(buf)
   local ghost = api.nvim_buf_get_extmarks(buf, ghost_ns, 0, -1, { details = true })[1]
   if not ghost or not answers[buf] then return end
@@ -34,20 +34,21 @@ local function on_screen(buf)
   local text = vim.iter(lines):map(function(chunks) return chunks[1] and chunks[1][1] or '' end):join('\n')
   for _, item in ipairs(text ~= '' and answers[buf].items or {}) do
     local suggestion = vim.tbl_get(item, 'command', 'arguments', 1)
-    if type(suggestion) == 'table' and vim.endswith(item.insertText, text) then return suggestion, ghost[2] end
+    if type(suggestion) == 'table' and vim.endswith(item.insertText, text) then return suggestion, ghost end
   end
 end
 
 local function draw(buf)
   if not api.nvim_buf_is_valid(buf) then return end
   api.nvim_buf_clear_namespace(buf, badge_ns, 0, -1)
-  local suggestion, row = on_screen(buf)
+  local suggestion, ghost = on_screen(buf)
   local badge = suggestion and badges[suggestion.tier]
   if not badge then return end
-  local text = ('  %s %s'):format(badge.mark, badge.words)
+  local text = ('  %s %s'):format(badge.mark, suggestion.tier)
   if type(suggestion.confidence) == 'number' then text = text .. (' %.0f %%'):format(100 * suggestion.confidence) end
-  api.nvim_buf_set_extmark(buf, badge_ns, row, 0,
-    { virt_text = { { text, group(suggestion.tier) } }, virt_text_pos = 'eol', hl_mode = 'combine' })
+  local covers_line_end = ghost[4].virt_text_pos == 'overlay' -- as it is for an item that replaces some text
+  api.nvim_buf_set_extmark(buf, badge_ns, ghost[2], 0, { virt_text = { { text, group(suggestion.tier) } },
+    virt_text_pos = covers_line_end and 'right_align' or 'eol', hl_mode = 'combine' })
 end
 
 --- Neovim leaves a suggestion on screen while you type on, but accepting it then would leave the typed characters
@@ -107,7 +108,8 @@ end
 
 local function on_status(_, status)
   local text = status.state == 'ready' and status.model or status.message
-  vim.g.lsp_calib_status = 'lsp-calib: ' .. (type(text) == 'string' and text ~= '' and text or status.state)
+  if type(text) ~= 'string' or text == '' then text = vim.tbl_get(badges, status.state, 'words') or status.state end
+  vim.g.lsp_calib_status = 'lsp-calib: ' .. text
   vim.cmd.redrawstatus()
 end
 

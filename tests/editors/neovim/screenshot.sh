@@ -4,11 +4,14 @@
 # FILE is opened (a copy of it) and KEYS are typed at its end (Neovim's notation, insert mode included); the
 # picture is taken once the badge is on screen. Needs Xvfb, xterm, ImageMagick and DejaVu fonts.
 # LSP_CALIB_NVIM: nvim, 0.12 or later. LSP_CALIB_SERVER: the server's program or command line.
-# COLORSCHEME (habamax), FONT_SIZE (15), GEOMETRY (86x19), SECONDS_TO_WAIT (120).
+# COLORSCHEME (catppuccin) and BACKGROUND (its own), FONT_SIZE (15), GEOMETRY (86x19), SECONDS_TO_WAIT (120).
 set -eu
 picture=${1:?usage: screenshot.sh PICTURE.png [FILE KEYS]}
 here=$(cd "$(dirname "$0")" && pwd)
 nvim=${LSP_CALIB_NVIM:-nvim}
+for program in "$nvim" Xvfb xterm import xwininfo; do
+    command -v "$program" >/dev/null || { echo "screenshot.sh: $program is not there" >&2; exit 1; }
+done
 folder=$(mktemp -d)
 server_pid='' terminal_pid=''
 clean() {
@@ -43,7 +46,7 @@ class Basket:
     def total(self):
         """The sum of all the prices."""
 PYTHON
-    keys='Go        ret'
+    keys='Goret' # Neovim indents
 fi
 
 Xvfb -displayfd 3 -screen 0 1600x1000x24 -nolisten tcp 3>"$folder/display" >/dev/null 2>&1 &
@@ -56,10 +59,10 @@ DISPLAY=:$(cat "$folder/display")
 export DISPLAY
 
 XDG_STATE_HOME=$folder COLORTERM=truecolor xterm -fa 'DejaVu Sans Mono' -fs "${FONT_SIZE:-15}" \
-    -geometry "${GEOMETRY:-86x19}+0+0" -b 10 -bg '#1c1c1c' -fg '#bcbcbc' -xrm 'XTerm*borderWidth: 0' \
+    -geometry "${GEOMETRY:-86x19}+0+0" -b 10 -bg "${BACKGROUND:-#1e1e2e}" -fg "#cdd6f4" -xrm 'XTerm*borderWidth: 0' \
     -e "$nvim" --clean -u "$here/init.lua" --listen "$folder/nvim.sock" \
     -c 'set termguicolors number noruler noshowcmd laststatus=2 signcolumn=no shortmess+=I' \
-    -c "colorscheme ${COLORSCHEME:-habamax}" \
+    -c "colorscheme ${COLORSCHEME:-catppuccin}" \
     -c "set statusline=\ %t%m%=%{get(g:,'lsp_calib_status','')}\ \ %l:%c\ " \
     "$file" &
 terminal_pid=$!
@@ -76,6 +79,7 @@ wait_for() {
     tries=$((${SECONDS_TO_WAIT:-120} * 5))
     until [ "$(remote --remote-expr "luaeval('$2')")" -gt 0 ] 2>/dev/null; do
         tries=$((tries - 1))
+        kill -0 "$terminal_pid" 2>/dev/null || give_up 'the terminal has closed'
         [ "$tries" -gt 0 ] || give_up "no $1 within ${SECONDS_TO_WAIT:-120} s"
         sleep 0.2
     done

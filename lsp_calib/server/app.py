@@ -1,0 +1,111 @@
+"""The server object and its entry point. Imports here delay the answer to `initialize`: keep them few."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+
+from lsp_calib import __version__
+from lsp_calib.server import settings as settings_module
+from lsp_calib.server.protocol import CalibProtocol, has_inline_completion
+
+if TYPE_CHECKING:
+    from lsp_calib.inference.engine import Engine, StateListener
+    from lsp_calib.server.session import Session
+
+
+class CalibServer(LanguageServer):
+    """One connection to one editor."""
+
+    def __init__(self, command_line: settings_module.Trusted) -> None:
+        super().__init__(
+            "lsp-calib",
+            __version__,
+            text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+            protocol_cls=CalibProtocol,
+        )
+        self.command_line = command_line
+        self.settings = settings_module.Settings()
+        self.trusted = settings_module.Trusted()
+        self.problems: list[str] = []
+        self.make_engine = self._model_process
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        """The services behind the features; made when first needed, after `initialize` is answered."""
+        if self._session is None:
+            from lsp_calib.server.session import Session
+
+            self._session = Session(self)
+        return self._session
+
+    def on_initialize(self, params: types.InitializeParams, capabilities: types.ServerCapabilities) -> None:
+        """Settle settings and, with them, what is offered to this client."""
+        options = params.initialization_options
+        self.settings, problems = settings_module.parse(options)
+        editor, more = settings_module.parse_trusted(
+            options.get("trusted") if isinstance(options, dict) else None
+        )
+        self.trusted, still_more = settings_module.resolve_trusted(self.command_line, editor)
+        self.problems = problems + more + still_more
+        if self.settings.completion is False or (
+            self.settings.completion == "auto" and has_inline_completion(params.capabilities)
+        ):
+            capabilities.completion_provider = None
+
+    def _model_process(self, on_state: StateListener) -> Engine:
+        from lsp_calib.inference.client import ModelProcess
+
+        trusted = self.trusted
+        return ModelProcess(
+            trusted.model, threads=trusted.threads, gpu_layers=trusted.gpu_layers, on_state=on_state
+        )
+
+    async def close(self) -> None:
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+
+def create_server(command_line: settings_module.Trusted | None = None) -> CalibServer:
+    """A server with all features registered."""
+    from lsp_calib.server import (
+        commands,
+        completion,
+        diagnostics,
+        documents,
+        hover,
+        inline_completion,
+        lifecycle,
+    )
+
+    server = CalibServer(command_line or settings_module.Trusted())
+    for feature in (lifecycle, documents, inline_completion, completion, hover, diagnostics, commands):
+        feature.register(server)
+    return server
+
+
+def serve(
+    command_line: settings_module.Trusted, *, tcp: tuple[str, int] | None = None, log_file: Path | None = None
+) -> None:
+    """Serve one client over standard input and output, or over TCP. Returns when it is gone."""
+    import logging
+
+    # Standard output carries the protocol and standard error ends in the editor's log: warnings only.
+    handler = logging.FileHandler(log_file, encoding="utf-8") if log_file else logging.StreamHandler()
+    logging.basicConfig(
+        level=logging.INFO if log_file else logging.WARNING,
+        handlers=[handler],
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    # pygls logs whole documents at INFO: source text does not belong in a log.
+    logging.getLogger("pygls").setLevel(logging.ERROR)
+    server = create_server(command_line)
+    if tcp:
+        server.start_tcp(*tcp)
+    else:
+        server.start_io()

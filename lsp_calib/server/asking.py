@@ -1,0 +1,153 @@
+"""Asking the services on behalf of an editor: the newest request wins, and nobody asks twice for one thing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from lsp_calib.completion import Completion, CompletionService, Cursor
+from lsp_calib.completion.memory import continued
+from lsp_calib.errors import EngineError, ModelError, RequestCancelledError
+from lsp_calib.summarization import SummaryService
+from lsp_calib.syntax import Function
+from lsp_calib.values import Suggestion
+
+if TYPE_CHECKING:
+    from lsp_calib.server.session import Session
+
+logger = logging.getLogger(__name__)
+
+_SUMMARIES_KEPT = 200
+
+
+@attrs.frozen
+class Answer:
+    """What the model said; `completion` is None if it had nothing to offer."""
+
+    completion: Completion | None
+
+
+class Completions:
+    """Completions by document. A request supersedes the one before it in the same document."""
+
+    def __init__(self, session: Session, service: CompletionService) -> None:
+        self._session = session
+        self._service = service
+        self._running: dict[str, tuple[Cursor, asyncio.Task[Answer | None]]] = {}
+        self._last: dict[str, Completion] = {}
+
+    async def newest(self, uri: str, cursor: Cursor, *, patience: float | None = None) -> Answer | None:
+        """The answer at `cursor`; None if there is none (yet): it could not be made, or was superseded.
+
+        patience: seconds to wait; what comes later is kept for the next request at the same place.
+        """
+        self._session.documents.requested(uri, cursor)
+        last = self._last.get(uri)
+        if last is not None and (kept := continued(last, cursor)) is not None:
+            self._stop(uri)
+            return Answer(kept)
+        running = self._running.get(uri)
+        if running is not None and running[0] == cursor and not running[1].done():
+            task = running[1]
+        else:
+            self._stop(uri)
+            task = asyncio.create_task(self._complete(uri, cursor))
+            self._running[uri] = (cursor, task)
+        try:
+            if patience is None:
+                return await task
+            await asyncio.wait({task}, timeout=patience)
+            return task.result() if task.done() and not task.cancelled() else None
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if me is not None and me.cancelling():
+                raise
+            return None
+
+    def forget(self, uri: str) -> None:
+        """The document is gone: so is the interest in it."""
+        self._stop(uri)
+        self._last.pop(uri, None)
+
+    async def close(self) -> None:
+        tasks = [task for _, task in self._running.values()]
+        for uri in list(self._running):
+            self._stop(uri)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _stop(self, uri: str) -> None:
+        running = self._running.pop(uri, None)
+        if running is not None:
+            running[1].cancel()
+
+    async def _complete(self, uri: str, cursor: Cursor) -> Answer | None:
+        try:
+            completion = await self._service.complete(cursor)
+        except RequestCancelledError:
+            return None
+        except (EngineError, ModelError) as error:
+            # The session has told the user what has to be told; a request is answered with null.
+            logger.warning("No completion: %s", error)
+            return None
+        if completion is not None:
+            self._last[uri] = completion
+            self._session.status.count(completion.suggestion)
+        return Answer(completion)
+
+
+class Summaries:
+    """Summaries by the code they describe."""
+
+    def __init__(self, session: Session, service: SummaryService) -> None:
+        self._session = session
+        self._service = service
+        self._known: OrderedDict[tuple[str, str], Suggestion] = OrderedDict()
+        self._running: dict[tuple[str, str], asyncio.Task[Suggestion | None]] = {}
+
+    async def of(
+        self, function: Function, language: str, *, patience: float
+    ) -> Suggestion | Literal["pending"] | None:
+        """The summary of a function; "pending" if it is still being made after `patience` seconds."""
+        key = (language, function.code)
+        if key in self._known:
+            self._known.move_to_end(key)
+            return self._known[key]
+        task = self._running.get(key)
+        if task is None:
+            task = self._running[key] = asyncio.create_task(self._summarize(key, function, language))
+        # The hover may be cancelled by the editor at a twitch of the mouse; the summary is wanted all the same.
+        await asyncio.wait({task}, timeout=patience)
+        if not task.done():
+            return "pending"
+        return None if task.cancelled() else task.result()
+
+    def forget(self) -> None:
+        """A calibrator or a model has changed: what was said holds no longer."""
+        self._known.clear()
+
+    async def close(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    async def _summarize(self, key: tuple[str, str], function: Function, language: str) -> Suggestion | None:
+        try:
+            summary = await self._service.summarize(function, language)
+        except (EngineError, ModelError) as error:
+            logger.warning("No summary: %s", error)
+            return None
+        finally:
+            self._running.pop(key, None)
+        if summary is None:
+            return None
+        self._session.status.count(summary.suggestion)
+        self._known[key] = summary.suggestion
+        if len(self._known) > _SUMMARIES_KEPT:
+            self._known.popitem(last=False)
+        return summary.suggestion

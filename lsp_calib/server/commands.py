@@ -1,0 +1,44 @@
+"""`workspace/executeCommand`: what an editor may ask for by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pygls.exceptions import JsonRpcInvalidParams
+
+from lsp_calib.server.app import CalibServer
+
+
+def register(server: CalibServer) -> None:
+    @server.command("lsp-calib.accepted")
+    async def accepted(ls: CalibServer, *arguments: Any) -> None:
+        """A hint that the user took a suggestion. Answered once it is on disk."""
+        await ls.session.feedback.hint("accepted", _id(arguments))
+
+    @server.command("lsp-calib.rejected")
+    async def rejected(ls: CalibServer, *arguments: Any) -> None:
+        """A hint that the user turned a suggestion away. Answered once it is on disk."""
+        await ls.session.feedback.hint("rejected", _id(arguments))
+
+    @server.command("lsp-calib.markReviewed")
+    async def mark_reviewed(ls: CalibServer, *arguments: Any) -> None:
+        ls.session.documents.reviewed(_id(arguments))
+
+    @server.command("lsp-calib.refit")
+    async def refit(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
+        return await ls.session.feedback.refit()
+
+    @server.command("lsp-calib.status")
+    async def status(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
+        return ls.session.status.to_wire()
+
+    @server.command("lsp-calib.restartModel")
+    async def restart_model(ls: CalibServer, *_arguments: Any) -> None:
+        await ls.session.restart_model()
+
+
+def _id(arguments: tuple[Any, ...]) -> str:
+    found = arguments[0].get("id") if arguments and isinstance(arguments[0], dict) else None
+    if not isinstance(found, str) or not found:
+        raise JsonRpcInvalidParams('The argument must be an object with the "id" of a suggestion.')
+    return found

@@ -1,0 +1,62 @@
+"""`textDocument/completion`: for editors without ghost text. It never makes the menu wait."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from lsp_calib.server.app import CalibServer
+from lsp_calib.server.convert import column_units, cursor_at
+from lsp_calib.server.words import percent, tier_words
+
+if TYPE_CHECKING:
+    from lsp_calib.completion import Completion
+
+# What is not ready by then comes with the next request.
+PATIENCE = 0.1
+
+_WORD = re.compile(r"\w*\Z")
+
+
+def register(server: CalibServer) -> None:
+    options = types.CompletionOptions(trigger_characters=[".", "(", "=", " "])
+
+    @server.feature(types.TEXT_DOCUMENT_COMPLETION, options)
+    async def complete(ls: CalibServer, params: types.CompletionParams) -> types.CompletionList | None:
+        uri = params.text_document.uri
+        document = ls.workspace.get_text_document(uri)
+        cursor = cursor_at(document, params.position)
+        answer = await ls.session.completions.newest(uri, cursor, patience=PATIENCE)
+        completion = answer.completion if answer else None
+        items: list[types.CompletionItem] = []
+        if completion is not None and ls.session.documents.shown(uri, completion):
+            word = _WORD.search(cursor.before)
+            start = word.start() if word else cursor.column
+            at = column_units(document, cursor.before, start)
+            edit_range = types.Range(types.Position(cursor.line, at), params.position)
+            items = [_item(ls, completion, cursor.before[start:], edit_range)]
+        return types.CompletionList(is_incomplete=True, items=items)
+
+
+def _item(ls: CalibServer, completion: Completion, word: str, range_: types.Range) -> types.CompletionItem:
+    suggestion = completion.suggestion
+    tier = suggestion.confidence.tier
+    text = word + suggestion.text
+    client = ls.client_capabilities.text_document
+    item_support = client and client.completion and client.completion.completion_item
+    has_details = bool(item_support and item_support.label_details_support)
+    number = percent(suggestion.confidence.calibrated)
+    return types.CompletionItem(
+        label=text.strip() or text,
+        label_details=types.CompletionItemLabelDetails(description=tier.value) if has_details else None,
+        detail=number if has_details else f"{tier.value} · {number}",
+        documentation=f"{tier_words(tier)}: {suggestion.confidence.reason}",
+        kind=types.CompletionItemKind.Text,
+        # After everything a language's own server offers.
+        sort_text="\U0010ffff",
+        filter_text=text,
+        text_edit=types.TextEdit(range_, text),
+        data=suggestion.to_wire(),
+    )

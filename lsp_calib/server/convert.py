@@ -1,0 +1,57 @@
+"""Between LSP shapes and ours: positions, cursors, Markdown."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.workspace import TextDocument
+
+if TYPE_CHECKING:
+    from lsp_calib.completion import Cursor
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!<>|~&:@])")
+
+
+def lines_of(document: TextDocument) -> tuple[str, ...]:
+    """The document's lines without their ends, with the empty one after a last line end."""
+    lines = [line.rstrip("\r\n") for line in document.lines]
+    if not lines or document.lines[-1].endswith(("\n", "\r")):
+        lines.append("")
+    return tuple(lines)
+
+
+def cursor_at(document: TextDocument, position: types.Position) -> Cursor:
+    """The cursor at an LSP position; beyond the end of a line or of the document means that end."""
+    from lsp_calib.completion import Cursor
+
+    lines = lines_of(document)
+    if position.line >= len(lines):
+        return Cursor.at(lines, len(lines) - 1, len(lines[-1]), language_of(document))
+    # The codec counts in the client's units; a position inside a surrogate pair is rounded by it.
+    column = document.position_codec.position_from_client_units(lines, position).character
+    return Cursor.at(lines, position.line, column, language_of(document))
+
+
+def language_of(document: TextDocument) -> str:
+    return document.language_id or "plaintext"
+
+
+def column_units(document: TextDocument, line: str, column: int) -> int:
+    """A column in code points as the client counts it."""
+    return int(document.position_codec.client_num_units(line[:column]))
+
+
+def whole_line(document: TextDocument, line: int, text: str) -> types.Range:
+    """The range of a line's text, its indentation left out."""
+    start = len(text) - len(text.lstrip())
+    return types.Range(
+        start=types.Position(line, column_units(document, text, start)),
+        end=types.Position(line, column_units(document, text, len(text))),
+    )
+
+
+def escape_markdown(text: str) -> str:
+    """Text as Markdown that shows it and nothing else: no links, no images, no markup a model made up."""
+    return _MARKDOWN.sub(r"\\\1", text)

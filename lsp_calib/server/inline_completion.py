@@ -1,0 +1,37 @@
+"""`textDocument/inlineCompletion`: ghost text."""
+
+from __future__ import annotations
+
+from lsprotocol import types
+
+from lsp_calib.server.app import CalibServer
+from lsp_calib.server.convert import cursor_at
+
+
+def register(server: CalibServer) -> None:
+    # Without options pygls does not advertise the feature.
+    @server.feature(types.TEXT_DOCUMENT_INLINE_COMPLETION, types.InlineCompletionOptions())
+    async def inline_completion(
+        ls: CalibServer, params: types.InlineCompletionParams
+    ) -> types.InlineCompletionList | None:
+        if not ls.settings.inline_completion:
+            return None
+        uri = params.text_document.uri
+        document = ls.workspace.get_text_document(uri)
+        cursor = cursor_at(document, params.position)
+        answer = await ls.session.completions.newest(uri, cursor)
+        if answer is None:
+            return None
+        completion = answer.completion
+        if completion is None or not ls.session.documents.shown(uri, completion):
+            # Some editors leave the last ghost text standing after null; an empty list takes it away.
+            return types.InlineCompletionList(items=[])
+        suggestion = completion.suggestion
+        item = types.InlineCompletionItem(
+            insert_text=suggestion.text,
+            range=types.Range(params.position, params.position),
+            command=types.Command(
+                title="Tell lsp-calib", command="lsp-calib.accepted", arguments=[suggestion.to_wire()]
+            ),
+        )
+        return types.InlineCompletionList(items=[item])

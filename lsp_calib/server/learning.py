@@ -1,0 +1,105 @@
+"""The feedback store, kept off the event loop, and the refit that lives on it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lsp_calib import home
+from lsp_calib.calibration.judge import Judge
+from lsp_calib.completion import Completion
+from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.events import Event, EventKind
+from lsp_calib.feedback.learning import refit_from_feedback
+from lsp_calib.feedback.store import FeedbackStore
+
+if TYPE_CHECKING:
+    from lsp_calib.server.session import Session
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Feedback:
+    """One thread owns the store: writes keep their order and never hold up a keystroke."""
+
+    def __init__(self, session: Session, judge: Judge) -> None:
+        self._session = session
+        self._judge = judge
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="feedback")
+        self._store: FeedbackStore | None = None
+
+    def shown(self, completion: Completion, at: float) -> None:
+        """Keep a suggestion that is about to be shown."""
+        if not self._session.settings.feedback:
+            return
+        self._later(
+            lambda store: store.record_shown(
+                completion.suggestion,
+                model=completion.model,
+                prompt_version=completion.prompt_version,
+                language=completion.cursor.language,
+                logprobs=completion.logprobs,
+                at=at,
+            )
+        )
+
+    def record(self, events: Sequence[Event]) -> None:
+        """Keep what the tracker saw."""
+        if events and self._session.settings.feedback:
+            self._later(lambda store: store.record_events(events))
+
+    async def hint(self, kind: str, suggestion_id: str) -> None:
+        """Keep what an editor said of a suggestion; on disk when this returns.
+
+        Raises LspCalibError if it could not be kept.
+        """
+        if self._session.settings.feedback:
+            event = Event(suggestion_id, EventKind(kind), time.time())
+            await asyncio.wrap_future(self._submit(lambda store: store.record_events([event])))
+
+    async def refit(self) -> dict[str, Any]:
+        """Refit the calibrator of completions on what became of them. Raises LspCalibError if it cannot be."""
+        purpose = await self._session.purpose()
+        today = datetime.date.today().isoformat()
+        result = await asyncio.wrap_future(
+            self._submit(lambda store: refit_from_feedback(store, self._judge.shelf, purpose, today))
+        )
+        if result.promoted:
+            self._judge.reload()
+            self._session.calibrator_changed(self._judge.calibrator(purpose).ref)
+        return result.to_wire()
+
+    async def close(self) -> None:
+        """Write what is still to be written, then close the store."""
+
+        def finish() -> None:
+            if self._store is not None:
+                self._store.close()
+
+        await asyncio.wrap_future(self._thread.submit(finish))
+        self._thread.shutdown()
+
+    def _later(self, work: Callable[[FeedbackStore], object]) -> None:
+        self._submit(work).add_done_callback(_log_failure)
+
+    def _submit(self, work: Callable[[FeedbackStore], T]) -> Future[T]:
+        def run() -> T:
+            if self._store is None:
+                self._store = FeedbackStore(home.home() / "feedback.db")
+            return work(self._store)
+
+        return self._thread.submit(run)
+
+
+def _log_failure(future: Future[object]) -> None:
+    error = future.exception()
+    if isinstance(error, LspCalibError):
+        logger.error("Feedback could not be kept: %s", error)
+    elif error is not None:
+        logger.error("Feedback could not be kept.", exc_info=error)

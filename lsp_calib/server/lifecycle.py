@@ -1,0 +1,53 @@
+"""From `initialized` to `exit`, and settings that change in between."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lsprotocol import types
+
+from lsp_calib.server.app import CalibServer
+from lsp_calib.server.settings import parse
+
+SECTION = "lspCalib"
+
+
+def register(server: CalibServer) -> None:
+    @server.feature(types.INITIALIZED)
+    async def initialized(ls: CalibServer, _params: types.InitializedParams) -> None:
+        await _fetch_settings(ls)
+        ls.session.start()
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    async def configuration_changed(ls: CalibServer, params: types.DidChangeConfigurationParams) -> None:
+        if not await _fetch_settings(ls):
+            pushed = params.settings.get(SECTION) if isinstance(params.settings, dict) else None
+            _apply(ls, pushed)
+        ls.session.settings_changed()
+
+    @server.feature(types.SHUTDOWN)
+    async def shutdown(ls: CalibServer, _params: None) -> None:
+        await ls.close()
+
+
+async def _fetch_settings(ls: CalibServer) -> bool:
+    """Ask the client for its settings, if it can be asked."""
+    workspace = ls.client_capabilities.workspace
+    if workspace is None or not workspace.configuration:
+        return False
+    params = types.ConfigurationParams(items=[types.ConfigurationItem(section=SECTION)])
+    try:
+        answer = await asyncio.wait_for(ls.workspace_configuration_async(params), 5)
+    except Exception as error:  # noqa: BLE001 - whatever a client answers, the server goes on with what it has
+        ls.problems.append(f"The editor did not give its settings ({error}); those of the start are used.")
+        return False
+    _apply(ls, answer[0] if answer else None)
+    return True
+
+
+def _apply(ls: CalibServer, raw: object) -> None:
+    if raw is None:
+        return
+    # A workspace may set these: whatever names a file or a host is not among them.
+    ls.settings, problems = parse(raw, ls.settings)
+    ls.problems += problems

@@ -1,0 +1,145 @@
+"""The services of one connection, wired together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import attrs
+from lsprotocol import types
+
+from lsp_calib.calibration.calibrator import Purpose
+from lsp_calib.calibration.judge import Judge
+from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.calibration.tiers import PRESETS, TierPolicy
+from lsp_calib.completion import CompletionService
+from lsp_calib.completion.prompt import version_of
+from lsp_calib.errors import DataError, LspCalibError
+from lsp_calib.inference.engine import EngineState
+from lsp_calib.server.asking import Completions, Summaries
+from lsp_calib.server.following import Documents
+from lsp_calib.server.learning import Feedback
+from lsp_calib.server.progress import LoadProgress
+from lsp_calib.server.settings import Settings
+from lsp_calib.server.status import Status
+from lsp_calib.summarization import SummaryService
+from lsp_calib.values import CalibratorRef
+
+if TYPE_CHECKING:
+    from lsp_calib.server.app import CalibServer
+
+logger = logging.getLogger(__name__)
+
+
+class Session:
+    """What the features call. Made after `initialize` is answered: its imports take a while."""
+
+    def __init__(self, server: CalibServer) -> None:
+        self.server = server
+        self.status = Status()
+        self.running = True
+        self._said: set[str] = set()
+        self._progress = LoadProgress(server)
+        self._judge = Judge(Shelf.open(), _policy(server.settings))
+        self.engine = server.make_engine(self._engine_state)
+        self.feedback = Feedback(self, self._judge)
+        self.documents = Documents(self)
+        self.completions = Completions(self, CompletionService(self.engine, self._judge))
+        self.summaries = Summaries(self, SummaryService(self.engine, self._judge))
+        self._loading: asyncio.Task[None] | None = None
+
+    @property
+    def settings(self) -> Settings:
+        return self.server.settings
+
+    def start(self) -> None:
+        """Report what is wrong with the settings and load the model, in the background."""
+        self._report_problems()
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+
+    def settings_changed(self) -> None:
+        self._report_problems()
+        self._judge.policy = _policy(self.settings)
+        self.documents.settings_changed()
+
+    def calibrator_changed(self, ref: CalibratorRef) -> None:
+        """A refit was promoted: what is remembered was judged by the old calibrator."""
+        self.status.calibrator = ref
+        self.summaries.forget()
+        for uri in list(self.server.workspace.text_documents):
+            self.completions.forget(uri)
+        self._notify_status()
+
+    async def purpose(self, language: str = "python") -> Purpose:
+        """What the calibrator of line completions is for. Raises ModelError or EngineError without a model."""
+        loaded = await self.engine.ready()
+        return Purpose(loaded.identity, version_of(loaded.card.completion), "line", language)
+
+    async def restart_model(self) -> None:
+        await self.engine.restart()
+        self._said.clear()
+        self._loading = asyncio.create_task(self._load())
+
+    async def close(self) -> None:
+        """Settle, write, and let the model process go."""
+        self.documents.close()
+        self.running = False
+        if self._loading is not None:
+            self._loading.cancel()
+        await self.completions.close()
+        await self.summaries.close()
+        await self.engine.close()
+        await self.feedback.close()
+
+    async def _load(self) -> None:
+        try:
+            loaded = await self.engine.ready()
+        except LspCalibError as error:
+            # The engine has reported it through its state.
+            logger.warning("No model: %s", error)
+            return
+        self.status.model = loaded.identity.name
+        for language in ("python",):
+            self.status.calibrator = self._judge.calibrator(await self.purpose(language)).ref
+        for complaint in self._judge.complaints:
+            self._say(complaint, types.MessageType.Warning)
+        self._notify_status()
+
+    def _engine_state(self, state: EngineState, message: str, fraction: float | None) -> None:
+        self.status.state, self.status.message = state, message
+        self._progress.update(state, message, fraction)
+        if state in (EngineState.NO_MODEL, EngineState.ERROR):
+            self._say(
+                message, types.MessageType.Error if state is EngineState.ERROR else types.MessageType.Warning
+            )
+        self._notify_status()
+
+    def _notify_status(self) -> None:
+        if self.running:
+            self.server.protocol.notify("lsp-calib/status", self.status.to_wire())
+
+    def _report_problems(self) -> None:
+        problems, self.server.problems = self.server.problems, []
+        new = [problem for problem in problems if problem not in self._said]
+        if new:
+            self._said.update(new)
+            self._say("\n".join(new), types.MessageType.Warning)
+
+    def _say(self, message: str, kind: types.MessageType) -> None:
+        """Show a message, once."""
+        if self.running and message not in self._said:
+            self._said.add(message)
+            self.server.window_show_message(types.ShowMessageParams(kind, message))
+
+
+def _policy(settings: Settings) -> TierPolicy:
+    preset = PRESETS[settings.preset]
+    accept = preset.accept_from if settings.accept_from is None else settings.accept_from
+    reject = preset.reject_below if settings.reject_below is None else settings.reject_below
+    try:
+        return attrs.evolve(preset, accept_from=accept, reject_below=reject)
+    except DataError:
+        # One threshold was set, and lies beyond the preset's other one: the one that was set counts.
+        return attrs.evolve(preset, accept_from=max(accept, reject), reject_below=min(accept, reject))

@@ -1,0 +1,189 @@
+"""Settings: what may be set, by whom, and what a wrong value means.
+
+A wrong or unknown value never stops the server: it is named in a message and the default stands in its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from lsp_calib import home
+
+Switch = Literal["auto", True, False]
+
+_SEVERITIES = ("error", "warning", "information", "hint", "off")
+
+
+@attrs.frozen
+class Trusted:
+    """What only the user may choose: command line, environment, `config.toml`, or an editor's machine scope.
+
+    A workspace is not trusted: nothing that comes with a checkout may name a file, a host or a command.
+    """
+
+    model: str | None = None
+    threads: int = 0
+    gpu_layers: int = 0
+
+
+@attrs.frozen
+class Settings:
+    """What an editor may set. The key on the wire stands beside each; `{}` is a complete configuration."""
+
+    inline_completion: bool = True  # inlineCompletion.enabled
+    completion: Switch = "auto"  # completion.enabled; auto: on where the client has no inline completion
+    hover: bool = True  # hover.enabled
+    hover_budget_ms: int = 3000  # hover.budgetMs
+    diagnostics: bool = True  # diagnostics.enabled
+    severity_accept: str = "hint"  # diagnostics.severity.accept
+    severity_review: str = "information"  # diagnostics.severity.review
+    severity_reject: str = "warning"  # diagnostics.severity.reject
+    preset: str = "balanced"  # tiers.preset
+    accept_from: float | None = None  # tiers.acceptFrom
+    reject_below: float | None = None  # tiers.rejectBelow
+    feedback: bool = True  # feedback.enabled
+
+
+_KEYS: dict[str, tuple[str, Any]] = {
+    "inlineCompletion.enabled": ("inline_completion", bool),
+    "completion.enabled": ("completion", ("auto", True, False)),
+    "hover.enabled": ("hover", bool),
+    "hover.budgetMs": ("hover_budget_ms", (0, 60_000, int)),
+    "diagnostics.enabled": ("diagnostics", bool),
+    "diagnostics.severity.accept": ("severity_accept", _SEVERITIES),
+    "diagnostics.severity.review": ("severity_review", _SEVERITIES),
+    "diagnostics.severity.reject": ("severity_reject", _SEVERITIES),
+    "tiers.preset": ("preset", ("cautious", "balanced", "lenient")),
+    "tiers.acceptFrom": ("accept_from", (0.0, 1.0, float)),
+    "tiers.rejectBelow": ("reject_below", (0.0, 1.0, float)),
+    "feedback.enabled": ("feedback", bool),
+}
+_TRUSTED_KEYS: dict[str, tuple[str, Any]] = {
+    "model": ("model", str),
+    "threads": ("threads", (0, 512, int)),
+    "gpuLayers": ("gpu_layers", (0, 100_000, int)),
+}
+
+
+def parse(raw: object, base: Settings = Settings()) -> tuple[Settings, list[str]]:
+    """Settings from an editor's object over `base`, with a message for each key that cannot be used."""
+    changes, problems = _read(raw, _KEYS, "lspCalib")
+    for name in list(changes):
+        if name in {"accept_from", "reject_below"} and changes[name] is not None:
+            changes[name] = float(changes[name])
+    settings = attrs.evolve(base, **changes)
+    low, high = settings.reject_below, settings.accept_from
+    if low is not None and high is not None and low > high:
+        problems.append(
+            f"lspCalib.tiers: rejectBelow {low} is above acceptFrom {high}; the preset's thresholds are used."
+        )
+        settings = attrs.evolve(settings, accept_from=None, reject_below=None)
+    return settings, problems
+
+
+def parse_trusted(raw: object) -> tuple[Trusted, list[str]]:
+    """The machine-scoped settings of `initializationOptions.trusted`."""
+    changes, problems = _read(raw, _TRUSTED_KEYS, "lspCalib.trusted")
+    return Trusted(**changes), problems
+
+
+def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, list[str]]:
+    """Command line over environment over editor over the user's `config.toml`."""
+    unreadable: list[str] = []
+    user, problems = parse_trusted(_user_file(unreadable))
+    problems = unreadable + problems
+    environment = Trusted(model=os.environ.get("LSP_CALIB_MODEL") or None)
+    levels = (command_line, environment, editor, user)
+    default = Trusted()
+    chosen = {
+        field.name: next(
+            (
+                value
+                for level in levels
+                if (value := getattr(level, field.name)) != getattr(default, field.name)
+            ),
+            getattr(default, field.name),
+        )
+        for field in attrs.fields(Trusted)
+    }
+    return Trusted(**chosen), problems
+
+
+def _user_file(problems: list[str]) -> object:
+    path = home.home() / "config.toml"
+    return _toml(path, problems) if path.exists() else {}
+
+
+def _toml(path: Path, problems: list[str]) -> object:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        problems.append(f"{path} cannot be read and is ignored: {error}.")
+        return {}
+
+
+def _read(raw: object, keys: Mapping[str, tuple[str, Any]], where: str) -> tuple[dict[str, Any], list[str]]:
+    if raw is None:
+        return {}, []
+    if not isinstance(raw, Mapping):
+        return {}, [f"{where} must be an object, not {type(raw).__name__}; the defaults are used."]
+    changes: dict[str, Any] = {}
+    problems: list[str] = []
+    for key, value in _flat(raw, keys):
+        if key not in keys:
+            problems.append(f"{where}.{key} is not a setting; it is ignored.")
+            continue
+        name, kind = keys[key]
+        if value is None:
+            continue
+        if _fits(value, kind):
+            changes[name] = value
+        else:
+            problems.append(f"{where}.{key} cannot be {value!r} ({_words(kind)}); the default is used.")
+    return changes, problems
+
+
+def _flat(raw: Mapping[str, Any], keys: Mapping[str, Any], stem: str = "") -> list[tuple[str, Any]]:
+    """Nested objects as dotted keys; dotted keys themselves are taken as they are."""
+    pairs: list[tuple[str, Any]] = []
+    for key, value in raw.items():
+        name = f"{stem}{key}"
+        if name == "trusted" and "trusted" not in keys:
+            continue
+        inside = any(known.startswith(f"{name}.") for known in keys)
+        if isinstance(value, Mapping) and inside:
+            pairs += _flat(value, keys, f"{name}.")
+        else:
+            pairs.append((name, value))
+    return pairs
+
+
+def _fits(value: object, kind: Any) -> bool:
+    if kind is bool:
+        return isinstance(value, bool)
+    if kind is str:
+        return isinstance(value, str)
+    if len(kind) == 3 and isinstance(kind[2], type):
+        low, high, number = kind
+        types = (int,) if number is int else (int, float)
+        return isinstance(value, types) and not isinstance(value, bool) and low <= value <= high
+    return any(value is option or (isinstance(option, str) and value == option) for option in kind)
+
+
+def _words(kind: Any) -> str:
+    if kind is bool:
+        return "true or false"
+    if kind is str:
+        return "a text"
+    if len(kind) == 3 and isinstance(kind[2], type):
+        return f"a number from {kind[0]} to {kind[1]}"
+    return "one of " + ", ".join(
+        str(option).lower() if isinstance(option, bool) else option for option in kind
+    )

@@ -1,0 +1,47 @@
+"""How the server is, for the `lsp-calib/status` notification and the status command."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Any
+
+import numpy as np
+
+from lsp_calib.inference.engine import EngineState
+from lsp_calib.values import CalibratorRef, Suggestion
+
+
+class Status:
+    """State, model, calibrator, how many suggestions of each tier, and how long they took."""
+
+    def __init__(self) -> None:
+        self.state = EngineState.STARTING
+        self.message = "Starting."
+        self.model: str | None = None
+        self.calibrator: CalibratorRef | None = None
+        self._tiers: Counter[str] = Counter()
+        self._latencies: deque[float] = deque(maxlen=200)
+
+    def count(self, suggestion: Suggestion) -> None:
+        """A suggestion was made."""
+        self.calibrator = suggestion.confidence.calibrator
+        self._tiers[suggestion.confidence.tier.value] += 1
+        if suggestion.source == "model":
+            self._latencies.append(suggestion.timing.total_ms)
+
+    def to_wire(self) -> dict[str, Any]:
+        p50, p95 = np.percentile(self._latencies, [50, 95]) if self._latencies else (None, None)
+        ref = self.calibrator
+        return {
+            "state": self.state.value,
+            "message": self.message,
+            "model": self.model,
+            "calibrator": {"id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
+            if ref
+            else None,
+            "tiers": {tier: self._tiers[tier] for tier in ("accept", "review", "reject")},
+            "latencyMs": {
+                "p50": None if p50 is None else round(float(p50), 1),
+                "p95": None if p95 is None else round(float(p95), 1),
+            },
+        }

@@ -1,0 +1,111 @@
+"""One question from the command line, asked of the services without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lsp_calib import home
+from lsp_calib.calibration.calibrator import Purpose
+from lsp_calib.calibration.judge import Judge
+from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.completion import CompletionService, Cursor
+from lsp_calib.completion.context import split_lines
+from lsp_calib.completion.prompt import version_of
+from lsp_calib.errors import DataError
+from lsp_calib.feedback.learning import refit_from_feedback
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.inference.cards import wanted_model
+from lsp_calib.inference.client import ModelProcess
+from lsp_calib.summarization import SummaryService
+from lsp_calib.syntax import functions
+from lsp_calib.values import Suggestion
+
+T = TypeVar("T")
+
+_LANGUAGES = {".py": "python", ".pyi": "python"}
+_MOST_BYTES = 5_000_000
+
+
+def complete_at(
+    path: Path, line: int, column: int | None, *, model: str | None, threads: int = 0
+) -> list[Suggestion]:
+    """Suggestions at a place (from 0; no column: the line's end); an empty list if the model has none."""
+    lines = read_lines(path)
+    cursor = Cursor.at(lines, line, 1 << 30 if column is None else column, language_of(path))
+
+    async def ask(engine: ModelProcess) -> list[Suggestion]:
+        completion = await CompletionService(engine, Judge(Shelf.open())).complete(cursor)
+        return [] if completion is None else [completion.suggestion]
+
+    return with_engine(ask, model=model, threads=threads)
+
+
+def summarize_at(path: Path, line: int, *, model: str | None, threads: int = 0) -> Suggestion:
+    """The summary of the innermost function that holds `line` (from 0). Raises DataError if there is none."""
+    lines = read_lines(path)
+    language = language_of(path)
+    holding = [function for function in functions(lines, language) if function.start <= line < function.end]
+    if not holding:
+        raise DataError(f"There is no Python function at line {line + 1} of {path}.")
+    function = max(holding, key=lambda function: function.start)
+
+    async def ask(engine: ModelProcess) -> Suggestion:
+        summary = await SummaryService(engine, Judge(Shelf.open())).summarize(function, language)
+        if summary is None:
+            raise DataError(f"The model has nothing to say about {function.name}.")
+        return summary.suggestion
+
+    return with_engine(ask, model=model, threads=threads)
+
+
+def refit_now(model: str | None) -> dict[str, Any]:
+    """Refit from the feedback store; the answer of `lsp-calib.refit`."""
+
+    async def ask(engine: ModelProcess) -> dict[str, Any]:
+        # The model is asked only who it is: labels of other models say nothing about it.
+        loaded = await engine.ready()
+        purpose = Purpose(loaded.identity, version_of(loaded.card.completion), "line", "python")
+        store = FeedbackStore(home.home() / "feedback.db")
+        try:
+            today = datetime.date.today().isoformat()
+            return refit_from_feedback(store, Shelf.open(), purpose, today).to_wire()
+        finally:
+            store.close()
+
+    return with_engine(ask, model=model)
+
+
+def with_engine(ask: Callable[[ModelProcess], Awaitable[T]], *, model: str | None, threads: int = 0) -> T:
+    """Run `ask` with a model process that is let go afterwards."""
+
+    async def run() -> T:
+        engine = ModelProcess(wanted_model(model), threads=threads)
+        try:
+            return await ask(engine)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())
+
+
+def read_lines(path: Path) -> tuple[str, ...]:
+    """A source file's lines. Raises DataError for one that is binary, huge or unreadable."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise DataError(f"{path} is over {_MOST_BYTES >> 20} MB: too large for a source file.")
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: is it a source file?") from error
+    if "\0" in text:
+        raise DataError(f"{path} has binary content: is it a source file?")
+    return split_lines(text)
+
+
+def language_of(path: Path) -> str:
+    return _LANGUAGES.get(path.suffix, "plaintext")

@@ -1,0 +1,102 @@
+"""An editor in miniature, for the tests of the tracker."""
+
+from __future__ import annotations
+
+from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.tracker import SETTLE_AFTER, Tracker
+from lsp_calib.values import CalibratorRef, Confidence, Suggestion, Tier, Timing
+
+URI = "file:///a.py"
+
+
+def suggestion(text: str, identity: str = "s") -> Suggestion:
+    confidence = Confidence(
+        calibrated=0.5,
+        raw=0.6,
+        measure="geometric-mean-first-4",
+        tier=Tier.REVIEW,
+        reason="",
+        certified=False,
+        calibrator=CalibratorRef("c", "prior", "learning", 0),
+        first_tokens=4,
+    )
+    return Suggestion(identity, "line", text, confidence, "m", 3, "model", Timing())
+
+
+class Editor:
+    """A document, a clock, and a tracker that is told of every change."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.now = 1000.0
+        self.tracker = Tracker()
+        self.events: list[Event] = []
+
+    def show(self, line: int, text: str, identity: str = "s", after: str = "") -> None:
+        """Show `text` at the end of a line, or before `after`, which ends it."""
+        before = self.lines[line].removesuffix(after)
+        expected = before + text.split("\n")[0] + after
+        self.events += self.tracker.shown(
+            URI, self.lines, line, expected, suggestion(text, identity), self.now
+        )
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass as a server would: tick whenever it is due."""
+        end = self.now + seconds
+        while (due := self.tracker.next_deadline()) is not None and due <= end:
+            self.now = max(due, self.now)
+            self.events += self.tracker.tick(self.now)
+        self.now = end
+
+    def become(self, *lines: str, after: float = 1.0) -> None:
+        self.wait(after)
+        self.lines = list(lines)
+        self.events += self.tracker.changed(URI, self.lines, self.now)
+
+    def put(self, line: int, *new: str, after: float = 1.0) -> None:
+        """Replace one line by others (by none: delete it)."""
+        self.become(*self.lines[:line], *new, *self.lines[line + 1 :], after=after)
+
+    def type(self, line: int, text: str, after: float = 0.2) -> None:
+        for character in text:
+            self.put(line, self.lines[line] + character, after=after)
+
+    def backspace(self, line: int, times: int) -> None:
+        for _ in range(times):
+            self.put(line, self.lines[line][:-1], after=0.2)
+
+    def move_on(self) -> None:
+        """Edit the last line, and stay away."""
+        self.put(len(self.lines) - 1, self.lines[-1] + "#", after=2.0)
+        self.wait(SETTLE_AFTER)
+
+    def save(self) -> None:
+        self.events += self.tracker.saved(URI, self.now)
+
+    def labels(self) -> dict[str, Label]:
+        found: dict[str, Label] = {}
+        for event in self.events:
+            assert (event.label is not None) == (event.kind is EventKind.SETTLED)
+            if event.label is not None:
+                assert event.suggestion_id not in found, "settled twice"
+                found[event.suggestion_id] = event.label
+        return found
+
+    def outcome(self, identity: str = "s") -> tuple[bool | None, How]:
+        label = self.labels()[identity]
+        return label.correct, label.how
+
+    def kinds(self) -> list[EventKind]:
+        return [event.kind for event in self.events]
+
+    def marked(self) -> list[tuple[int, str]]:
+        return [(line, one.id) for line, one in self.tracker.inserted(URI)]
+
+
+KEPT = (True, How.KEPT)
+TYPED = (True, How.TYPED)
+EDITED = (False, How.EDITED)
+TYPED_OVER = (False, How.TYPED_OVER)
+IGNORED = (False, How.IGNORED)
+DELETED = (False, How.DELETED)
+UNREAD = (None, How.UNREAD)

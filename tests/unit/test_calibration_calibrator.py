@@ -1,0 +1,309 @@
+"""A calibrator's record: exact on disk, strict when read, honest about what it is for."""
+
+import copy
+import json
+import math
+import os
+import stat
+import subprocess
+import sys
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lsp_calib.calibration import (
+    Calibrator,
+    Interval,
+    Origin,
+    PlattCalibrator,
+    Prior,
+    Purpose,
+    TierPolicy,
+    fit_calibrator,
+)
+from lsp_calib.confidence import geometric_mean
+from lsp_calib.errors import CalibratorError
+from lsp_calib.values import ModelIdentity, Tier
+
+MODEL = ModelIdentity("SmolLM2 135M/Instruct", "Q4_1", "b" * 64)
+
+
+def make(**changes):
+    values = {
+        "purpose": Purpose(MODEL, "prefix-1", "line", "python"),
+        "measure": "geometric-mean-first-4",
+        "platt": PlattCalibrator(0.9, -2.5),
+        "prior": Prior(1.0, 0.0, 0.5, 2.0),
+        "n": 400,
+        "n_correct": 48,
+        "metrics": {
+            "skill": Interval(0.13, 0.05, 0.2),
+            "auc": Interval(None, None, None),
+            "ece": Interval(0.04, 0.01, 0.06, "calibrated-band"),
+        },
+        "strata": {"indentation": 300, "midWord": 100},
+        "provenance": (Origin("cpython-lib", "3.11.7", 400),),
+        "source": "shipped",
+        "state": "shipped",
+        "created": "2026-11-20",
+    }
+    return Calibrator(**{**values, **changes})
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e50, max_value=1e50)
+sd = st.floats(1e-6, 1e6)
+text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+estimate = st.none() | finite
+
+
+@st.composite
+def calibrators(draw):
+    n = draw(st.integers(0, 10**7))
+    return make(
+        purpose=Purpose(
+            ModelIdentity(draw(text), draw(st.text(max_size=3)), draw(st.sampled_from(["", "a" * 64]))),
+            draw(text),
+            draw(st.sampled_from(["line", "summary"])),
+            draw(text),
+        ),
+        measure=draw(st.sampled_from(["total", "geometric-mean", "geometric-mean-first-9"])),
+        platt=PlattCalibrator(draw(finite), draw(finite)),
+        prior=Prior(draw(finite), draw(finite), draw(sd), draw(sd)),
+        n=n,
+        n_correct=draw(st.integers(0, n)),
+        metrics=draw(
+            st.dictionaries(
+                st.sampled_from(["skill", "auc", "logLoss"]),
+                st.builds(Interval, estimate, estimate, estimate),
+            )
+        ),
+        strata=draw(st.dictionaries(text, st.integers(0, 99), max_size=3)),
+        provenance=tuple(draw(st.lists(st.builds(Origin, text, text, st.integers(0, 99)), max_size=3))),
+        source=draw(st.sampled_from(["prior", "shipped", "workspace", "personal"])),
+        state=draw(st.sampled_from(["shipped", "learning", "ready", "drifted"])),
+        created=draw(st.dates()).isoformat(),
+        parent=draw(st.none() | text),
+    )
+
+
+@settings(deadline=None)
+@given(calibrator=calibrators())
+def test_json_round_trip_is_exact(calibrator):
+    text = json.dumps(calibrator.to_json(), allow_nan=False)
+    assert Calibrator.from_json(json.loads(text)) == calibrator
+    assert Calibrator.from_json(json.loads(text)).id == calibrator.id
+
+
+def test_files_round_trip(tmp_path):
+    calibrator = make(source="personal", state="learning")
+    path = tmp_path / "deep" / "file.json"
+    calibrator.save(path)
+    assert Calibrator.load(path) == calibrator
+    assert [p.name for p in path.parent.iterdir()] == ["file.json"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
+def test_personal_files_are_their_owners_alone(tmp_path):
+    make(source="personal").save(tmp_path / "mine.json")
+    make().save(tmp_path / "shipped.json")
+    assert stat.S_IMODE((tmp_path / "mine.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "shipped.json").stat().st_mode) == 0o644
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
+    path = tmp_path / "c.json"
+    make().save(path)
+    before = path.read_bytes()
+
+    def full(_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CalibratorError, match="no space left"):
+        make(n=401).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_id_is_readable_and_follows_the_content_but_not_the_state():
+    calibrator = make()
+    assert calibrator.id.startswith("line-smollm2-135m-instruct-")
+    assert len(calibrator.id.rsplit("-", 1)[1]) == 8
+    assert make().id == calibrator.id
+    assert make(state="drifted").id == calibrator.id
+    assert make(platt=PlattCalibrator(0.9, np.nextafter(-2.5, 0))).id != calibrator.id
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "..", "a\\b:c*", "ключ", "x" * 500])
+def test_no_model_name_makes_an_id_that_leaves_its_folder(name):
+    identifier = make(purpose=Purpose(ModelIdentity(name, "", ""), "1", "line", "python")).id
+    assert "/" not in identifier
+    assert "\\" not in identifier
+    assert ".." not in identifier
+    assert len(identifier) < 90
+
+
+def changed(path, value):
+    document = copy.deepcopy(make().to_json())
+    *parents, last = path
+    at = document
+    for key in parents:
+        at = at[key]
+    if value is KeyError:
+        del at[last]
+    else:
+        at[last] = value
+    return document
+
+
+FIELDS = list(make().to_json())
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("value", [KeyError, [1], math.nan, True, {"x": None}, -1.5])
+def test_every_missing_or_wrong_field_is_named(field, value):
+    # Some of these values have the right type for a field; then the id no longer matches.
+    with pytest.raises(CalibratorError, match=r"here\.json.*(" + field + "|id)"):
+        Calibrator.from_json(changed([field], value), file="here.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        (["schema"], 2, "schema is 2; this version reads 1"),
+        (["schema"], True, "schema"),
+        (["model", "sha256"], 5, r"model\.sha256 must be a text"),
+        (["model", "path"], "x", r"model\.path is not a known field"),
+        (["prior", "slopeSd"], 0, "prior"),
+        (["prior", "slope"], KeyError, r"prior\.slope is missing"),
+        (["metrics", "skill", "low"], math.inf, r"metrics\.skill\.low must be a finite number"),
+        (["metrics", "skill", "kind"], "guess", r"metrics\.skill\.kind"),
+        (["metrics", "f1"], {"value": 1, "low": 1, "high": 1, "kind": "bootstrap"}, "f1"),
+        (["provenance", 0, "items"], 1.5, r"provenance\[0\]\.items"),
+        (["strata", "midWord"], -1, r"strata\.midWord"),
+        (["n"], True, "n must be a whole number"),
+        (["nCorrect"], 401, "nCorrect 401 above n 400"),
+        (["task"], "token", "task must be one of"),
+        (["measure"], "os.system", "measure"),
+        (["firstTokens"], 5, "firstTokens does not go with"),
+        (["created"], "20261120", "created"),
+        (["created"], "2026-13-01", "created"),
+        (["slope"], 10**400, "slope must be a finite number"),
+        (["slope"], 1.1, "id is not that of the content"),
+        (["extra"], 1, "extra is not a known field"),
+    ],
+)
+def test_what_is_wrong_is_said(path, value, complaint):
+    with pytest.raises(CalibratorError, match=complaint):
+        Calibrator.from_json(changed(path, value), file="c.json")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"x"',
+        b"\xff\xfe",
+        b'{"schema": NaN}',
+        b'{"schema": 1, "schema": 1}',
+        b"[" * 100_000,
+        b"9" * 10_000,
+        b" " * 1_000_001,
+        b"cos\nsystem\n(S'true'\ntR.",
+    ],
+)
+def test_files_that_are_no_calibrators_are_refused_by_name(tmp_path, content):
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    with pytest.raises(CalibratorError, match=r"bad\.json"):
+        Calibrator.load(path)
+
+
+def test_a_missing_file_and_a_folder_are_refused_by_name(tmp_path):
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(CalibratorError, match=path.name):
+            Calibrator.load(path)
+
+
+def test_it_fits_what_it_was_fitted_for_and_names_every_difference():
+    calibrator = make()
+    calibrator.check_fits(MODEL, "prefix-1", "line")
+    calibrator.check_fits(ModelIdentity("renamed", "?", "b" * 64), "prefix-1", "line")
+    with pytest.raises(CalibratorError, match=r"model SmolLM2.*prefix-2.*task 'line', not 'summary'"):
+        calibrator.check_fits(attrs.evolve(MODEL, sha256="c" * 64), "prefix-2", "summary")
+    unknown = ModelIdentity(MODEL.name, MODEL.quantisation, "")
+    calibrator.check_fits(unknown, "prefix-1", "line")
+    with pytest.raises(CalibratorError, match="Q8_0"):
+        calibrator.check_fits(attrs.evolve(unknown, quantisation="Q8_0"), "prefix-1", "line")
+
+
+def test_assess_walks_from_log_probabilities_to_a_tier():
+    calibrator = make()
+    logprobs = [-0.01, -0.02, -0.3, -0.1, -9.0]
+    confidence = calibrator.assess(logprobs, TierPolicy())
+    assert confidence.raw == geometric_mean(logprobs, 4)
+    assert confidence.calibrated == calibrator.platt.predict(confidence.raw)
+    assert confidence.tier is Tier.REVIEW
+    assert confidence.measure == "geometric-mean-first-4"
+    assert confidence.first_tokens == 4
+    assert confidence.calibrator == calibrator.ref
+    assert not confidence.certified
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "reason"),
+    [([], "gave no probabilities"), ([math.nan], "cannot be believed"), ([0.5], "cannot")],
+)
+def test_no_or_impossible_probabilities_mean_review_never_accept(logprobs, reason):
+    confidence = make(platt=PlattCalibrator(1.0, 9.0)).assess(logprobs, TierPolicy())
+    assert (confidence.calibrated, confidence.raw, confidence.tier) == (None, None, Tier.REVIEW)
+    assert reason in confidence.reason
+
+
+def test_a_prior_is_never_accepted():
+    confident = make(platt=PlattCalibrator(1.0, 9.0))
+    assert confident.assess([-0.1], TierPolicy()).tier is Tier.ACCEPT
+    assert attrs.evolve(confident, source="prior").assess([-0.1], TierPolicy()).tier is Tier.REVIEW
+
+
+def test_fitting_puts_quality_choice_and_origin_on_record():
+    rng = np.random.default_rng(0)
+    correct = rng.random(200) < 0.4
+    items = [list(-rng.exponential(0.3 if right else 1.2, 8)) for right in correct]
+    calibrator = fit_calibrator(
+        Purpose(MODEL, "1", "line", "python"),
+        items,
+        correct,
+        np.arange(200) // 10,
+        source="workspace",
+        state="ready",
+        created="2026-11-20",
+        candidates=[1, 4, 8],
+        provenance=[Origin("here", "1", 200)],
+    )
+    assert calibrator.n == 200
+    assert calibrator.n_correct == correct.sum()
+    assert calibrator.first_tokens in (4, 8)
+    raw = [geometric_mean(item, calibrator.first_tokens) for item in items]
+    assert calibrator.platt == PlattCalibrator.fit(raw, correct)
+    skill = calibrator.metrics["skill"]
+    assert 0.5 < skill.low < skill.value < skill.high < 1.0
+    assert calibrator.metrics["baseRate"].value == pytest.approx(correct.mean())
+    assert Calibrator.from_json(json.loads(json.dumps(calibrator.to_json()))) == calibrator
+
+
+def test_using_this_room_costs_numpy_only():
+    code = (
+        "import sys, lsp_calib.calibration as c\n"
+        "c.PlattCalibrator.fit([0.1, 0.9], [0, 1]).predict(0.5)\n"
+        "c.summarise([0.1, 0.9], [0, 1])\n"
+        "heavy = {'sklearn', 'scipy', 'pandas', 'matplotlib', 'pygls', 'llama_cpp'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

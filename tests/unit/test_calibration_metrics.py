@@ -1,0 +1,201 @@
+"""Metrics: scikit-learn's numbers where it has them, hand-computed ones elsewhere."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics as sk
+
+from lsp_calib.calibration import (
+    auc,
+    bootstrap_interval,
+    brier_score,
+    calibrated_band,
+    expected_calibration_error,
+    log_loss,
+    reference_brier,
+    skill_score,
+    summarise,
+)
+from lsp_calib.errors import DataError
+
+ALL = [brier_score, skill_score, log_loss, auc, expected_calibration_error]
+pairs = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=60)
+# Few distinct values, so that ties and bin edges are the rule.
+coarse = st.lists(st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.booleans()), min_size=1, max_size=60)
+
+
+def split(items):
+    return np.array([p for p, _ in items]), np.array([y for _, y in items], dtype=bool)
+
+
+def same(a, b):
+    return (math.isnan(a) and math.isnan(b)) or a == pytest.approx(b, abs=1e-12)
+
+
+@given(items=st.one_of(pairs, coarse))
+def test_agreement_with_scikit_learn(items):
+    p, y = split(items)
+    assert brier_score(p, y) == pytest.approx(sk.brier_score_loss(y, p, pos_label=True), abs=1e-12)
+    assert log_loss(p, y) == pytest.approx(sk.log_loss(y, p, labels=[False, True]), abs=1e-9)
+    if 0 < y.sum() < y.size:
+        assert auc(p, y) == pytest.approx(sk.roc_auc_score(y, p), abs=1e-12)
+    else:
+        assert math.isnan(auc(p, y))
+        assert math.isnan(skill_score(p, y))
+
+
+@pytest.mark.parametrize("strategy", ["width", "mass"])
+@given(items=st.one_of(pairs, coarse), data=st.data())
+def test_order_and_repetition_do_not_matter(strategy, items, data):
+    p, y = split(items)
+    p2, y2 = split(data.draw(st.permutations(items)))
+    for metric in [*ALL, lambda a, b: expected_calibration_error(a, b, 7, strategy)]:
+        assert same(metric(p, y), metric(p2, y2))
+        assert same(metric(p, y), metric(np.tile(p, 3), np.tile(y, 3)))
+
+
+@given(items=pairs)
+def test_ranges(items):
+    p, y = split(items)
+    assert 0.0 <= brier_score(p, y) <= 1.0
+    assert 0.0 <= log_loss(p, y) <= 36.1
+    assert 0.0 <= expected_calibration_error(p, y) <= 1.0
+    assert not skill_score(p, y) > 1.0
+
+
+def test_checks_from_the_papers_text():
+    assert brier_score([0.5] * 4, [1, 0, 0, 1]) == 0.25
+    assert reference_brier([True] * 72 + [False] * 28) == pytest.approx(0.72 * 0.28)
+    assert reference_brier([True] + [False] * 9) == pytest.approx(0.09)
+    rain = np.arange(365) < 10
+    assert expected_calibration_error(np.full(365, 10 / 365), rain) == pytest.approx(0.0, abs=1e-12)
+    assert skill_score(np.full(365, 10 / 365), rain) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("edge", "partner", "together"),
+    [
+        (0.0, 0.05, True),
+        (0.1, 0.05, False),  # left-closed: 0.1 belongs to the second bin
+        (0.1, 0.15, True),
+        (0.3, 0.25, False),  # linspace(0, 1, 11)[3] is above 0.3 and would put it in the third bin
+        (0.3, 0.35, True),
+        (0.7, 0.65, False),
+        (0.9, 0.95, True),
+        (1.0, 0.95, True),  # the last bin is closed
+        (0.9, 0.85, False),
+    ],
+)
+def test_bin_edges(edge, partner, together):
+    # One right, one wrong: in one bin the gaps p and 1 - q offset each other, in two they add up.
+    gap = expected_calibration_error([edge, partner], [False, True])
+    one_bin, two_bins = abs(edge + partner - 1) / 2, (edge + 1 - partner) / 2
+    assert one_bin != pytest.approx(two_bins) or edge == 0.0
+    assert gap == pytest.approx(one_bin if together else two_bins)
+
+
+@pytest.mark.parametrize("edge", [29, 57, 58])
+def test_edges_that_floor_would_misplace(edge):
+    # floor(0.29 * 100) is 28.
+    p = edge / 100
+    below = np.nextafter(p, 0)
+    assert expected_calibration_error([p, below], [0, 1], bins=100) == pytest.approx((p + 1 - p) / 2)
+
+
+def test_equal_mass_bins_by_hand():
+    p = [0.1, 0.2, 0.3, 0.9]
+    y = [0, 1, 1, 0]
+    assert expected_calibration_error(p, y, 2, "mass") == pytest.approx((abs(0.3 - 1) + abs(1.2 - 1)) / 4)
+    # Ties share a bin, so their order cannot matter: all in one bin here.
+    assert expected_calibration_error([0.5] * 4, y, 4, "mass") == 0.0
+
+
+@pytest.mark.parametrize("metric", ALL)
+@pytest.mark.parametrize(
+    ("p", "y"),
+    [
+        ([], []),
+        ([0.5], [True, False]),
+        ([math.nan], [True]),
+        ([1.0000001], [True]),
+        ([-0.1], [True]),
+        ([0.5], [2]),
+        ([[0.5]], [[True]]),
+        (0.5, True),
+        (["a"], [True]),
+        ([0.5], [math.nan]),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(metric, p, y):
+    with pytest.raises(DataError):
+        metric(p, y)
+
+
+def test_unknown_binning_is_refused():
+    with pytest.raises(DataError, match="strategy"):
+        expected_calibration_error([0.5], [True], 10, "size")
+    with pytest.raises(DataError, match="at least 1"):
+        expected_calibration_error([0.5], [True], 0)
+
+
+def simulated(n, seed):
+    rng = np.random.default_rng(seed)
+    p = rng.beta(2, 1, n)
+    return p, rng.random(n) < p
+
+
+def test_a_bootstrap_interval_of_a_mean_is_the_textbook_one():
+    p, y = simulated(2000, 0)
+    interval = bootstrap_interval(lambda _, b: float(np.mean(b)), p, y)
+    half = 1.96 * math.sqrt(y.mean() * (1 - y.mean()) / y.size)
+    assert interval.value == pytest.approx(y.mean())
+    assert interval.low == pytest.approx(y.mean() - half, abs=half / 5)
+    assert interval.high == pytest.approx(y.mean() + half, abs=half / 5)
+
+
+def test_items_of_one_group_are_drawn_together():
+    # 40 groups of 25 equal labels carry as much as 40 labels: the interval is 5 times as wide.
+    rng = np.random.default_rng(1)
+    labels = np.repeat(rng.random(40) < 0.5, 25)
+    groups = np.repeat(np.arange(40), 25)
+    order = rng.permutation(labels.size)
+    p = np.full(labels.size, 0.5)
+
+    def width(groups):
+        interval = bootstrap_interval(lambda _, b: float(np.mean(b)), p, labels[order], groups)
+        return interval.high - interval.low
+
+    assert width(groups[order]) / width(None) == pytest.approx(5.0, rel=0.2)
+
+
+def test_intervals_are_reproducible_and_fast():
+    p, y = simulated(2000, 2)
+    groups = np.arange(2000) // 40
+    start = time.perf_counter()
+    first = summarise(p, y, groups)
+    assert time.perf_counter() - start < 10.0
+    assert first == summarise(p, y, groups)
+    assert first != summarise(p, y, groups, seed=1)
+    assert set(first) == {"skill", "auc", "brier", "logLoss", "baseRate", "ece"}
+    assert all(i.low <= i.value <= i.high for i in first.values())
+
+
+def test_no_bounds_where_there_is_nothing_to_resample():
+    p, y = simulated(50, 3)
+    alone = bootstrap_interval(brier_score, p, y, np.zeros(50))
+    assert (alone.low, alone.high) == (None, None)
+    one_class = bootstrap_interval(auc, p, np.ones(50, dtype=bool))
+    assert one_class == type(one_class)(None, None, None)
+
+
+def test_the_calibrated_band_knows_that_ece_is_biased_upward():
+    p, y = simulated(50, 4)
+    calibrated = calibrated_band(expected_calibration_error, p, y)
+    assert calibrated.low > 0.03
+    assert calibrated.low < calibrated.value < calibrated.high
+    overconfident = calibrated_band(expected_calibration_error, np.sqrt(np.sqrt(p)), y)
+    assert overconfident.value > overconfident.high

@@ -1,0 +1,188 @@
+"""Platt scaling: the maximum it claims to find, under every kind of data."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from lsp_calib.calibration import DEFAULT_PRIOR, PlattCalibrator, Prior
+from lsp_calib.calibration.platt import log_odds, sigmoid
+from lsp_calib.errors import DataError
+
+FLAT = Prior(0.0, 0.0, 1e6, 1e6)
+probability = st.floats(0.0, 1.0)
+pairs = st.lists(st.tuples(probability, st.booleans()), max_size=40)
+
+
+def split(items):
+    return np.array([p for p, _ in items], dtype=float), np.array([y for _, y in items], dtype=bool)
+
+
+def simulated(n, slope=0.7, intercept=-1.8, seed=0):
+    rng = np.random.default_rng(seed)
+    raw = rng.beta(5, 1.2, n)
+    return raw, rng.random(n) < sigmoid(slope * log_odds(raw) + intercept)
+
+
+def test_the_unpenalised_limit_is_scikit_learns():
+    raw, correct = simulated(400)
+    ours = PlattCalibrator.fit(raw, correct, prior=FLAT, targets="plain")
+    theirs = LogisticRegression(C=math.inf, tol=1e-12, max_iter=1000, solver="newton-cholesky")
+    theirs.fit(log_odds(raw)[:, None], correct)
+    assert ours.slope == pytest.approx(theirs.coef_[0, 0], rel=1e-7)
+    assert ours.intercept == pytest.approx(theirs.intercept_[0], rel=1e-7)
+
+
+def test_platts_targets_are_the_published_ones():
+    # All scores equal: under a flat prior the fitted probability is the mean of the smoothed targets.
+    raw, correct = np.full(10, 0.5), np.arange(10) < 7
+    fitted = PlattCalibrator.fit(raw, correct, prior=Prior(1.0, 0.0, 1.0, 1e6))
+    assert fitted.predict(0.5) == pytest.approx((7 * 8 / 9 + 3 * 1 / 5) / 10, abs=1e-9)
+
+
+@settings(deadline=None)
+@given(items=pairs, targets=st.sampled_from(["platt", "plain"]))
+def test_the_fit_is_the_maximum_of_the_posterior(items, targets):
+    raw, correct = split(items)
+    prior = Prior(0.8, -1.0, 0.5, 1.5)
+    fitted = PlattCalibrator.fit(raw, correct, prior=prior, targets=targets)
+    positive, negative = correct.sum(), (~correct).sum()
+    t = np.where(correct, (positive + 1) / (positive + 2), 1 / (negative + 2))
+    t = t if targets == "platt" else correct
+    residual = sigmoid(fitted.slope * log_odds(raw) + fitted.intercept) - t
+    # Both components of the gradient of a strictly convex function vanish at its minimum alone.
+    assert residual @ log_odds(raw) + (fitted.slope - 0.8) / 0.25 == pytest.approx(0.0, abs=1e-6)
+    assert residual.sum() + (fitted.intercept + 1.0) / 2.25 == pytest.approx(0.0, abs=1e-6)
+
+
+def test_without_labels_the_prior_speaks():
+    prior = Prior(0.9, -2.5, 0.1, 0.2)
+    assert PlattCalibrator.fit([], [], prior=prior) == PlattCalibrator(0.9, -2.5)
+    assert PlattCalibrator.fit([0.3], [True], weights=[0.0], prior=prior) == PlattCalibrator(0.9, -2.5)
+
+
+@pytest.mark.parametrize("prior", [DEFAULT_PRIOR, FLAT])
+@pytest.mark.parametrize("targets", ["platt", "plain"])
+@pytest.mark.parametrize(
+    ("raw", "correct"),
+    [
+        ([0.9] * 6, [True] * 6),
+        ([0.2, 0.9], [False, False]),
+        ([0.1, 0.2, 0.8, 0.9], [False, False, True, True]),
+        ([0.1, 0.2, 0.8, 0.9], [True, True, False, False]),
+        ([0.0, 1.0, 1.0, 0.0], [False, True, False, True]),
+        ([0.5, 0.5 + 1e-12], [False, True]),
+        ([0.7] * 5, [True, False, True, True, False]),
+        ([0.0], [True]),
+    ],
+)
+def test_degenerate_data_give_finite_numbers(raw, correct, prior, targets):
+    fitted = PlattCalibrator.fit(raw, correct, prior=prior, targets=targets)
+    p = fitted.predict(np.linspace(0.0, 1.0, 11))
+    assert np.all((p >= 0.0) & (p <= 1.0))
+    assert math.isfinite(fitted.slope)
+    assert math.isfinite(fitted.intercept)
+
+
+def test_few_labels_move_it_little_and_many_a_lot():
+    ends = []
+    for n in (0, 5, 50, 5000):
+        fits = [PlattCalibrator.fit(*simulated(n, seed=s)).predict(0.9) for s in range(30)]
+        ends.append(float(np.mean(fits)))
+    truth = float(sigmoid(0.7 * log_odds(0.9) - 1.8))
+    distances = [abs(end - truth) for end in ends]
+    assert distances == sorted(distances, reverse=True)
+    assert distances[0] > 0.4
+    assert distances[1] < 0.25
+    assert distances[3] < 0.01
+
+
+def test_the_default_prior_is_better_than_none_where_labels_are_few():
+    def excess(prior, targets):
+        raw, _ = simulated(4000, seed=99)
+        truth = sigmoid(0.7 * log_odds(raw) - 1.8)
+        losses = []
+        for seed in range(200):
+            p = PlattCalibrator.fit(*simulated(10, seed=seed), prior=prior, targets=targets).predict(raw)
+            p = np.clip(p, 1e-12, 1 - 1e-12)
+            losses.append(np.mean(-truth * np.log(p / truth) - (1 - truth) * np.log((1 - p) / (1 - truth))))
+        return float(np.mean(losses))
+
+    assert excess(DEFAULT_PRIOR, "platt") < 0.08
+    assert excess(FLAT, "plain") > 5 * excess(DEFAULT_PRIOR, "platt")
+
+
+@settings(deadline=None)
+@given(items=pairs, data=st.data())
+def test_order_does_not_matter_and_weight_is_repetition(items, data):
+    raw, correct = split(items)
+    fitted = PlattCalibrator.fit(raw, correct)
+    shuffled = PlattCalibrator.fit(*split(data.draw(st.permutations(items))))
+    weights = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(items), max_size=len(items))), int)
+    weighted = PlattCalibrator.fit(raw, correct, weights=weights)
+    repeated = PlattCalibrator.fit(np.repeat(raw, weights), np.repeat(correct, weights))
+    for a, b in ((fitted, shuffled), (weighted, repeated)):
+        assert a.slope == pytest.approx(b.slope, abs=1e-7)
+        assert a.intercept == pytest.approx(b.intercept, abs=1e-7)
+
+
+@given(
+    raw=st.lists(probability, min_size=2, max_size=30),
+    slope=st.floats(0.0, 50.0),
+    intercept=st.floats(-50.0, 50.0),
+)
+def test_predictions_are_probabilities_in_the_order_of_the_scores(raw, slope, intercept):
+    p = PlattCalibrator(slope, intercept).predict(np.sort(raw))
+    assert p.dtype == np.float64
+    assert np.all((p >= 0.0) & (p <= 1.0))
+    assert np.all(np.diff(p) >= -1e-12)
+
+
+def test_a_number_gives_a_number_and_an_array_its_shape():
+    identity = PlattCalibrator(1.0, 0.0)
+    assert type(identity.predict(0.25)) is float
+    assert identity.predict(0.25) == pytest.approx(0.25, abs=1e-12)
+    assert identity.predict(np.full((2, 3), 0.25)).shape == (2, 3)
+    assert identity.predict(np.array([])).shape == (0,)
+
+
+def test_clipping_keeps_the_ends_apart_from_certainty():
+    assert PlattCalibrator(1.0, 0.0).predict(1.0) == pytest.approx(1 - 1e-6, abs=1e-12)
+    assert PlattCalibrator(1.0, 0.0).predict(0.0) == pytest.approx(1e-6, rel=1e-9)
+
+
+@pytest.mark.parametrize("bad", [math.nan, -0.01, 1.01, math.inf])
+def test_impossible_scores_are_refused(bad):
+    with pytest.raises(DataError):
+        PlattCalibrator(1.0, 0.0).predict(bad)
+    with pytest.raises(DataError):
+        PlattCalibrator.fit([bad], [True])
+
+
+def test_impossible_parameters_are_refused():
+    for bad in (math.nan, math.inf):
+        with pytest.raises(DataError):
+            PlattCalibrator(bad, 0.0)
+        with pytest.raises(DataError):
+            Prior(1.0, bad, 1.0, 1.0)
+    for sd in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(DataError):
+            Prior(1.0, 0.0, sd, 1.0)
+    for weights in ([-1.0], [math.nan], [1.0, 1.0]):
+        with pytest.raises(DataError, match="weights"):
+            PlattCalibrator.fit([0.5], [True], weights=weights)
+    with pytest.raises(DataError, match="targets"):
+        PlattCalibrator.fit([0.5], [True], targets="smooth")
+
+
+def test_a_million_labels_take_seconds_and_recover_the_truth():
+    raw, correct = simulated(1_000_000)
+    start = time.perf_counter()
+    fitted = PlattCalibrator.fit(raw, correct)
+    assert time.perf_counter() - start < 8.0
+    assert fitted.slope == pytest.approx(0.7, abs=0.01)
+    assert fitted.intercept == pytest.approx(-1.8, abs=0.02)

@@ -1,0 +1,100 @@
+"""Raw confidence measures: the papers' definitions, exact in log space, loud about impossible input."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.confidence import (
+    arithmetic_mean,
+    by_name,
+    first_tokens,
+    geometric_mean,
+    measure_name,
+    minimum,
+    total,
+)
+from lsp_calib.errors import DataError
+
+LN2 = math.log(2.0)
+NAMES = ["total", "arithmetic-mean", "geometric-mean", "geometric-mean-first-3", "minimum"]
+logprobs = st.lists(st.floats(max_value=0.0, allow_nan=False), min_size=1, max_size=40)
+
+
+def test_definitions_on_a_hand_computed_case():
+    values = [math.log(0.5), math.log(0.8), math.log(0.1)]
+    assert total(values) == pytest.approx(0.04, rel=1e-12)
+    assert arithmetic_mean(values) == pytest.approx(1.4 / 3, rel=1e-12)
+    assert geometric_mean(values) == pytest.approx(0.04 ** (1 / 3), rel=1e-12)
+    assert geometric_mean(values, 2) == pytest.approx(math.sqrt(0.4), rel=1e-12)
+    assert minimum(values) == pytest.approx(0.1, rel=1e-12)
+
+
+def test_first_looks_at_no_more_and_no_less_than_there_is():
+    values = [-LN2, -LN2, -50.0]
+    assert geometric_mean(values, 2) == pytest.approx(0.5)
+    assert geometric_mean(values, 99) == geometric_mean(values)
+    with pytest.raises(DataError, match="at least 1"):
+        geometric_mean(values, 0)
+
+
+def test_a_long_generation_does_not_underflow():
+    assert total([-LN2] * 5000) == 0.0
+    assert geometric_mean([-LN2] * 5000) == pytest.approx(0.5, rel=1e-12)
+
+
+def test_probability_zero_is_a_value_not_an_error():
+    assert geometric_mean([-math.inf, 0.0]) == 0.0
+    assert arithmetic_mean([-math.inf, 0.0]) == 0.5
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bad", [[], [math.nan], [-1.0, 2e-6], [math.inf], ["x"], [None]])
+def test_impossible_log_probabilities_are_refused(name, bad):
+    with pytest.raises(DataError):
+        by_name(name)(bad)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_positive_within_rounding_counts_as_certainty(name):
+    assert by_name(name)([5e-7, 1e-9]) == 1.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(values=logprobs)
+def test_every_measure_is_a_probability(name, values):
+    assert 0.0 <= by_name(name)(values) <= 1.0
+
+
+@given(values=logprobs, data=st.data())
+def test_order_does_not_matter_where_all_tokens_count(values, data):
+    shuffled = data.draw(st.permutations(values))
+    for measure in (total, arithmetic_mean, geometric_mean, minimum):
+        assert measure(shuffled) == measure(values)
+
+
+@given(values=st.lists(st.floats(-30.0, 0.0), min_size=1, max_size=20))
+def test_the_means_lie_in_their_classical_order(values):
+    chain = [total(values), minimum(values), geometric_mean(values), arithmetic_mean(values)]
+    assert all(a <= b + 1e-12 for a, b in itertools.pairwise(chain))
+
+
+@pytest.mark.parametrize("first", [None, 1, 4, 24])
+def test_names_and_functions_are_inverse(first):
+    name = measure_name(first)
+    assert first_tokens(name) == first
+    values = [-0.1 * i for i in range(30)]
+    assert by_name(name)(values) == geometric_mean(values, first)
+
+
+def test_the_names_on_the_wire():
+    assert measure_name(4) == "geometric-mean-first-4"
+    assert measure_name() == "geometric-mean"
+
+
+@pytest.mark.parametrize("name", ["", "mean", "geometric-mean-first-0", "geometric-mean-first-4x"])
+def test_an_unknown_name_is_refused_by_name(name):
+    with pytest.raises(DataError, match="Unknown confidence measure"):
+        by_name(name)

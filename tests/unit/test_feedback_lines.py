@@ -1,0 +1,246 @@
+"""Lines are found again, whatever an editor does around them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from feedback_scene import (
+    EDITED,
+    IGNORED,
+    KEPT,
+    TYPED,
+    TYPED_OVER,
+    URI,
+    Editor,
+    suggestion,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.feedback.events import How
+from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
+
+
+class TestEnter:
+    """Enter splits a line in two; the first part stays the line."""
+
+    def test_at_the_end(self) -> None:
+        editor = Editor("return ", "tail")
+        editor.show(0, "x + 1")
+        editor.put(0, "return x + 1")
+        editor.put(0, "return x + 1", "")
+        editor.type(1, "y = 2")
+        assert editor.marked() == [(0, "s")]
+        editor.move_on()
+        assert editor.outcome() == KEPT
+
+    def test_inside(self) -> None:
+        editor = Editor("head", "call(", "tail")
+        editor.show(1, "a, b)")
+        editor.put(1, "call(a, b)")
+        editor.put(1, "call(a,", "     b)")
+        editor.put(1, "call(", after=1)
+        editor.put(1, "call(a, b)", after=1)  # the line is still followed where its first part is
+        assert editor.marked() == [(1, "s")]
+
+    def test_before_the_line_moves_it_down(self) -> None:
+        editor = Editor("head", "    x = ", "tail")
+        editor.show(1, "1.5")
+        editor.put(1, "    x = 1.5")
+        editor.put(1, "", "    x = 1.5")
+        assert editor.marked() == [(2, "s")]
+
+    @pytest.mark.parametrize("before", ["x = ", "    x = ", "", "    ", "# "])
+    @pytest.mark.parametrize("next_line", ["", "    ", "# ", "other"])
+    @pytest.mark.parametrize("lines_below", [("",), ("", ""), ("end",), ("# ", "end"), ("x = 15",)])
+    def test_together_with_the_acceptance(
+        self, before: str, next_line: str, lines_below: tuple[str, ...]
+    ) -> None:
+        """On a blank line this looks exactly like a line inserted above it."""
+        editor = Editor("head", before, *lines_below)
+        editor.show(1, "15 + x")
+        editor.put(1, before + "15 + x", next_line)
+        assert editor.marked() == [(1, "s")]
+        editor.save()
+        assert editor.outcome() == KEPT
+
+    def test_together_with_an_import_above(self) -> None:
+        editor = Editor("import a", "", "x = ", "end")
+        editor.show(2, "b.c()")
+        editor.become("import a", "import b", "", "x = b.c()", "", "end")
+        assert editor.marked() == [(3, "s")]
+
+    def test_a_block_is_followed_by_its_first_line(self) -> None:
+        editor = Editor("def f():", "    ", "end")
+        editor.show(1, "x = 1\n    return x")
+        editor.put(1, "    x = 1", "    return x")
+        assert editor.marked() == [(1, "s")]
+
+
+class TestWholeDocumentReplaced:
+    """Formatters, and clients that send all of the text each time."""
+
+    SOURCE = ("import a,b", "", "def f( x ):", "  y=", "  }", "  return  y", "", "  }", "last")
+
+    def editor(self) -> Editor:
+        editor = Editor(*self.SOURCE)
+        editor.show(3, "x+15")
+        editor.put(3, "  y=x+15")
+        return editor
+
+    def test_indented_by_a_formatter_on_save(self) -> None:
+        editor = self.editor()
+        editor.become(*("  " + line for line in editor.lines))
+        assert editor.marked() == [(3, "s")]
+        editor.save()
+        assert editor.outcome() == KEPT
+
+    def test_reflowed_by_a_formatter_on_save(self) -> None:
+        editor = self.editor()
+        editor.become("import a", "import b", "", "", "def f(x):", "    y=x+15", "    return y", "", "last")
+        assert editor.marked() == [(5, "s")]
+
+    def test_the_formatter_changed_the_line_itself(self) -> None:
+        """Equality is up to white space at the ends only: this is the definition, not a judgement."""
+        editor = self.editor()
+        editor.become(
+            "import a", "import b", "", "", "def f(x):", "    y = x + 15", "    return y", "", "last"
+        )
+        editor.save()
+        assert editor.outcome() == EDITED
+
+    def test_another_branch_checked_out(self) -> None:
+        editor = self.editor()
+        editor.become(*(f"{n} wholly different" for n in range(20)))
+        assert editor.outcome() == EDITED
+
+    def test_the_same_text_elsewhere_is_no_insertion(self) -> None:
+        """A line that was there before the change is not the suggestion arriving."""
+        editor = Editor("retu", "a", "b", "return")
+        editor.show(0, "rn")
+        editor.become("  retu", "  a", "  b", "  c", "  return")
+        editor.save()
+        assert editor.outcome() == IGNORED
+
+    def test_too_much_to_search_is_lost_and_no_label(self) -> None:
+        editor = Editor(*(f"old {n}" for n in range(3000)))
+        editor.show(1500, " x = 15")
+        editor.become(*(f"new {n}" for n in range(4000)))
+        assert editor.outcome() == (None, How.LOST)
+
+    def test_what_stands_out_is_found_however_much_changes(self) -> None:
+        editor = Editor(*(f"old {n}" for n in range(3000)))
+        editor.show(1500, " x = 15")
+        editor.put(1500, "old 1500 x = 15")
+        editor.become(*(f"new {n}" for n in range(4000)), "  old 1500 x = 15")
+        assert editor.marked() == [(4000, "s")]
+
+
+# Lines an edit elsewhere may bring: none of them the followed line or the suggestion.
+_OTHER = st.sampled_from(["", "}", "    ", "a = 1", "return", "😀", "x =", "}"])
+_EDIT = st.tuples(
+    st.floats(0, 1, exclude_max=True), st.integers(0, 3), st.lists(_OTHER, max_size=3), st.booleans()
+)
+
+
+@given(
+    above=st.lists(_OTHER, max_size=8),
+    below=st.lists(_OTHER, max_size=8),
+    edits=st.lists(_EDIT, max_size=12),
+    outcome=st.sampled_from([KEPT, TYPED, EDITED, TYPED_OVER, IGNORED]),
+    together=st.booleans(),
+)
+def test_edits_elsewhere_never_change_the_label(
+    above: list[str],
+    below: list[str],
+    edits: list[tuple[float, int, list[str], bool]],
+    outcome: tuple[bool | None, How],
+    together: bool,
+) -> None:
+    """Insertions, deletions and replacements around a line leave its label and find its index."""
+    editor = Editor(*above, "    total = ", *below)
+    line = len(above)
+    editor.show(line, "price * 15")
+    editor.wait(5.0)
+    if outcome is KEPT:
+        editor.put(line, "    total = price * 15")
+    elif outcome is EDITED:
+        editor.put(line, "    total = price * 15")
+        editor.backspace(line, 2)
+    elif outcome is TYPED:
+        editor.type(line, "price * 15")
+    elif outcome is TYPED_OVER:
+        editor.type(line, "None")
+    text = editor.lines[line]
+    for where, deleted, new, is_above in edits:
+        # Kept apart, as lists, so that the truth about where the line is needs no search.
+        side = above if is_above else below
+        at = int(where * (len(side) + 1))
+        side[at : at + deleted] = new
+        if not together:
+            editor.become(*above, text, *below, after=0.1)
+            assert editor.marked() == ([(len(above), "s")] if outcome is KEPT else [])
+    editor.become(*above, text, *below, after=0.1)
+    assert editor.marked() == ([(len(above), "s")] if outcome is KEPT else [])
+    editor.save()
+    assert editor.outcome() == outcome
+
+
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.just("show"), st.integers(0, 5), st.sampled_from(["a", "ab", "é\n", " "])),
+            st.tuples(st.just("lines"), st.integers(0, 5), st.lists(st.sampled_from(["", "a", "ab", "b "]))),
+            st.tuples(st.sampled_from(["wait", "save", "close", "request"]), st.integers(0, 40), st.none()),
+        ),
+        max_size=40,
+    )
+)
+def test_every_suggestion_followed_is_settled_exactly_once(
+    steps: list[tuple[str, int, object]],
+) -> None:
+    """Whatever happens, each ends in one label (none in two: `labels`), and is forgotten."""
+    editor = Editor("a", "", "b")
+    shown = set()
+    for number, (step, value, more) in enumerate(steps):
+        if step == "show" and value < len(editor.lines):
+            assert isinstance(more, str)
+            if more.strip():
+                shown.add(str(number))
+            editor.show(value, more, str(number))
+        elif step == "lines":
+            assert isinstance(more, list)
+            editor.become(*more, after=value)
+        elif step == "wait":
+            editor.wait(value)
+        elif step == "save":
+            editor.save()
+        elif step == "request":
+            editor.events += editor.tracker.requested(URI, value, editor.now)
+        elif step == "close":
+            editor.events += editor.tracker.closed(URI, editor.now)
+        for line, _ in editor.tracker.inserted(URI):
+            assert 0 <= line < max(1, len(editor.lines))
+    editor.events += editor.tracker.closed(URI, editor.now)
+    assert set(editor.labels()) == shown
+    assert editor.tracker.next_deadline() is None
+
+
+def test_a_local_change_in_a_huge_document_takes_milliseconds() -> None:
+    """Generous by ten times, so that it fails for what is quadratic and not for a busy machine."""
+    lines = [f"line {n}" for n in range(100_000)]
+    tracker = Tracker()
+    for n in range(FOLLOWED_AT_MOST):
+        tracker.shown(URI, lines, 1000 * n, lines[1000 * n] + " + 15", suggestion(" + 15", str(n)), 0.0)
+    versions = []
+    for n in range(10):
+        # Fresh strings, as from a client that sends the whole text: identity would make it too easy.
+        copy = [f"line {m}" for m in range(100_000)]
+        copy[50_000 + n] += "x"
+        copy.insert(50_000, "new")
+        versions.append(copy)
+    begun = time.perf_counter()
+    for version in versions:
+        tracker.changed(URI, version, 1.0)
+    assert (time.perf_counter() - begun) / len(versions) < 0.1

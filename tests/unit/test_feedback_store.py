@@ -1,0 +1,413 @@
+"""The feedback store keeps what it acknowledged, and nothing it must not know."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from feedback_scene import suggestion
+
+from lsp_calib.errors import DataError, LspCalibError, SettingsError
+from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import ModelIdentity
+
+MODEL = ModelIdentity("m", "Q8_0", "abc123")
+SECRET = "hunter2_is_the_password"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "feedback.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[FeedbackStore]:
+    store = FeedbackStore(path)
+    yield store
+    store.close()
+
+
+def show(
+    store: FeedbackStore,
+    identity: str = "s",
+    *,
+    model: ModelIdentity = MODEL,
+    prompt: str = "p1",
+    at: float = 1000.0,
+    logprobs: tuple[float, ...] = (-0.1234567, -2.0),
+) -> None:
+    store.record_shown(
+        suggestion(f"password = '{SECRET}'", identity),
+        model=model,
+        prompt_version=prompt,
+        language="python",
+        logprobs=logprobs,
+        at=at,
+    )
+
+
+def settled(identity: str, how: How, correct: bool | None, at: float = 1060.0) -> Event:
+    return Event(identity, EventKind.SETTLED, at, label=Label(identity, correct, how, at))
+
+
+class TestRecords:
+    def test_a_label_comes_back_with_what_it_is_fitted_on(self, store: FeedbackStore) -> None:
+        show(store)
+        store.record_events([settled("s", How.KEPT, True)])
+        (row,) = store.labels("abc123", "p1", "line")
+        assert attrs.asdict(row) == {
+            "suggestion_id": "s",
+            "language": "python",
+            "raw": 0.6,
+            "confidence": 0.5,
+            "tier": "review",
+            "calibrator_id": "c",
+            "logprobs": (-0.12346, -2.0),
+            "correct": True,
+            "how": How.KEPT,
+            "shown_at": 1000.0,
+            "at": 1060.0,
+        }
+
+    def test_only_of_that_model_prompt_and_task(self, store: FeedbackStore) -> None:
+        show(store, "mine")
+        show(store, "other model", model=attrs.evolve(MODEL, sha256="def"))
+        show(store, "other prompt", prompt="p2")
+        store.record_events(
+            settled(identity, How.IGNORED, False) for identity in ("mine", "other model", "other prompt")
+        )
+        assert [row.suggestion_id for row in store.labels("abc123", "p1", "line")] == ["mine"]
+        assert store.labels("abc123", "p1", "summary") == []
+
+    def test_no_label_is_no_row(self, store: FeedbackStore) -> None:
+        show(store, "unsettled")
+        show(store, "unread")
+        store.record_events([settled("unread", How.UNREAD, None)])
+        assert store.labels("abc123", "p1", "line") == []
+
+    def test_in_order_of_time_and_the_last_label_counts(self, store: FeedbackStore) -> None:
+        for identity in ("a", "b"):
+            show(store, identity)
+        store.record_events([settled("a", How.KEPT, True, 1.0), settled("b", How.IGNORED, False, 2.0)])
+        store.record_events([settled("a", How.EDITED, False, 3.0)])
+        rows = store.labels("abc123", "p1", "line")
+        assert [(row.suggestion_id, row.correct, row.how) for row in rows] == [
+            ("b", False, How.IGNORED),
+            ("a", False, How.EDITED),
+        ]
+
+    def test_shown_twice_is_kept_once_as_it_was(self, store: FeedbackStore) -> None:
+        show(store, at=1.0)
+        show(store, at=2.0)
+        assert [row["shown_at"] for row in store.export()] == [1.0]
+
+    def test_logprobs_that_are_no_numbers_are_not_kept(self, store: FeedbackStore) -> None:
+        show(store, logprobs=(-0.5, float("-inf")))
+        assert [row["logprobs"] for row in store.export()] == [[]]
+
+    def test_counts(self, store: FeedbackStore) -> None:
+        for identity in ("a", "b", "c", "d"):
+            show(store, identity)
+        store.record_events(
+            [
+                Event("a", EventKind.ACCEPTED, 1.0),
+                settled("a", How.KEPT, True),
+                settled("b", How.TYPED, True),
+                settled("c", How.UNREAD, None),
+            ]
+        )
+        counts = store.counts()
+        assert (counts.suggestions, counts.labelled, counts.correct) == (4, 2, 2)
+        assert counts.events == {"accepted": 1, "settled": 3}
+        assert counts.labels == {"kept": 1, "typed": 1, "unread": 1}
+
+    def test_an_empty_store_counts_nothing(self, store: FeedbackStore) -> None:
+        counts = store.counts()
+        assert (counts.suggestions, counts.labelled, counts.correct) == (0, 0, 0)
+
+    def test_export_is_json_with_events_and_label(self, store: FeedbackStore) -> None:
+        show(store, "second", at=2.0)
+        show(store, "first", at=1.0)
+        store.record_events(
+            [
+                Event("first", EventKind.SURVIVED, 40.0, {"seconds": 30, "unchanged": True}),
+                settled("first", How.KEPT, True, 50.0),
+            ]
+        )
+        first, second = json.loads(json.dumps(list(store.export())))
+        assert first["id"] == "first"
+        assert first["label"] == {"correct": True, "how": "kept", "at": 50.0}
+        assert first["events"] == [
+            {"kind": "survived", "at": 40.0, "data": {"seconds": 30, "unchanged": True}},
+            {"kind": "settled", "at": 50.0, "data": {}},
+        ]
+        assert second["label"] is None
+        assert second["events"] == []
+
+    def test_events_are_kept_all_or_none(self, store: FeedbackStore) -> None:
+        broken = attrs.evolve(settled("b", How.KEPT, True), at=None)  # type: ignore[arg-type]
+        with pytest.raises(LspCalibError):
+            store.record_events([settled("a", How.KEPT, True), broken])
+        assert store.counts().events == {}
+        store.record_events([settled("a", How.KEPT, True)])
+        assert store.counts().events == {"settled": 1}
+
+    def test_may_be_used_from_another_thread(self, store: FeedbackStore) -> None:
+        worker = threading.Thread(target=show, args=(store,))
+        worker.start()
+        worker.join()
+        assert store.counts().suggestions == 1
+
+
+class TestPurge:
+    def test_everything_goes_also_from_the_file(self, store: FeedbackStore, path: Path) -> None:
+        for n in range(500):
+            show(store, f"identity-{n}")
+            store.record_events([settled(f"identity-{n}", How.KEPT, True)])
+        store.record_events([Event("identity-without-suggestion", EventKind.REJECTED, 1.0)])
+        assert store.purge() == 500
+        assert store.counts().suggestions == 0
+        assert store.counts().events == {}
+        assert store.counts().labels == {}
+        assert b"identity-" not in all_bytes(path)
+
+    def test_only_what_is_older(self, store: FeedbackStore) -> None:
+        show(store, "old", at=100.0)
+        show(store, "new", at=200.0)
+        # Settled after the limit, but it belongs to what goes.
+        store.record_events([settled(one, How.KEPT, True, 250.0) for one in ("old", "new")])
+        assert store.purge(before=150.0) == 1
+        assert [row["id"] for row in store.export()] == ["new"]
+        assert store.counts().labels == {"kept": 1}
+        assert store.counts().events == {"settled": 1}
+
+
+def all_bytes(path: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(path.parent.iterdir()))
+
+
+class TestPrivacy:
+    def test_no_source_text_reaches_the_file(self, store: FeedbackStore, path: Path) -> None:
+        show(store, "findable-identity")
+        store.record_events([settled("findable-identity", How.KEPT, True)])
+        assert b"findable-identity" in all_bytes(path)
+        assert SECRET.encode() not in all_bytes(path)
+        assert SECRET not in json.dumps(list(store.export()))
+
+    @pytest.mark.skipif(os.name != "posix", reason="modes are a POSIX notion")
+    def test_readable_by_the_owner_alone(self, path: Path) -> None:
+        old = os.umask(0)
+        try:
+            store = FeedbackStore(path)
+            show(store)
+            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+            store.close()
+        finally:
+            os.umask(old)
+        assert modes == {"feedback.db": 0o600, "feedback.db-wal": 0o600, "feedback.db-shm": 0o600}
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+    @pytest.mark.skipif(os.name != "posix", reason="modes are a POSIX notion")
+    def test_a_file_that_others_could_read_is_closed_to_them(self, path: Path) -> None:
+        FeedbackStore(path).close()
+        path.chmod(0o644)
+        FeedbackStore(path).close()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+class TestDamage:
+    @pytest.mark.parametrize("kind", ["other file", "torn inside"])
+    def test_moved_aside_with_a_warning_and_begun_afresh(
+        self, path: Path, kind: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        damaged = b"this is not a database, but somebody's notes " * 100
+        if kind == "torn inside":
+            store = FeedbackStore(path)
+            for n in range(200):
+                show(store, str(n))
+            store.close()
+            intact = path.read_bytes()
+            damaged = intact[:4096] + b"\xff" * (len(intact) - 4096)
+        else:
+            path.parent.mkdir()
+        path.write_bytes(damaged)
+        with caplog.at_level(logging.WARNING):
+            store = FeedbackStore(path)
+        assert store.moved_aside is not None
+        assert store.moved_aside.name.startswith("feedback.db.corrupt-")
+        assert store.moved_aside.read_bytes() == damaged
+        assert str(store.moved_aside) in caplog.text
+        show(store)
+        assert store.counts().suggestions == 1
+        store.close()
+        again = FeedbackStore(path)
+        assert again.moved_aside is None
+        assert again.counts().suggestions == 1
+        again.close()
+
+    def test_twice_in_a_second_keeps_both(self, path: Path) -> None:
+        path.parent.mkdir()
+        contents = {b"first" * 1000, b"second" * 1000}
+        for content in contents:
+            path.write_bytes(content)
+            FeedbackStore(path).close()
+        kept = {file.read_bytes() for file in path.parent.glob("feedback.db.corrupt-*")}
+        assert kept == contents
+
+    def test_an_intact_store_is_not_moved(self, path: Path) -> None:
+        for _ in range(2):
+            store = FeedbackStore(path)
+            assert store.moved_aside is None
+            store.close()
+        assert list(path.parent.glob("*corrupt*")) == []
+
+    def test_found_while_running_says_what_to_do(self, store: FeedbackStore, path: Path) -> None:
+        for n in range(200):
+            show(store, str(n))
+        store.purge(before=0.0)  # empties the write-ahead log
+        size = path.stat().st_size
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (size - 4096))
+        store._connection.execute("PRAGMA shrink_memory")
+        other = sqlite3.connect(path)
+        other.execute("PRAGMA user_version = 1")  # makes the store drop what it has cached
+        other.close()
+        with pytest.raises(DataError, match="Restart the editor"):
+            list(store.export())
+
+    def test_a_newer_version_is_refused_and_left_alone(self, path: Path) -> None:
+        FeedbackStore(path).close()
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA user_version = 99")
+        connection.close()
+        before = path.read_bytes()
+        with pytest.raises(DataError, match=r"feedback\.db was written by a newer lsp-calib \(format 99"):
+            FeedbackStore(path)
+        assert path.read_bytes() == before
+
+
+class TestRefusals:
+    """No error of SQLite's reaches the caller as it is."""
+
+    def test_full_disk(self, store: FeedbackStore) -> None:
+        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        acknowledged = 0
+
+        def fill() -> None:
+            nonlocal acknowledged
+            while True:
+                show(store, str(acknowledged))
+                acknowledged += 1
+
+        with pytest.raises(LspCalibError, match="full, so feedback cannot be recorded. Free some space"):
+            fill()
+        assert store.counts().suggestions == acknowledged
+        store._connection.execute("PRAGMA max_page_count = 1000000")
+        show(store, "later")
+        assert store.counts().suggestions == acknowledged + 1
+
+    def test_read_only(self, store: FeedbackStore) -> None:
+        store._connection.execute("PRAGMA query_only = ON")
+        with pytest.raises(SettingsError, match="LSP_CALIB_HOME"):
+            show(store)
+
+    def test_locked(self, path: Path) -> None:
+        store = FeedbackStore(path, timeout=0.05)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LspCalibError, match="locked"):
+            show(store)
+        other.execute("ROLLBACK")
+        other.close()
+        show(store)
+        store.close()
+
+    def test_a_folder_in_its_place(self, path: Path) -> None:
+        path.mkdir(parents=True)
+        with pytest.raises(SettingsError, match=r"feedback\.db cannot be written"):
+            FeedbackStore(path)
+
+    def test_closed(self, path: Path) -> None:
+        store = FeedbackStore(path)
+        store.close()
+        store.close()
+        with pytest.raises(LspCalibError, match="closed"):
+            show(store)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from lsp_calib.feedback.events import Event, EventKind
+from lsp_calib.feedback.store import FeedbackStore
+
+path, name, n = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+store = FeedbackStore(path)
+for number in range(n):
+    identity = f"{name}-{number}"
+    store.record_events([Event(identity, EventKind.ACCEPTED, 1.0)])
+    print(identity, flush=True)
+store.close()
+"""
+
+
+def writer(path: Path, name: str, n: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), name, str(n)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_processes_that_open_and_write_at_once_lose_nothing(path: Path) -> None:
+    """From the creation of the file on."""
+    writers = [writer(path, name, 40) for name in "abcd"]
+    for one in writers:
+        one.communicate(timeout=60)
+    assert [one.returncode for one in writers] == [0, 0, 0, 0]
+    store = FeedbackStore(path)
+    assert store.counts().events == {"accepted": 160}
+    store.close()
+
+
+def test_processes_that_find_damage_at_once_lose_nothing(path: Path) -> None:
+    """One moves the file aside; the others must not do the same to the fresh one."""
+    path.parent.mkdir()
+    path.write_bytes(b"damaged" * 1000)
+    writers = [writer(path, name, 10) for name in "abcd"]
+    for one in writers:
+        one.communicate(timeout=60)
+    assert [one.returncode for one in writers] == [0, 0, 0, 0]
+    assert len(list(path.parent.glob("feedback.db.corrupt-*"))) == 1
+    store = FeedbackStore(path)
+    assert store.counts().events == {"accepted": 40}
+    store.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kill -9")
+@pytest.mark.parametrize("acknowledged", [1, 7, 30])
+def test_killed_while_writing_keeps_every_acknowledged_event(path: Path, acknowledged: int) -> None:
+    with writer(path, "w", 1_000_000) as process:
+        assert process.stdout is not None
+        seen = [process.stdout.readline().strip() for _ in range(acknowledged)]
+        process.send_signal(signal.SIGKILL)
+        seen += process.stdout.read().split()
+    store = FeedbackStore(path)
+    assert store.moved_aside is None
+    rows = store._connection.execute("SELECT suggestion_id FROM events ORDER BY number").fetchall()
+    store.close()
+    kept = [identity for (identity,) in rows]
+    assert kept[: len(seen)] == seen
+    assert len(seen) >= acknowledged
