@@ -1,4 +1,20 @@
-from lsp_calib.cli import main
+"""The entry point. An editor that starts the server waits: nothing is imported for it that it does not need."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    if sys.argv[1:] in (["serve"], ["serve", "--stdio"]):
+        from lsp_calib.server.start import serve_editor
+
+        serve_editor()
+    else:
+        from lsp_calib.cli import main as command_line
+
+        command_line()
+
 
 if __name__ == "__main__":
     main()

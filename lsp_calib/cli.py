@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,14 @@ class _Group(click.Group):
             # The reader of our output has had enough.
             sys.stderr.close()
             ctx.exit(0)
+        except OSError as error:
+            # No space, no permission: nothing that a traceback would explain better.
+            click.echo(f"lsp-calib: {error}", err=True)
+            ctx.exit(LspCalibError.exit_code)
 
+
+# ASCII digits, and fewer than Python converts.
+_COUNT = re.compile(r"[0-9]{1,18}")
 
 _json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document alone on standard output."
@@ -64,7 +72,7 @@ def serve(
     address = None
     if tcp:
         host, _, port = tcp.rpartition(":")
-        if not host or not port.isdigit():
+        if not host or not _COUNT.fullmatch(port) or int(port) > 65535:
             raise SettingsError(f"--tcp wants HOST:PORT, such as 127.0.0.1:9000, not {tcp!r}.")
         address = (host, int(port))
     run(Trusted(model=model, threads=threads, gpu_layers=gpu_layers), tcp=address, log_file=log_file)
@@ -86,7 +94,7 @@ def demo(as_json: bool, model: str | None) -> None:
 @_model
 @_threads
 def complete(place: str, as_json: bool, model: str | None, threads: int) -> None:
-    """Complete a line, from COL on (default: its end). LINE and COL count from 1."""
+    """Complete LINE at COL; without COL, say what the whole line would be. Both count from 1."""
     from lsp_calib.tools.oneshot import complete_at
     from lsp_calib.tools.print import print_suggestions
 
@@ -258,11 +266,11 @@ def _card(name: str) -> Any:
 def _place(text: str, *, column: bool) -> tuple[Path, int, int | None]:
     """FILE:LINE[:COL] with line and column from 0. A file's name may hold colons."""
     parts = text.rsplit(":", 2)
-    if column and len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
+    if column and len(parts) == 3 and _COUNT.fullmatch(parts[1]) and _COUNT.fullmatch(parts[2]):
         name, line, col = parts[0], int(parts[1]), int(parts[2]) - 1
     else:
         name, _, last = text.rpartition(":")
-        if not name or not last.isdigit():
+        if not name or not _COUNT.fullmatch(last):
             raise SettingsError(
                 f"{text!r} is not a place. Give FILE:LINE{'[:COL]' if column else ''}, from 1."
             )

@@ -13,7 +13,8 @@
         └── RequestCancelledError
 
 Each message says what happened, what it means where that is not plain, and what to do.
-An `LspCalibError` becomes exactly one of: a log line, a `window/showMessage`, a JSON-RPC error or an exit code.
+An `LspCalibError` becomes exactly one of: a log line, a `window/showMessage`, a JSON-RPC error or an exit
+code.
 """
 
 

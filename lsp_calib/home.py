@@ -31,7 +31,8 @@ def private_folder(folder: Path) -> Path:
             folder.chmod(0o700)
     except OSError as error:
         raise SettingsError(
-            f"The state folder {folder} cannot be used: {error}. Set LSP_CALIB_HOME to a folder you can write to."
+            f"The state folder {folder} cannot be used: {error}. "
+            "Set LSP_CALIB_HOME to a folder you can write to."
         ) from error
     return folder
 

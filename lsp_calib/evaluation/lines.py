@@ -71,11 +71,11 @@ def sample_lines(root: Path, group: str, count: int, seed: int = 0) -> list[Line
     rng = random.Random(f"{seed}:{group}")
     candidates: list[tuple[Path, Sequence[str], int]] = []
     for path in python_files(root):
-        if path.is_symlink() or path.stat().st_size > _MOST_BYTES:
-            continue
         try:
+            if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+                continue
             lines: Sequence[str] = split_lines(path.read_text("utf-8"))
-        except UnicodeDecodeError:
+        except (OSError, UnicodeDecodeError):
             continue
         prose = prose_lines(lines, "python")
         candidates += [

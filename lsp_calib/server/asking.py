@@ -1,4 +1,4 @@
-"""Asking the services on behalf of an editor: the newest request wins, and nobody asks twice for one thing."""
+"""Asking the services on behalf of an editor: the newest request wins, nobody asks twice for one thing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import attrs
 
 from lsp_calib.completion import Completion, CompletionService, Cursor
 from lsp_calib.completion.memory import continued
-from lsp_calib.errors import EngineError, ModelError, RequestCancelledError
+from lsp_calib.errors import LspCalibError, RequestCancelledError
 from lsp_calib.summarization import SummaryService
 from lsp_calib.syntax import Function
 from lsp_calib.values import Suggestion
@@ -32,13 +32,22 @@ class Answer:
     completion: Completion | None
 
 
+@attrs.define
+class _Run:
+    """A completion being made. waiting: requests that wait for it without a limit."""
+
+    cursor: Cursor
+    task: asyncio.Task[Answer | None]
+    waiting: int = 0
+
+
 class Completions:
     """Completions by document. A request supersedes the one before it in the same document."""
 
     def __init__(self, session: Session, service: CompletionService) -> None:
         self._session = session
         self._service = service
-        self._running: dict[str, tuple[Cursor, asyncio.Task[Answer | None]]] = {}
+        self._running: dict[str, _Run] = {}
         self._last: dict[str, Completion] = {}
 
     async def newest(self, uri: str, cursor: Cursor, *, patience: float | None = None) -> Answer | None:
@@ -46,28 +55,22 @@ class Completions:
 
         patience: seconds to wait; what comes later is kept for the next request at the same place.
         """
+        if not self._session.running:
+            return None
         self._session.documents.requested(uri, cursor)
         last = self._last.get(uri)
         if last is not None and (kept := continued(last, cursor)) is not None:
             self._stop(uri)
             return Answer(kept)
-        running = self._running.get(uri)
-        if running is not None and running[0] == cursor and not running[1].done():
-            task = running[1]
-        else:
+        run = self._running.get(uri)
+        if run is None or run.cursor != cursor or run.task.done():
             self._stop(uri)
-            task = asyncio.create_task(self._complete(uri, cursor))
-            self._running[uri] = (cursor, task)
-        try:
-            if patience is None:
-                return await task
-            await asyncio.wait({task}, timeout=patience)
-            return task.result() if task.done() and not task.cancelled() else None
-        except asyncio.CancelledError:
-            me = asyncio.current_task()
-            if me is not None and me.cancelling():
-                raise
-            return None
+            run = self._running[uri] = _Run(cursor, asyncio.create_task(self._complete(uri, cursor)))
+        if patience is None:
+            await self._wait(run)
+        else:
+            await asyncio.wait({run.task}, timeout=patience)
+        return run.task.result() if run.task.done() and not run.task.cancelled() else None
 
     def forget(self, uri: str) -> None:
         """The document is gone: so is the interest in it."""
@@ -75,22 +78,32 @@ class Completions:
         self._last.pop(uri, None)
 
     async def close(self) -> None:
-        tasks = [task for _, task in self._running.values()]
+        tasks = [run.task for run in self._running.values()]
         for uri in list(self._running):
             self._stop(uri)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _stop(self, uri: str) -> None:
-        running = self._running.pop(uri, None)
-        if running is not None:
-            running[1].cancel()
+        run = self._running.pop(uri, None)
+        if run is not None:
+            run.task.cancel()
+
+    async def _wait(self, run: _Run) -> None:
+        """Wait for an answer; who cancels the last request for it stops the work."""
+        run.waiting += 1
+        try:
+            await asyncio.wait({run.task})
+        finally:
+            run.waiting -= 1
+            if not run.waiting:
+                run.task.cancel()
 
     async def _complete(self, uri: str, cursor: Cursor) -> Answer | None:
         try:
             completion = await self._service.complete(cursor)
         except RequestCancelledError:
             return None
-        except (EngineError, ModelError) as error:
+        except LspCalibError as error:
             # The session has told the user what has to be told; a request is answered with null.
             logger.warning("No completion: %s", error)
             return None
@@ -113,6 +126,8 @@ class Summaries:
         self, function: Function, language: str, *, patience: float
     ) -> Suggestion | Literal["pending"] | None:
         """The summary of a function; "pending" if it is still being made after `patience` seconds."""
+        if not self._session.running:
+            return None
         key = (language, function.code)
         if key in self._known:
             self._known.move_to_end(key)
@@ -120,7 +135,7 @@ class Summaries:
         task = self._running.get(key)
         if task is None:
             task = self._running[key] = asyncio.create_task(self._summarize(key, function, language))
-        # The hover may be cancelled by the editor at a twitch of the mouse; the summary is wanted all the same.
+        # The editor may cancel the hover at a twitch of the mouse; the summary is wanted all the same.
         await asyncio.wait({task}, timeout=patience)
         if not task.done():
             return "pending"
@@ -139,7 +154,7 @@ class Summaries:
     async def _summarize(self, key: tuple[str, str], function: Function, language: str) -> Suggestion | None:
         try:
             summary = await self._service.summarize(function, language)
-        except (EngineError, ModelError) as error:
+        except LspCalibError as error:
             logger.warning("No summary: %s", error)
             return None
         finally:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
-from pygls.exceptions import JsonRpcInvalidParams
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
+from lsp_calib.errors import LspCalibError
 from lsp_calib.server.app import CalibServer
 
 
@@ -13,12 +17,14 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.accepted")
     async def accepted(ls: CalibServer, *arguments: Any) -> None:
         """A hint that the user took a suggestion. Answered once it is on disk."""
-        await ls.session.feedback.hint("accepted", _id(arguments))
+        with _failing_in_words():
+            await ls.session.feedback.hint("accepted", _id(arguments))
 
     @server.command("lsp-calib.rejected")
     async def rejected(ls: CalibServer, *arguments: Any) -> None:
         """A hint that the user turned a suggestion away. Answered once it is on disk."""
-        await ls.session.feedback.hint("rejected", _id(arguments))
+        with _failing_in_words():
+            await ls.session.feedback.hint("rejected", _id(arguments))
 
     @server.command("lsp-calib.markReviewed")
     async def mark_reviewed(ls: CalibServer, *arguments: Any) -> None:
@@ -26,7 +32,8 @@ def register(server: CalibServer) -> None:
 
     @server.command("lsp-calib.refit")
     async def refit(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
-        return await ls.session.feedback.refit()
+        with _failing_in_words():
+            return await ls.session.feedback.refit()
 
     @server.command("lsp-calib.status")
     async def status(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
@@ -35,6 +42,15 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.restartModel")
     async def restart_model(ls: CalibServer, *_arguments: Any) -> None:
         await ls.session.restart_model()
+
+
+@contextlib.contextmanager
+def _failing_in_words() -> Iterator[None]:
+    """Answer an error raised on purpose with its message, rather than as a fault of the server."""
+    try:
+        yield
+    except LspCalibError as error:
+        raise JsonRpcException(str(error), types.LSPErrorCodes.RequestFailed.value) from error
 
 
 def _id(arguments: tuple[Any, ...]) -> str:

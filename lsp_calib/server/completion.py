@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from lsp_calib.server.app import CalibServer
-from lsp_calib.server.convert import column_units, cursor_at
+from lsp_calib.server.convert import column_units, cursor_at, position_of
 from lsp_calib.server.words import percent, tier_words
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 # What is not ready by then comes with the next request.
 PATIENCE = 0.1
 
-_WORD = re.compile(r"\w*\Z")
-
 
 def register(server: CalibServer) -> None:
     options = types.CompletionOptions(trigger_characters=[".", "(", "=", " "])
@@ -26,18 +23,27 @@ def register(server: CalibServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_COMPLETION, options)
     async def complete(ls: CalibServer, params: types.CompletionParams) -> types.CompletionList | None:
         uri = params.text_document.uri
-        document = ls.workspace.get_text_document(uri)
+        document = ls.open_document(uri)
+        if document is None or ls.settings.completion is False:
+            return types.CompletionList(is_incomplete=False, items=[])
         cursor = cursor_at(document, params.position)
         answer = await ls.session.completions.newest(uri, cursor, patience=PATIENCE)
         completion = answer.completion if answer else None
         items: list[types.CompletionItem] = []
         if completion is not None and ls.session.documents.shown(uri, completion):
-            word = _WORD.search(cursor.before)
-            start = word.start() if word else cursor.column
+            start = _word_start(cursor.before)
             at = column_units(document, cursor.before, start)
-            edit_range = types.Range(types.Position(cursor.line, at), params.position)
+            edit_range = types.Range(types.Position(cursor.line, at), position_of(document, cursor))
             items = [_item(ls, completion, cursor.before[start:], edit_range)]
         return types.CompletionList(is_incomplete=True, items=items)
+
+
+def _word_start(text: str) -> int:
+    """Where the word at the end of a text begins."""
+    start = len(text)
+    while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    return start
 
 
 def _item(ls: CalibServer, completion: Completion, word: str, range_: types.Range) -> types.CompletionItem:

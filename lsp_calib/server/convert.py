@@ -29,9 +29,14 @@ def cursor_at(document: TextDocument, position: types.Position) -> Cursor:
     lines = lines_of(document)
     if position.line >= len(lines):
         return Cursor.at(lines, len(lines) - 1, len(lines[-1]), language_of(document))
-    # The codec counts in the client's units; a position inside a surrogate pair is rounded by it.
+    # A position inside a surrogate pair is rounded.
     column = document.position_codec.position_from_client_units(lines, position).character
     return Cursor.at(lines, position.line, column, language_of(document))
+
+
+def position_of(document: TextDocument, cursor: Cursor) -> types.Position:
+    """Where a cursor is, as the client counts."""
+    return types.Position(cursor.line, column_units(document, cursor.before, cursor.column))
 
 
 def language_of(document: TextDocument) -> str:

@@ -1,4 +1,4 @@
-"""Diagnostics on inserted suggestions: pulled where the client pulls, pushed where it does not, never both."""
+"""Diagnostics on inserted suggestions: pulled where the client pulls, else pushed, never both."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def current(ls: CalibServer, uri: str) -> list[types.Diagnostic]:
     """The diagnostics of a document as it is now."""
     if not ls.settings.diagnostics:
         return []
-    document = ls.workspace.get_text_document(uri)
+    document = ls.open_document(uri)
+    if document is None:
+        return []
     lines = lines_of(document)
     found = (
         _diagnostic(ls.settings, document, line, lines[line], suggestion)
@@ -57,8 +59,8 @@ def refresh(ls: CalibServer, uri: str) -> None:
     if pulls_diagnostics(ls.client_capabilities):
         ls.workspace_diagnostic_refresh(None)
     else:
-        items = current(ls, uri) if uri in ls.workspace.text_documents else []
-        ls.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=items))
+        params = types.PublishDiagnosticsParams(uri=uri, diagnostics=current(ls, uri))
+        ls.text_document_publish_diagnostics(params)
 
 
 def _diagnostic(

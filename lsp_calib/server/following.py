@@ -34,7 +34,9 @@ class Documents:
         self._session.completions.forget(uri)
 
     def changed(self, uri: str) -> None:
-        self._record(self._tracker.changed(uri, self._lines(uri), time.time()), uri)
+        lines = self._lines(uri)
+        if lines is not None:
+            self._record(self._tracker.changed(uri, lines, time.time()), uri)
 
     def will_save(self, uri: str, reason: types.TextDocumentSaveReason) -> None:
         # An editor that saves after each pause in typing says nothing about a line still being typed.
@@ -60,19 +62,19 @@ class Documents:
 
     def shown(self, uri: str, completion: Completion) -> bool:
         """Follow a suggestion that is about to be shown; False if the document has moved on meanwhile."""
-        if uri not in self._session.server.workspace.text_documents or not self._session.running:
-            return False
         cursor = completion.cursor
         lines = self._lines(uri)
+        if lines is None or not self._session.running:
+            return False
         if cursor.line >= len(lines) or lines[cursor.line] != cursor.before + cursor.after:
             return False
         now = time.time()
-        if completion.suggestion.source == "model":
-            self._session.feedback.shown(completion, now)
         suggestion = completion.suggestion
-        self._record(
-            self._tracker.shown(uri, lines, cursor.line, completion.expected_line, suggestion, now), uri
-        )
+        events = self._tracker.shown(uri, lines, cursor.line, completion.expected_line, suggestion, now)
+        # Its source does not tell: what came too late for its own request is first shown from memory.
+        if any(event.kind is EventKind.SHOWN and event.suggestion_id == suggestion.id for event in events):
+            self._session.feedback.shown(completion, now)
+        self._record(events, uri)
         return True
 
     def inserted(self, uri: str) -> list[tuple[int, Suggestion]]:
@@ -93,11 +95,12 @@ class Documents:
         """Settle everything: the editor is leaving."""
         if self._timer is not None:
             self._timer.cancel()
-        for uri in list(self._session.server.workspace.text_documents):
-            self._session.feedback.record(self._tracker.closed(uri, time.time()))
+        for document in list(self._session.server.workspace.text_documents.values()):
+            self._session.feedback.record(self._tracker.closed(document.uri, time.time()))
 
-    def _lines(self, uri: str) -> tuple[str, ...]:
-        return lines_of(self._session.server.workspace.get_text_document(uri))
+    def _lines(self, uri: str) -> tuple[str, ...] | None:
+        document = self._session.server.open_document(uri)
+        return None if document is None else lines_of(document)
 
     def _record(self, events: list[Event], uri: str | None = None) -> None:
         self._session.feedback.record(events)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lsprotocol import types
 
@@ -14,6 +14,8 @@ from lsp_calib.server.words import percent, tier_words
 if TYPE_CHECKING:
     from lsp_calib.values import Suggestion
 
+_PENDING = "Still reading this function; hover again in a moment."
+
 
 def register(server: CalibServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_HOVER)
@@ -22,7 +24,9 @@ def register(server: CalibServer) -> None:
             return None
         from lsp_calib.syntax import function_at
 
-        document = ls.workspace.get_text_document(params.text_document.uri)
+        document = ls.open_document(params.text_document.uri)
+        if document is None:
+            return None
         cursor = cursor_at(document, params.position)
         function = function_at(cursor.lines, cursor.line, cursor.language)
         if function is None:
@@ -31,32 +35,41 @@ def register(server: CalibServer) -> None:
         summary = await ls.session.summaries.of(function, cursor.language, patience=budget)
         if summary is None:
             return None
-        text = (
-            "*Still reading this function; hover again in a moment.*"
-            if summary == "pending"
-            else _text(summary)
-        )
         return types.Hover(
-            contents=_markup(ls, text),
+            contents=_contents(ls, summary),
             range=whole_line(document, function.start, cursor.lines[function.start]),
         )
 
 
-def _text(summary: Suggestion) -> str:
+def _contents(ls: CalibServer, summary: Suggestion | Literal["pending"]) -> types.MarkupContent:
+    client = ls.client_capabilities.text_document
+    formats = (client and client.hover and client.hover.content_format) or ()
+    if types.MarkupKind.Markdown in formats:
+        return types.MarkupContent(types.MarkupKind.Markdown, _markdown(summary))
+    return types.MarkupContent(types.MarkupKind.PlainText, _plain(summary))
+
+
+def _markdown(summary: Suggestion | Literal["pending"]) -> str:
+    if summary == "pending":
+        return f"*{_PENDING}*"
     confidence = summary.confidence
-    badge = BADGES[confidence.tier.value]
     return (
         f"{escape_markdown(summary.text)}\n\n"
-        f"{badge['mark']} **{confidence.tier.value}** · {percent(confidence.calibrated)} · "
+        f"{BADGES[confidence.tier.value]['mark']} **{confidence.tier.value}** · "
+        f"{percent(confidence.calibrated)} · "
         f"{tier_words(confidence.tier)}: {escape_markdown(confidence.reason)}\n\n"
         f"*{escape_markdown(summary.model)}, lsp\\-calib*"
     )
 
 
-def _markup(ls: CalibServer, text: str) -> types.MarkupContent:
-    client = ls.client_capabilities.text_document
-    formats = (client and client.hover and client.hover.content_format) or [types.MarkupKind.PlainText]
-    if types.MarkupKind.Markdown in formats:
-        return types.MarkupContent(types.MarkupKind.Markdown, text)
-    plain = text.replace("**", "").replace("*", "").replace("\\", "")
-    return types.MarkupContent(types.MarkupKind.PlainText, plain)
+def _plain(summary: Suggestion | Literal["pending"]) -> str:
+    if summary == "pending":
+        return _PENDING
+    confidence = summary.confidence
+    return (
+        f"{summary.text}\n\n"
+        f"{BADGES[confidence.tier.value]['mark']} {confidence.tier.value} · "
+        f"{percent(confidence.calibrated)} · "
+        f"{tier_words(confidence.tier)}: {confidence.reason}\n\n"
+        f"{summary.model}, lsp-calib"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lsprotocol import types
 
 from lsp_calib.server.app import CalibServer
-from lsp_calib.server.convert import cursor_at
+from lsp_calib.server.convert import cursor_at, position_of
 
 
 def register(server: CalibServer) -> None:
@@ -17,7 +17,9 @@ def register(server: CalibServer) -> None:
         if not ls.settings.inline_completion:
             return None
         uri = params.text_document.uri
-        document = ls.workspace.get_text_document(uri)
+        document = ls.open_document(uri)
+        if document is None:
+            return None
         cursor = cursor_at(document, params.position)
         answer = await ls.session.completions.newest(uri, cursor)
         if answer is None:
@@ -27,9 +29,10 @@ def register(server: CalibServer) -> None:
             # Some editors leave the last ghost text standing after null; an empty list takes it away.
             return types.InlineCompletionList(items=[])
         suggestion = completion.suggestion
+        place = position_of(document, cursor)
         item = types.InlineCompletionItem(
             insert_text=suggestion.text,
-            range=types.Range(params.position, params.position),
+            range=types.Range(place, place),
             command=types.Command(
                 title="Tell lsp-calib", command="lsp-calib.accepted", arguments=[suggestion.to_wire()]
             ),

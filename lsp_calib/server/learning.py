@@ -36,7 +36,7 @@ class Feedback:
 
     def shown(self, completion: Completion, at: float) -> None:
         """Keep a suggestion that is about to be shown."""
-        if not self._session.settings.feedback:
+        if not self._kept():
             return
         self._later(
             lambda store: store.record_shown(
@@ -51,7 +51,7 @@ class Feedback:
 
     def record(self, events: Sequence[Event]) -> None:
         """Keep what the tracker saw."""
-        if events and self._session.settings.feedback:
+        if events and self._kept():
             self._later(lambda store: store.record_events(events))
 
     async def hint(self, kind: str, suggestion_id: str) -> None:
@@ -59,12 +59,12 @@ class Feedback:
 
         Raises LspCalibError if it could not be kept.
         """
-        if self._session.settings.feedback:
+        if self._kept():
             event = Event(suggestion_id, EventKind(kind), time.time())
             await asyncio.wrap_future(self._submit(lambda store: store.record_events([event])))
 
     async def refit(self) -> dict[str, Any]:
-        """Refit the calibrator of completions on what became of them. Raises LspCalibError if it cannot be."""
+        """Refit the calibrator of completions on what became of them. Raises LspCalibError."""
         purpose = await self._session.purpose()
         today = datetime.date.today().isoformat()
         result = await asyncio.wrap_future(
@@ -84,6 +84,9 @@ class Feedback:
 
         await asyncio.wrap_future(self._thread.submit(finish))
         self._thread.shutdown()
+
+    def _kept(self) -> bool:
+        return self._session.running and self._session.settings.feedback
 
     def _later(self, work: Callable[[FeedbackStore], object]) -> None:
         self._submit(work).add_done_callback(_log_failure)

@@ -22,7 +22,8 @@ def register(server: CalibServer) -> None:
     async def configuration_changed(ls: CalibServer, params: types.DidChangeConfigurationParams) -> None:
         if not await _fetch_settings(ls):
             pushed = params.settings.get(SECTION) if isinstance(params.settings, dict) else None
-            _apply(ls, pushed)
+            if pushed is not None:
+                _apply(ls, pushed)
         ls.session.settings_changed()
 
     @server.feature(types.SHUTDOWN)
@@ -46,8 +47,7 @@ async def _fetch_settings(ls: CalibServer) -> bool:
 
 
 def _apply(ls: CalibServer, raw: object) -> None:
-    if raw is None:
-        return
     # A workspace may set these: whatever names a file or a host is not among them.
-    ls.settings, problems = parse(raw, ls.settings)
+    # What is not among them is as it was at the start, and not as an earlier change had it.
+    ls.settings, problems = parse(raw, ls.initial_settings)
     ls.problems += problems

@@ -9,7 +9,7 @@ from typing import Any
 from lsprotocol import types
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
-from pygls.workspace import TextDocument, Workspace
+from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
 # `str.splitlines` ends lines at these too; LSP does not, and neither do editors.
 _FOREIGN_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -40,7 +40,23 @@ class CalibDocument(TextDocument):
         return tuple(_LINES.findall(source))
 
 
+class CalibCodec(PositionCodec):
+    """Beyond the end of a line means that end, as LSP has it; to pygls, the character before it."""
+
+    def position_from_client_units(
+        self, lines: Sequence[str], position: types.Position
+    ) -> ServerTextPosition:
+        if position.line < len(lines):
+            most = self.client_num_units(lines[position.line].rstrip("\r\n"))
+            position = types.Position(position.line, min(position.character, most))
+        return super().position_from_client_units(lines, position)
+
+
 class CalibWorkspace(Workspace):
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._position_codec = CalibCodec(self.position_encoding)
+
     def _create_text_document(
         self,
         doc_uri: str,
@@ -82,7 +98,7 @@ def has_inline_completion(client: types.ClientCapabilities) -> bool:
 
 
 def pulls_diagnostics(client: types.ClientCapabilities) -> bool:
-    """Whether the client asks for diagnostics itself and can be told to ask again; otherwise they are pushed."""
+    """Whether the client pulls diagnostics and can be told to pull again; otherwise they are pushed."""
     document, workspace = client.text_document, client.workspace
     return (
         document is not None

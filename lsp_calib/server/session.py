@@ -55,25 +55,22 @@ class Session:
 
     def start(self) -> None:
         """Report what is wrong with the settings and load the model, in the background."""
-        self._report_problems()
+        self._settings_hold()
         if self._loading is None:
             self._loading = asyncio.create_task(self._load())
 
     def settings_changed(self) -> None:
-        self._report_problems()
-        self._judge.policy = _policy(self.settings)
+        self._settings_hold()
         self.documents.settings_changed()
 
     def calibrator_changed(self, ref: CalibratorRef) -> None:
         """A refit was promoted: what is remembered was judged by the old calibrator."""
         self.status.calibrator = ref
-        self.summaries.forget()
-        for uri in list(self.server.workspace.text_documents):
-            self.completions.forget(uri)
+        self._forget()
         self._notify_status()
 
     async def purpose(self, language: str = "python") -> Purpose:
-        """What the calibrator of line completions is for. Raises ModelError or EngineError without a model."""
+        """What the calibrator of completions is for. Raises ModelError or EngineError without a model."""
         loaded = await self.engine.ready()
         return Purpose(loaded.identity, version_of(loaded.card.completion), "line", language)
 
@@ -83,7 +80,9 @@ class Session:
         self._loading = asyncio.create_task(self._load())
 
     async def close(self) -> None:
-        """Settle, write, and let the model process go."""
+        """Settle, write, and let the model process go. Once is enough, twice is no error."""
+        if not self.running:
+            return
         self.documents.close()
         self.running = False
         if self._loading is not None:
@@ -92,6 +91,20 @@ class Session:
         await self.summaries.close()
         await self.engine.close()
         await self.feedback.close()
+
+    def _settings_hold(self) -> None:
+        """Go by the settings as they are now, and report what is wrong with them."""
+        self._report_problems()
+        policy = _policy(self.settings)
+        if policy != self._judge.policy:
+            self._judge.policy = policy
+            self._forget()
+
+    def _forget(self) -> None:
+        """What is remembered was judged otherwise than it would be now."""
+        self.summaries.forget()
+        for document in list(self.server.workspace.text_documents.values()):
+            self.completions.forget(document.uri)
 
     async def _load(self) -> None:
         try:
@@ -122,7 +135,7 @@ class Session:
 
     def _report_problems(self) -> None:
         problems, self.server.problems = self.server.problems, []
-        new = [problem for problem in problems if problem not in self._said]
+        new = [problem for problem in dict.fromkeys(problems) if problem not in self._said]
         if new:
             self._said.update(new)
             self._say("\n".join(new), types.MessageType.Warning)

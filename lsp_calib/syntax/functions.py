@@ -19,8 +19,9 @@ MOST_BYTES = 2_000_000
 class Function:
     """A function or method; lines count from 0, ends are exclusive.
 
-    start: its `def` line, decorators left out. body: first line of the body after a docstring.
-    docstring: the documentation as written, None if there is none.
+    start: its `def` line, decorators left out. signature_end: after the line of the signature's colon.
+    body: first line of the body after a docstring.
+    docstring: the documentation as written, quotes included, None if there is none.
     code: its source without the docstring.
     """
 
@@ -39,13 +40,12 @@ def has_grammar(language: str) -> bool:
 
 def functions(lines: Sequence[str], language: str) -> list[Function]:
     """All functions in the order of their `def` lines; empty for a language without a grammar."""
-    root = parse(lines, language)
-    return [] if root is None else [_function(node, lines) for node in _definitions(root)]
+    return list(_each(lines, language))
 
 
 def function_at(lines: Sequence[str], line: int, language: str) -> Function | None:
     """The function whose signature holds `line` (from 0), None if there is none."""
-    return next((f for f in functions(lines, language) if f.start <= line < f.signature_end), None)
+    return next((f for f in _each(lines, language) if f.start <= line < f.signature_end), None)
 
 
 def parse(lines: Sequence[str], language: str) -> Node | None:
@@ -54,6 +54,12 @@ def parse(lines: Sequence[str], language: str) -> Node | None:
         return None
     source = "\n".join(lines).encode("utf-8", "replace")
     return None if len(source) > MOST_BYTES else _python().parse(source).root_node
+
+
+def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
+    # One at a time: each holds its own code, and nested functions hold the same lines again and again.
+    root = parse(lines, language)
+    return iter(()) if root is None else (_function(node, lines) for node in _definitions(root))
 
 
 @lru_cache(maxsize=1)
@@ -84,17 +90,21 @@ def _function(node: Node, lines: Sequence[str]) -> Function:
     body_start = body.start_point.row
     text = None
     if documentation is not None:
+        text = (documentation.text or b"").decode("utf-8", "replace")
         first, last = documentation.start_point.row, documentation.end_point.row
-        text = "\n".join(lines[first : last + 1]).strip()
-        if first > start:
-            kept = [*lines[start:first], *lines[last + 1 : end]]
-            body_start = last + 1
+        head, tail = _around(documentation, lines)
+        same_line = [(head + tail).rstrip()] if head.strip() or tail else []
+        kept = [*lines[start:first], *same_line, *lines[last + 1 : end]]
+        body_start = last if tail else last + 1
     return Function(
         name=name.text.decode("utf-8", "replace") if name is not None and name.text else "",
         start=start,
         body=body_start,
         end=end,
-        signature_end=max(body.start_point.row, start + 1),
+        signature_end=next(
+            (child.end_point.row for child in reversed(node.children) if child.type == ":"), start
+        )
+        + 1,
         docstring=text,
         code="\n".join(kept),
     )
@@ -102,6 +112,20 @@ def _function(node: Node, lines: Sequence[str]) -> Function:
 
 def _documentation(body: Node) -> Node | None:
     first = next((child for child in body.children if child.type != "comment"), None)
-    if first is None or first.type != "expression_statement" or not first.children:
+    if (
+        first is None
+        or first.type != "expression_statement"
+        or [c.type for c in first.children] != ["string"]
+    ):
         return None
-    return first if first.children[0].type == "string" else None
+    # Neither bytes nor a formatted string is documentation.
+    opening = first.children[0].children[0].text or b""
+    return None if set(opening.lower()) & set(b"bf") else first
+
+
+def _around(documentation: Node, lines: Sequence[str]) -> tuple[str, str]:
+    """What stands beside a docstring on its own lines; a comment behind it goes with it."""
+    head = lines[documentation.start_point.row].encode("utf-8", "replace")[: documentation.start_point.column]
+    tail = lines[documentation.end_point.row].encode("utf-8", "replace")[documentation.end_point.column :]
+    behind = tail.decode("utf-8", "replace").lstrip("; \t").rstrip()
+    return head.decode("utf-8", "replace"), "" if behind.startswith("#") else behind

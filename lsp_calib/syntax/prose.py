@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.functions import parse
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 
 def prose_lines(lines: Sequence[str], language: str) -> set[int]:
@@ -17,9 +21,13 @@ def prose_lines(lines: Sequence[str], language: str) -> set[int]:
     while pending:
         node = pending.pop()
         bare_string = node.type == "expression_statement" and [c.type for c in node.children] == ["string"]
-        own_line = not lines[node.start_point.row][: node.start_point.column].strip()
-        if bare_string or (node.type == "comment" and own_line):
+        if bare_string or (node.type == "comment" and _begins_line(node, lines)):
             prose.update(range(node.start_point.row, node.end_point.row + 1))
         else:
             pending.extend(node.children)
     return prose
+
+
+def _begins_line(node: Node, lines: Sequence[str]) -> bool:
+    # Columns count bytes; they only have to be right where white space alone stands before the node.
+    return not lines[node.start_point.row][: node.start_point.column].strip()

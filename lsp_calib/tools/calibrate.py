@@ -19,7 +19,7 @@ from lsp_calib.calibration.judge import Judge
 from lsp_calib.calibration.shelf import Shelf
 from lsp_calib.completion import CompletionService
 from lsp_calib.completion.prompt import version_of
-from lsp_calib.errors import DataError
+from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import collect_lines
 from lsp_calib.evaluation.lines import LineItem, sample_lines
 from lsp_calib.evaluation.records import Record
@@ -72,6 +72,10 @@ def calibrate(
     in force for this user. Raises DataError if there is too little source.
     """
     assert task == "line", "the command line offers no other"
+    # Asking takes long: a place that cannot be written to is better named before.
+    for wanted in (records, output):
+        if wanted is not None and not wanted.absolute().parent.is_dir():
+            raise SettingsError(f"There is no folder {wanted.absolute().parent} to write {wanted.name} to.")
     items = draw(paths, samples, seed)
 
     async def ask(engine: ModelProcess) -> tuple[LoadedModel, list[Record]]:
@@ -105,10 +109,14 @@ def calibrate(
 
 def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
     """About `samples` places, equally many from each project."""
-    each = -(-samples // len(paths))
+    roots = sorted({path.resolve() for path in paths})
+    names = Counter(root.name for root in roots)
+    each = -(-samples // len(roots))
     items: list[LineItem] = []
-    for root in sorted(path.resolve() for path in paths):
-        items += sample_lines(root, root.name, each, seed)
+    for root in roots:
+        # Two folders called src are two projects.
+        name = root.name if names[root.name] == 1 else root.as_posix().lstrip("/")
+        items += sample_lines(root, name, each, seed)
     if len(items) < 20:
         raise DataError(f"Only {len(items)} lines of Python could be drawn; at least 20 are needed.")
     return items

@@ -33,9 +33,16 @@ _MOST_BYTES = 5_000_000
 def complete_at(
     path: Path, line: int, column: int | None, *, model: str | None, threads: int = 0
 ) -> list[Suggestion]:
-    """Suggestions at a place (from 0; no column: the line's end); an empty list if the model has none."""
-    lines = read_lines(path)
-    cursor = Cursor.at(lines, line, 1 << 30 if column is None else column, language_of(path))
+    """Suggestions at a place, counted from 0; an empty list if the model has none.
+
+    column: where the cursor stands. None asks what the whole line would be, from its indentation on: what
+    stands there now is not shown to the model.
+    """
+    lines = list(read_lines(path))
+    if column is None and 0 <= line < len(lines):
+        lines[line] = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
+    column = 1 << 30 if column is None else column  # the end of the line
+    cursor = Cursor.at(lines, line, column, language_of(path))
 
     async def ask(engine: ModelProcess) -> list[Suggestion]:
         completion = await CompletionService(engine, Judge(Shelf.open())).complete(cursor)

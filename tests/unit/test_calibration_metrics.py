@@ -175,9 +175,9 @@ def test_items_of_one_group_are_drawn_together():
 def test_intervals_are_reproducible_and_fast():
     p, y = simulated(2000, 2)
     groups = np.arange(2000) // 40
-    start = time.perf_counter()
+    start = time.process_time()
     first = summarise(p, y, groups)
-    assert time.perf_counter() - start < 10.0
+    assert time.process_time() - start < 10.0
     assert first == summarise(p, y, groups)
     assert first != summarise(p, y, groups, seed=1)
     assert set(first) == {"skill", "auc", "brier", "logLoss", "baseRate", "ece"}

@@ -181,8 +181,8 @@ def test_impossible_parameters_are_refused():
 
 def test_a_million_labels_take_seconds_and_recover_the_truth():
     raw, correct = simulated(1_000_000)
-    start = time.perf_counter()
+    start = time.process_time()
     fitted = PlattCalibrator.fit(raw, correct)
-    assert time.perf_counter() - start < 8.0
+    assert time.process_time() - start < 8.0
     assert fitted.slope == pytest.approx(0.7, abs=0.01)
     assert fitted.intercept == pytest.approx(-1.8, abs=0.02)

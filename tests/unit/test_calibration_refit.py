@@ -59,6 +59,12 @@ def test_a_different_user_gets_a_calibrator_of_his_own():
     assert run(40, shift=-2.0).calibrator.state == "learning"
 
 
+def test_who_differs_is_found_and_who_does_not_is_mostly_left_alone():
+    promoted = {shift: np.mean([run(50, shift, s).promoted for s in range(40)]) for shift in (0.0, -1.5)}
+    assert promoted[-1.5] > 0.95
+    assert promoted[0.0] < 0.5
+
+
 def test_labels_that_speak_against_a_change_prevent_it():
     # Leave-one-out on labels the shipped one explains as well as can be: each fit without the item is worse.
     logprobs = [[math.log(0.5)]] * 8
@@ -103,10 +109,10 @@ def test_a_personal_one_is_judged_by_labels_it_has_not_seen():
 
 def test_old_labels_are_not_counted_twice():
     # The second refit starts from the shipped prior again, so two steps end where one would.
-    first = run(30, shift=-1.5).calibrator
-    second = run(60, shift=-1.5, current=first, base=SHIPPED)
+    first = run(8, shift=-2.0).calibrator
+    second = run(80, shift=-2.0, current=first, base=SHIPPED)
     assert second.promoted
-    assert second.calibrator.platt == run(60, shift=-1.5).calibrator.platt
+    assert second.calibrator.platt == run(80, shift=-2.0).calibrator.platt
     assert second.calibrator.parent == first.id
     with pytest.raises(DataError, match="base"):
         run(60, current=first)

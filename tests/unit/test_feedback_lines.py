@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Iterable
 
 import pytest
 from feedback_scene import (
+    DELETED,
     EDITED,
     IGNORED,
     KEPT,
@@ -19,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.feedback.events import How
+from lsp_calib.feedback.lines import shared_ends
 from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
 
 
@@ -123,6 +127,35 @@ class TestWholeDocumentReplaced:
         editor.save()
         assert editor.outcome() == IGNORED
 
+    def test_a_line_changed_among_others_is_the_one_most_alike(self) -> None:
+        editor = Editor("import a,b", "x = ", "end")
+        editor.show(1, "15")
+        editor.put(1, "x = 15")
+        editor.become("import a", "import b", "", "x = 15 + y", "end")
+        editor.put(3, "x = 15")
+        editor.save()
+        assert editor.outcome() == KEPT
+
+    def test_typed_over_by_several_lines_is_the_first_of_them(self) -> None:
+        editor = Editor("head", "total = ", "end")
+        editor.show(1, "15")
+        editor.put(1, "None", "?")
+        assert editor.labels() == {}
+        editor.save()
+        assert editor.outcome() == TYPED_OVER
+
+    def test_one_line_for_many_deletes_the_others(self) -> None:
+        editor = Editor("head", "a", "total = ", "b", "end")
+        editor.show(2, "15")
+        editor.become("head", "?", "end")
+        assert editor.outcome() == DELETED
+
+    def test_deleted_with_very_many(self) -> None:
+        editor = Editor(*(f"old {n}" for n in range(5000)))
+        editor.show(2500, " x = 15")
+        editor.become("old 0", "old 4999")
+        assert editor.outcome() == DELETED
+
     def test_too_much_to_search_is_lost_and_no_label(self) -> None:
         editor = Editor(*(f"old {n}" for n in range(3000)))
         editor.show(1500, " x = 15")
@@ -225,6 +258,39 @@ def test_every_suggestion_followed_is_settled_exactly_once(
     editor.events += editor.tracker.closed(URI, editor.now)
     assert set(editor.labels()) == shown
     assert editor.tracker.next_deadline() is None
+
+
+def one_by_one(first: Iterable[str], second: Iterable[str]) -> int:
+    same = (a == b for a, b in zip(first, second, strict=False))
+    return sum(1 for _ in itertools.takewhile(bool, same))
+
+
+@given(
+    start=st.integers(0, 3000),
+    old=st.text("ab", max_size=4),
+    new=st.text("ab", max_size=4),
+    end=st.integers(0, 3000),
+    character=st.sampled_from("ac"),
+)
+def test_shared_ends(start: int, old: str, new: str, end: int, character: str) -> None:
+    """As found one character at a time, on both sides of the size of a block."""
+    first = character * start + old + character * end
+    second = character * start + new + character * end
+    before, after = shared_ends(first, second)
+    assert before == one_by_one(first, second)
+    assert after == min(min(len(first), len(second)) - before, one_by_one(reversed(first), reversed(second)))
+    assert shared_ends(tuple(first), tuple(second)) == (before, after)
+
+
+def test_a_file_full_of_repeated_lines_takes_milliseconds() -> None:
+    """Aligning these without a rule for repeated lines takes cubic time."""
+    old = [text for n in range(900) for text in (f"old {n}", "")]
+    new = [text for n in range(950) for text in ("", f"new {n}")]
+    tracker = Tracker()
+    tracker.shown(URI, old, 900, "x = 15", suggestion("x = 15"), 0.0)
+    begun = time.perf_counter()
+    tracker.changed(URI, new, 1.0)
+    assert time.perf_counter() - begun < 1.0
 
 
 def test_a_local_change_in_a_huge_document_takes_milliseconds() -> None:

@@ -19,6 +19,7 @@ import pytest
 from feedback_scene import suggestion
 
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
+from lsp_calib.feedback.database import move_aside, private_file
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import ModelIdentity
@@ -173,11 +174,15 @@ class TestRecords:
 
 class TestPurge:
     def test_everything_goes_also_from_the_file(self, store: FeedbackStore, path: Path) -> None:
-        for n in range(500):
+        for n in range(100):
             show(store, f"identity-{n}")
             store.record_events([settled(f"identity-{n}", How.KEPT, True)])
         store.record_events([Event("identity-without-suggestion", EventKind.REJECTED, 1.0)])
-        assert store.purge() == 500
+        assert b"identity-" in all_bytes(path)
+        store.purge(before=0.0)  # empties the write-ahead log, so that the size is that of the content
+        size = path.stat().st_size
+        assert store.purge() == 100
+        assert path.stat().st_size < size
         assert store.counts().suggestions == 0
         assert store.counts().events == {}
         assert store.counts().labels == {}
@@ -266,6 +271,17 @@ class TestDamage:
         kept = {file.read_bytes() for file in path.parent.glob("feedback.db.corrupt-*")}
         assert kept == contents
 
+    def test_the_fresh_file_of_a_faster_process_stays(self, path: Path) -> None:
+        path.parent.mkdir()
+        path.write_bytes(b"damaged")
+        damaged = private_file(path)
+        path.rename(path.with_name("aside"))
+        FeedbackStore(path).close()
+        assert move_aside(path, damaged) is None
+        assert path.exists()
+        path.unlink()
+        assert move_aside(path, damaged) is None
+
     def test_an_intact_store_is_not_moved(self, path: Path) -> None:
         for _ in range(2):
             store = FeedbackStore(path)
@@ -313,7 +329,7 @@ class TestRefusals:
                 show(store, str(acknowledged))
                 acknowledged += 1
 
-        with pytest.raises(LspCalibError, match="full, so feedback cannot be recorded. Free some space"):
+        with pytest.raises(LspCalibError, match="full, so feedback cannot be recorded"):
             fill()
         assert store.counts().suggestions == acknowledged
         store._connection.execute("PRAGMA max_page_count = 1000000")

@@ -123,6 +123,15 @@ class TestLabels:
             editor.events += leave(editor.tracker, URI, editor.now)
             assert editor.outcome() == outcome
 
+    def test_who_typed_at_once_has_seen_it(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "x + 1")
+        editor.put(0, "return y", after=0.1)
+        editor.put(0, "return ", after=0.1)
+        editor.put(1, "y", after=0.1)
+        editor.wait(SETTLE_AFTER)
+        assert editor.outcome() == IGNORED
+
     def test_a_deleted_line_is_settled_at_once(self) -> None:
         editor = Editor("a", "return ", "b")
         editor.show(1, "x + 1")
@@ -226,6 +235,22 @@ class TestWhenItSettles:
         editor.put(0, "  return ", after=20.0)
         editor.wait(60.0)
         assert editor.labels()["s"].at == moved_on + SETTLE_AFTER
+
+    def test_a_suggestion_on_another_line_is_a_request_there(self) -> None:
+        editor = Editor("return ", "y = ")
+        editor.show(0, "x + 1")
+        editor.wait(5.0)
+        editor.show(1, "2", "other")
+        editor.wait(SETTLE_AFTER)
+        assert editor.outcome() == IGNORED
+        assert "other" not in editor.labels()
+
+    def test_showing_brings_the_document_up_to_date(self) -> None:
+        editor = Editor("x = ", "y = ")
+        editor.show(0, "15")
+        editor.lines = ["new", "x = 15", "y = "]
+        editor.show(2, "16", "other")
+        assert editor.marked() == [(1, "s")]
 
     def test_showing_twice_is_showing_once(self) -> None:
         editor = Editor("return ", "")

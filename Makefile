@@ -1,0 +1,64 @@
+# Two commands matter to a newcomer: `make demo` and `make test`. Each sets up everything it needs.
+
+PYTHON ?= python3
+VENV ?= .venv
+# CI sets this to constraints.txt: the versions that were tested together.
+CONSTRAINTS ?=
+
+bin := $(VENV)/bin
+pip := $(bin)/python -m pip --disable-pip-version-check --quiet
+constrained := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Say what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+$(bin)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.local: pyproject.toml | $(bin)/python
+	@echo "Installing lsp-calib and llama.cpp's binding (it is compiled: some minutes the first time)."
+	$(pip) install $(constrained) --editable '.[local]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.local
+	$(pip) install $(constrained) --editable '.[local,dev]'
+	@touch $@
+
+.PHONY: model
+model: $(VENV)/.local ## Get the small default model (98 MB, once)
+	@$(bin)/lsp-calib models pull smollm2-135m
+
+.PHONY: demo
+demo: model ## Set up everything and run the main job on the default model
+	@$(bin)/lsp-calib demo
+
+.PHONY: test
+test: $(VENV)/.dev model ## Set up everything and run the tests
+	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest $(ARGS)
+
+.PHONY: test-long
+test-long: $(VENV)/.dev model ## The longer suites: the tests must fail on a model that returns noise
+	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest -m long $(ARGS)
+
+.PHONY: lint
+lint: $(VENV)/.dev ## Check style and types
+	$(bin)/ruff check .
+	$(bin)/ruff format --check .
+	$(bin)/mypy
+
+.PHONY: format
+format: $(VENV)/.dev ## Format the code
+	$(bin)/ruff check --fix .
+	$(bin)/ruff format .
+
+.PHONY: lock
+lock: $(VENV)/.dev ## Write the installed versions to constraints.txt
+	$(bin)/python -m pip freeze --exclude-editable --exclude lsp-calib > constraints.txt
+
+.PHONY: clean
+clean: ## Remove what was made here (models and feedback stay)
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

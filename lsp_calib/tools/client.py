@@ -1,0 +1,299 @@
+"""An editor, as far as a server can tell: stdio, the capabilities of VS Code, documents that change."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.client import LanguageClient
+
+from lsp_calib import __version__
+from lsp_calib.errors import LspCalibError
+
+T = TypeVar("T")
+
+# Seconds for what asks nothing of a model.
+_PROMPT = 20.0
+
+CAPABILITIES = types.ClientCapabilities(
+    general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16]),
+    window=types.WindowClientCapabilities(
+        work_done_progress=True, show_message=types.ShowMessageRequestClientCapabilities()
+    ),
+    workspace=types.WorkspaceClientCapabilities(
+        configuration=True,
+        workspace_folders=True,
+        execute_command=types.ExecuteCommandClientCapabilities(),
+        diagnostics=types.DiagnosticWorkspaceClientCapabilities(refresh_support=True),
+    ),
+    text_document=types.TextDocumentClientCapabilities(
+        synchronization=types.TextDocumentSyncClientCapabilities(will_save=True, did_save=True),
+        inline_completion=types.InlineCompletionClientCapabilities(),
+        hover=types.HoverClientCapabilities(
+            content_format=[types.MarkupKind.Markdown, types.MarkupKind.PlainText]
+        ),
+        diagnostic=types.DiagnosticClientCapabilities(),
+        publish_diagnostics=types.PublishDiagnosticsClientCapabilities(),
+    ),
+)
+
+
+class Editor(LanguageClient):
+    """A client of one server process. Every wait ends: with the answer, with the server, or with its time.
+
+    messages: what the server showed the user. percentages: of the progress it reported.
+    state, state_message, model: of its last `lsp-calib/status`. refreshes: how often it asked for
+    diagnostics to be pulled again. on_progress: called with a percentage.
+    """
+
+    def __init__(self, on_progress: Callable[[float], None] = lambda _: None) -> None:
+        super().__init__("lsp-calib-demo", __version__)
+        self.messages: list[str] = []
+        self.percentages: list[float] = []
+        self.state, self.state_message = "", ""
+        self.model: str | None = None
+        self.refreshes = 0
+        self.exit_code: int | None = None
+        self._on_progress = on_progress
+        self._news = asyncio.Event()
+        self._gone = asyncio.Event()
+        self._said: deque[str] = deque(maxlen=8)
+        self._draining: asyncio.Task[None] | None = None
+        self._register()
+
+    async def start(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> None:
+        """Start the server. Raises LspCalibError if there is no such program."""
+        try:
+            await self.start_io(*command, env=dict(env), cwd=cwd)
+        except OSError as error:
+            raise LspCalibError(f"{command[0]} could not be started: {error}.") from error
+        assert self._server is not None
+        assert self._server.stderr is not None
+        self._draining = asyncio.create_task(self._drain(self._server.stderr))
+
+    async def open_session(self, folder: Path, options: Mapping[str, Any]) -> types.InitializeResult:
+        """`initialize` and `initialized`; returns what the server offers."""
+        uri = folder.as_uri()
+        result: types.InitializeResult = await self.ask(
+            types.INITIALIZE,
+            types.InitializeParams(
+                process_id=os.getpid(),
+                client_info=types.ClientInfo("lsp-calib demo", __version__),
+                root_uri=uri,
+                workspace_folders=[types.WorkspaceFolder(uri, folder.name)],
+                capabilities=CAPABILITIES,
+                initialization_options=dict(options),
+            ),
+        )
+        self.tell(types.INITIALIZED, types.InitializedParams())
+        return result
+
+    async def ask(self, method: str, params: object, seconds: float = _PROMPT) -> Any:
+        """A request's result. Raises LspCalibError if it fails, if the server ends, or after `seconds`."""
+        self._check_alive(method)
+        return await self._within(self.protocol.send_request_async(method, params), method, seconds)
+
+    def tell(self, method: str, params: object) -> None:
+        """Send a notification. Raises LspCalibError if the server has ended."""
+        self._check_alive(method)
+        self.protocol.notify(method, params)
+
+    async def command(self, name: str, *arguments: object, seconds: float = _PROMPT) -> Any:
+        """The result of `workspace/executeCommand`."""
+        params = types.ExecuteCommandParams(command=name, arguments=list(arguments))
+        return await self.ask(types.WORKSPACE_EXECUTE_COMMAND, params, seconds)
+
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
+        """Wait until the server's notifications have made `condition` true.
+
+        what: names the wait in the LspCalibError that is raised after `seconds` or when the server ends.
+        """
+
+        async def watch() -> None:
+            while not condition():
+                self._news.clear()
+                await self._news.wait()
+
+        await self._within(watch(), what, seconds)
+
+    async def quit(self) -> int:
+        """`shutdown`, `exit`, and the process's exit code."""
+        await self.ask(types.SHUTDOWN, None)
+        self.tell(types.EXIT, None)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._gone.wait(), _PROMPT)
+        if self.exit_code is None:
+            raise LspCalibError(f"The server did not end within {_PROMPT:.0f} s of `exit`.")
+        return self.exit_code
+
+    async def close(self) -> None:
+        """End the server, whatever state it is in."""
+        server = self._server
+        if server is not None and server.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                server.kill()
+        if server is not None:
+            stop: Callable[[], Awaitable[None]] = self.stop
+            await stop()
+        if self._draining is not None:
+            await self._draining
+
+    async def server_exit(self, server: asyncio.subprocess.Process) -> None:
+        self.exit_code = server.returncode
+        self._gone.set()
+
+    async def _within(self, work: Awaitable[T], what: str, seconds: float) -> T:
+        task = asyncio.ensure_future(work)
+        gone = asyncio.ensure_future(self._gone.wait())
+        try:
+            await asyncio.wait({task, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and not self._gone.is_set():
+                return task.result()
+            if self._gone.is_set():
+                raise self._death(what)
+            raise LspCalibError(f"The server did not come to the end of {what} within {seconds:.0f} s.")
+        except JsonRpcException as error:
+            raise LspCalibError(f"The server answered {what} with an error: {error}.") from error
+        except RuntimeError as error:
+            # pygls fails what is pending when the process ends, a moment before it says so.
+            raise self._death(what) from error
+        finally:
+            for one in (task, gone):
+                if not one.done():
+                    one.cancel()
+                elif not one.cancelled():
+                    one.exception()
+
+    def _check_alive(self, what: str) -> None:
+        if self._gone.is_set():
+            raise self._death(what)
+
+    def _death(self, what: str) -> LspCalibError:
+        code = self._server.returncode if self._server is not None else None
+        words = "".join(f"\n  {line}" for line in self._said)
+        return LspCalibError(
+            f"The server ended (exit code {code}) before the end of {what}."
+            + (f" Its last words:{words}" if words else "")
+        )
+
+    async def _drain(self, stream: asyncio.StreamReader) -> None:
+        """Read standard error, so that the server never blocks on it; its last lines are kept."""
+        while line := await stream.readline():
+            self._said.append(line.decode("utf-8", "replace").rstrip()[:300])
+
+    def _register(self) -> None:
+        on: Callable[[str], Callable[[Callable[[Any], object]], object]] = self.feature
+
+        @on(types.WINDOW_SHOW_MESSAGE)
+        def show_message(params: types.ShowMessageParams) -> None:
+            self.messages.append(params.message)
+            self._news.set()
+
+        @on("lsp-calib/status")
+        def status(params: Any) -> None:
+            self.state, self.state_message, self.model = params.state, params.message, params.model
+            self._news.set()
+
+        @on(types.WINDOW_WORK_DONE_PROGRESS_CREATE)
+        def create_progress(_params: types.WorkDoneProgressCreateParams) -> None:
+            return
+
+        @on(types.PROGRESS)
+        def progress(params: types.ProgressParams) -> None:
+            value = params.value
+            share = value.get("percentage") if isinstance(value, dict) else None
+            if share is not None:
+                self.percentages.append(float(share))
+                self._on_progress(float(share))
+            self._news.set()
+
+        @on(types.WORKSPACE_CONFIGURATION)
+        def configuration(params: types.ConfigurationParams) -> list[dict[str, Any]]:
+            return [{} for _ in params.items]
+
+        @on(types.WORKSPACE_DIAGNOSTIC_REFRESH)
+        def refresh(_params: None) -> None:
+            self.refreshes += 1
+            self._news.set()
+
+
+class Document:
+    """A file that is open in the editor. Lines and columns (in code points) count from 0."""
+
+    def __init__(self, editor: Editor, path: Path, language: str) -> None:
+        self.uri = path.as_uri()
+        self.path = path
+        self.version = 1
+        self.lines = path.read_text("utf-8").split("\n")
+        self._editor = editor
+        editor.tell(
+            types.TEXT_DOCUMENT_DID_OPEN,
+            types.DidOpenTextDocumentParams(
+                types.TextDocumentItem(self.uri, language, self.version, self.text)
+            ),
+        )
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def identifier(self) -> types.TextDocumentIdentifier:
+        return types.TextDocumentIdentifier(self.uri)
+
+    def position(self, line: int, column: int) -> types.Position:
+        """The place in UTF-16 code units, as the protocol counts unless told otherwise."""
+        return types.Position(line, len(self.lines[line][:column].encode("utf-16-le")) // 2)
+
+    def replace(self, line: int, start: int, end: int, text: str) -> None:
+        """Put `text`, which has no line end, in the place of columns `start` to `end`."""
+        span = types.Range(self.position(line, start), self.position(line, end))
+        old = self.lines[line]
+        self.lines[line] = old[:start] + text + old[end:]
+        self.version += 1
+        self._editor.tell(
+            types.TEXT_DOCUMENT_DID_CHANGE,
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(uri=self.uri, version=self.version),
+                [types.TextDocumentContentChangePartial(range=span, text=text)],
+            ),
+        )
+
+    def save(self) -> None:
+        """Write the file, as a user who asks for it."""
+        reason = types.TextDocumentSaveReason.Manual
+        self._editor.tell(
+            types.TEXT_DOCUMENT_WILL_SAVE, types.WillSaveTextDocumentParams(self.identifier, reason)
+        )
+        self.path.write_text(self.text, "utf-8")
+        self._editor.tell(types.TEXT_DOCUMENT_DID_SAVE, types.DidSaveTextDocumentParams(self.identifier))
+
+    async def complete(self, line: int, column: int, seconds: float) -> types.InlineCompletionItem | None:
+        """The first inline completion there, None if there is none."""
+        params = types.InlineCompletionParams(
+            context=types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
+            text_document=self.identifier,
+            position=self.position(line, column),
+        )
+        answer = await self._editor.ask(types.TEXT_DOCUMENT_INLINE_COMPLETION, params, seconds)
+        items = answer.items if isinstance(answer, types.InlineCompletionList) else answer
+        return items[0] if items else None
+
+    async def diagnostics(self) -> list[types.Diagnostic]:
+        """All diagnostics of the document, pulled."""
+        answer = await self._editor.ask(
+            types.TEXT_DOCUMENT_DIAGNOSTIC, types.DocumentDiagnosticParams(text_document=self.identifier)
+        )
+        return list(answer.items)
+
+    async def hover(self, line: int, column: int, seconds: float) -> types.Hover | None:
+        params = types.HoverParams(self.identifier, self.position(line, column))
+        answer: types.Hover | None = await self._editor.ask(types.TEXT_DOCUMENT_HOVER, params, seconds)
+        return answer

@@ -1,0 +1,86 @@
+"""What the server left behind, read from its state folder: labels, and the calibrators before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lsp_calib import home
+from lsp_calib.calibration.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import ModelIdentity
+
+
+@attrs.frozen
+class Refitted:
+    """The new calibrator, and what it says where the old one spoke.
+
+    changes: for each label: id, raw, before, after, tierBefore, tierAfter, correct.
+    """
+
+    calibrator: Calibrator
+    changes: Sequence[Mapping[str, Any]]
+
+
+class Evidence:
+    """Reads a server's state folder, while the server is running."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._shelf = Shelf(state / "calibrators", home.shipped_models() / "calibrators")
+
+    def labels(self) -> dict[str, dict[str, Any]]:
+        """`correct` and `how` by suggestion, of those that have settled."""
+        return {
+            row["id"]: {"correct": row["label"]["correct"], "how": row["label"]["how"]}
+            for row in self._rows()
+            if row["label"] is not None
+        }
+
+    def shipped(self) -> Calibrator:
+        """The calibrator from which the server started."""
+        return self._shelf.choose(self._purpose(self._rows()), personal=False).calibrator
+
+    def refitted(self, result: Mapping[str, Any]) -> Refitted | None:
+        """What a refit put in force; None if what `lsp-calib.refit` answered names none that is there."""
+        rows = self._rows()
+        old, new = self.shipped(), self._shelf.choose(self._purpose(rows)).calibrator
+        if not result["calibrator"] or result["calibrator"]["id"] != new.id or new.id == old.id:
+            return None
+        policy = PRESETS["balanced"]
+        changes = []
+        for row in rows:
+            if row["label"] is None or row["label"]["correct"] is None:
+                continue
+            before, after = old.assess(row["logprobs"], policy), new.assess(row["logprobs"], policy)
+            changes.append(
+                {
+                    "id": row["id"],
+                    "raw": round(row["raw"], 4),
+                    "before": round(before.calibrated or 0.0, 4),
+                    "after": round(after.calibrated or 0.0, 4),
+                    "tierBefore": before.tier.value,
+                    "tierAfter": after.tier.value,
+                    "correct": row["label"]["correct"],
+                }
+            )
+        return Refitted(new, sorted(changes, key=lambda one: -one["raw"]))
+
+    def _rows(self) -> list[dict[str, Any]]:
+        store = FeedbackStore(self._state / "feedback.db")
+        try:
+            return list(store.export())
+        finally:
+            store.close()
+
+    @staticmethod
+    def _purpose(rows: Sequence[Mapping[str, Any]]) -> Purpose:
+        row = rows[0]
+        # The store keeps no quantisation; the checksum says which bytes they were.
+        model = ModelIdentity(row["model"], "", row["model_sha256"])
+        return Purpose(model, row["prompt_version"], "line", row["language"])

@@ -1,0 +1,67 @@
+"""What happened in the demo, step by step: the evidence, and the JSON document made of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+from lsprotocol import types
+from lsprotocol.converters import get_converter
+
+from lsp_calib.errors import LspCalibError
+from lsp_calib.tools.demo_user import Shown
+
+
+@attrs.define
+class Report:
+    """What happened, as `--json` prints it.
+
+    diagnostics: as pulled when a suggestion was inserted. stale: suggestions whose diagnostic was still there
+    when their line had been edited.
+    """
+
+    steps: list[dict[str, Any]] = attrs.field(factory=list)
+    suggestions: list[Shown] = attrs.field(factory=list)
+    hover: dict[str, Any] = attrs.field(factory=dict)
+    diagnostics: list[types.Diagnostic] = attrs.field(factory=list)
+    stale: list[str] = attrs.field(factory=list)
+    refit: dict[str, Any] = attrs.field(factory=dict)
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None and bool(self.steps) and all(step["ok"] for step in self.steps)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[dict[str, Any]]:
+        """A step under way. It is not ok until the evidence is in, and `ok` is set from it."""
+        entry: dict[str, Any] = {"name": name, "ok": False, "ms": 0.0}
+        self.steps.append(entry)
+        started = time.perf_counter()
+        try:
+            yield entry
+        except LspCalibError as error:
+            entry["ok"], entry["error"] = False, str(error)
+            raise
+        finally:
+            entry["ms"] = since(started)
+
+    def to_json(self) -> dict[str, Any]:
+        labelled = [one for one in self.suggestions if one.label is not None]
+        document: dict[str, Any] = {
+            "steps": self.steps,
+            "suggestions": [one.to_json() for one in self.suggestions],
+            "hover": self.hover,
+            "diagnostics": get_converter().unstructure(self.diagnostics),
+            "labels": [{"id": one.id, **(one.label or {})} for one in labelled],
+            "refit": self.refit,
+        }
+        return document if self.error is None else {**document, "error": self.error}
+
+
+def since(started: float) -> float:
+    """Milliseconds since a reading of `time.perf_counter`."""
+    return round((time.perf_counter() - started) * 1e3, 1)

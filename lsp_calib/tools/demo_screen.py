@@ -1,0 +1,266 @@
+"""What a person sees of the demo. Nothing here knows a server: it is given facts and shows them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from lsprotocol import types
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from lsp_calib.tools.demo_user import CURSOR, Action, Shown
+from lsp_calib.tools.print import badge
+
+_WIDEST = 96
+_GUTTER = 10
+_GHOST = "dim italic"
+
+_DONE = {
+    Action.KEPT: ("kept", "green", "just what the user meant"),
+    Action.KEPT_ANYWAY: ("kept", "yellow", "not what the user meant, but the best there was"),
+    Action.TYPED_OVER: ("typed", "cyan", "the user typed over it"),
+    Action.EDITED: ("edited", "cyan", "inserted, then edited into what was meant"),
+    Action.LEFT_ALONE: ("left", "cyan", "the user saw it, and left it alone"),
+}
+_SEVERITY = {1: "error", 2: "warning", 3: "information", 4: "hint"}
+
+
+class Screen:
+    """A terminal, a pipe, or nobody (`quiet`)."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        if hasattr(sys.stdout, "reconfigure"):
+            # A terminal that cannot show a mark gets a question mark, not a traceback.
+            sys.stdout.reconfigure(errors="replace")
+        console = Console(highlight=False, quiet=quiet)
+        self.console = Console(highlight=False, quiet=quiet, width=min(console.width, _WIDEST))
+        self.alive = self.console.is_terminal and not self.console.is_dumb_terminal and not quiet
+        self._bar: tuple[Progress, TaskID] | None = None
+        self._section = 0
+
+    def title(self, text: str) -> None:
+        heading = Text(" lsp-calib demo ", style="bold reverse")
+        self.console.print()
+        self.console.print(heading)
+        self.say(text)
+
+    def section(self, title: str, text: str = "") -> None:
+        self._section += 1
+        self.console.print()
+        self.console.rule(Text(f"{self._section} · {title}", style="bold"), align="left", style="dim")
+        if text:
+            self.say(text, style="dim")
+
+    def say(self, text: str | Text, style: str = "") -> None:
+        self.console.print(Padding(Text(text, style=style) if isinstance(text, str) else text, (0, 0, 0, 1)))
+
+    def paragraph(self, text: str) -> None:
+        self.console.print()
+        self.say(text)
+
+    def check(self, ok: bool, text: str, ms: float | None = None) -> None:
+        """A step, done or not, with its time at the right edge."""
+        line = Table.grid(expand=True, padding=(0, 1))
+        line.add_column(width=1)
+        line.add_column(ratio=1)
+        line.add_column(justify="right", no_wrap=True)
+        mark = Text("✓", style="green") if ok else Text("✗", style="red")
+        line.add_row(mark, text, Text("" if ms is None else duration(ms), style="dim"))
+        self.console.print(Padding(line, (0, 0, 0, 1)))
+
+    def failure(self, text: str) -> None:
+        """What ended the demo. Not wrapped, so that a command in it can be copied."""
+        self.console.print(Text.assemble(" ", ("✗", "red"), f" {text}"), soft_wrap=True)
+
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """A spinner, gone when the wait is over."""
+        if not self.alive:
+            yield
+            return
+        spinner = Padding(Spinner("dots", Text(text, style="dim")), (0, 0, 0, 1))
+        with Live(spinner, console=self.console, transient=True):
+            yield
+
+    @contextmanager
+    def loading(self, text: str) -> Iterator[None]:
+        """A bar for `load_progress`, gone when the wait is over."""
+        if not self.alive:
+            yield
+            return
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:.0f} %"),
+        )
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            self._bar = progress, progress.add_task(text, total=100)
+            yield
+            self._bar = None
+
+    def load_progress(self, percentage: float) -> None:
+        if self._bar is not None:
+            self._bar[0].update(self._bar[1], completed=percentage)
+
+    @contextmanager
+    def typing(self, shown: Shown) -> Iterator[Callable[[str, str], None]]:
+        """The line while the user works on it; the function given takes its text and the ghost text in it."""
+
+        def picture(line: str, ghost: str) -> RenderableType:
+            return Group(self._line(f"line {shown.line + 1}", line, ghost), self._verdict(shown))
+
+        if not self.alive:
+            yield lambda _line, _ghost: None
+            return
+        with Live(picture(shown.before, shown.text), console=self.console, transient=True) as live:
+            yield lambda line, ghost: live.update(picture(line, ghost), refresh=True)
+
+    def outcome(self, shown: Shown, line: str) -> None:
+        """A suggestion as it was shown, and the line as it became."""
+        assert shown.action is not None
+        word, colour, reason = _DONE[shown.action]
+        rewritten = shown.action in (Action.TYPED_OVER, Action.EDITED)
+        self.console.print()
+        self._row(self._line(f"line {shown.line + 1}", shown.before, shown.text))
+        self._row(self._verdict(shown, "" if rewritten else word, colour, f" · {reason}"))
+        if rewritten:
+            self._row(self._line(word, line, None, colour))
+
+    def none_right(self, text: str) -> None:
+        self.console.print()
+        self.say(text, style="yellow")
+
+    def nothing(self, line: int, before: str, ms: float) -> None:
+        """The model had nothing to offer."""
+        self.console.print()
+        self._row(self._line(f"line {line + 1}", before, ""))
+        words = f"no suggestion · {duration(ms)} · the user types on"
+        self._row(Text(" " * (_GUTTER + 1) + words, style="dim"))
+
+    def diagnostics(self, file: str, found: Sequence[types.Diagnostic]) -> None:
+        """As the list of problems in an editor."""
+        self.console.print()
+        for one in found:
+            severity = _SEVERITY.get(one.severity or 0, "")
+            where = f"{file}:{one.range.start.line + 1}:{one.range.start.character + 1}"
+            self.say(Text.assemble((where, "bold"), (f"  {severity} · {one.source}({one.code})", "dim")))
+            tier = badge(str(one.code), None)
+            message = Text.assemble((tier.plain[:1], tier.style), f" {one.message}")
+            self.console.print(Padding(message, (0, 0, 0, 3)))
+
+    def hover(self, title: str, markdown: str) -> None:
+        body = Markdown(markdown)
+        panel = Panel(body, title=Text(title), title_align="left", border_style="dim", box=box.ROUNDED)
+        self.console.print(Padding(panel, (0, 0, 0, 1)))
+
+    def labels(self, shown: Sequence[Shown]) -> None:
+        table = _new_table()
+        table.add_column("line", justify="right")
+        table.add_column("suggestion", no_wrap=True, ratio=1)
+        table.add_column("marked", no_wrap=True)
+        table.add_column("became", no_wrap=True)
+        table.add_column("label", no_wrap=True)
+        for one in shown:
+            label = one.label or {"how": "nothing yet", "correct": None}
+            table.add_row(
+                str(one.line + 1),
+                Text(one.text, style=_GHOST, overflow="ellipsis"),
+                badge(one.wire["tier"], one.wire["confidence"]),
+                str(label["how"]),
+                _correct(label["correct"]),
+            )
+        table.expand = True
+        self._table(table)
+
+    def refit(self, result: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> None:
+        if result["before"] and result["after"]:
+            table = _new_table()
+            table.add_column(f"on {result['n']} labels, unseen by both")
+            table.add_column("before", justify="right")
+            table.add_column("after", justify="right")
+            for key, words in _MEASURES.items():
+                table.add_row(words, _number(result["before"].get(key)), _number(result["after"].get(key)))
+            self._table(table)
+        if changes:
+            self.console.print()
+            self.say("What it changed, for the same raw confidence of the model:")
+            table = _new_table()
+            table.add_column("raw", justify="right")
+            table.add_column("before")
+            table.add_column("")
+            table.add_column("after")
+            table.add_column("it was")
+            for one in changes:
+                table.add_row(
+                    f"{one['raw']:.2f}",
+                    badge(one["tierBefore"], one["before"]),
+                    Text("→", style="dim"),
+                    badge(one["tierAfter"], one["after"]),
+                    _correct(one["correct"]),
+                )
+            self._table(table)
+
+    def _row(self, text: Text) -> None:
+        # `print` joins texts and forgets how each of them wants to be cut.
+        self.console.print(text, no_wrap=True, overflow="ellipsis")
+
+    def _line(self, label: str, line: str, ghost: str | None, colour: str = "dim") -> Text:
+        text = Text.assemble(
+            (f" {label:<{_GUTTER}}", colour), line.lstrip(), no_wrap=True, overflow="ellipsis"
+        )
+        if ghost is not None:
+            # The cursor tells ghost text from the user's where there are no styles.
+            text.append(CURSOR, style="cyan")
+            text.append(ghost, style=_GHOST)
+        return text
+
+    def _verdict(self, shown: Shown, word: str = "", colour: str = "", more: str = "") -> Text:
+        mark = badge(shown.wire["tier"], shown.wire["confidence"])
+        return Text.assemble(
+            (f" {word:<{_GUTTER}}", colour),
+            mark,
+            (f" · {duration(shown.ms)}{more}", "dim"),
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+
+    def _table(self, table: Table) -> None:
+        self.console.print()
+        self.console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _new_table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
+
+
+_MEASURES = {
+    "logLoss": "log loss (lower is better)",
+    "brier": "Brier score (lower is better)",
+    "meanConfidence": "mean confidence",
+}
+
+
+def duration(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _correct(value: bool | None) -> Text:
+    if value is None:
+        return Text("says nothing", style="dim")
+    return Text("✓ right", style="green") if value else Text("✗ wrong", style="red")

@@ -1,0 +1,110 @@
+"""What the demo says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lsp_calib.calibration.calibrator import Calibrator
+from lsp_calib.inference.cards import load_cards
+from lsp_calib.tools.demo_user import Shown
+
+INTRODUCTION = (
+    "A language server, a client that behaves as an editor does, and a real model. It all happens in a "
+    "temporary folder: your own feedback and calibrators stay as they are. Nothing leaves this machine."
+)
+START = "`lsp-calib serve`, over standard input and output, as an editor would start it."
+WRITE = (
+    "{file} ({n} lines). The user writes {places} of its lines anew and knows what they should say. "
+    "A suggestion that says just that is kept; others are typed over, or edited."
+)
+NONE_RIGHT = (
+    "No suggestion was what the user meant. The most confident one is asked for again, and kept anyway."
+)
+DIAGNOSTICS = (
+    "As the editor pulled them when a suggestion was inserted, before its line was changed or saved."
+)
+HOVER = "A summary of `{function}`, made while you wait, and how far to trust it."
+SAVE = (
+    "Saving settles what became of each suggestion. The server saw document changes alone; the feedback "
+    "store keeps numbers, no source text."
+)
+REFIT = "`lsp-calib.refit` fits the calibrator to this user, and keeps the result only if it is no worse."
+
+NO_SUMMARY = "The model has nothing to say about it."
+
+_FAILED = {
+    "complete": "too few suggestions: the model had nothing to offer at most places",
+    "keep": "keep: no suggestion was kept and labelled so",
+    "type over": "type over: no suggestion was wrong, or its label is not what was done",
+    "edit": "edit: no suggestion was inserted and then edited, or its label is not what was done",
+    "leave alone": "leave alone: the label is not what was done",
+    "diagnose": "diagnose: the diagnostics are not those of the inserted suggestions",
+    "settle": "settle: not every suggestion has its label",
+    "refit": "refit: it came to no comparison on the labels above",
+    "ask again": "ask again: the answer is not the new calibrator's",
+}
+
+
+def failed(step: str) -> str:
+    return _FAILED.get(step, f"{step}: it did not happen as it should")
+
+
+def refitted(result: Mapping[str, Any]) -> str:
+    done = "A new calibrator is in force" if result["promoted"] else "The calibrator stays as it was"
+    return f"{done} (n = {result['n']}): {result['reason']}."
+
+
+def again(before: Shown, now: Mapping[str, Any]) -> str:
+    what = "makes the same suggestion" if now["text"] == before.text else f"suggests {now['text']!r}"
+    return (
+        f"Line {before.line + 1} was left as it is. Asked there once more, the server {what} and says "
+        f"{_percent(now['confidence'])} where it said {_percent(before.wire['confidence'])}."
+    )
+
+
+def closing(shown: Sequence[Shown], calibrator: Calibrator) -> list[str]:
+    """What the numbers mean, and what to do next."""
+    tiers = {
+        tier: [one for one in shown if one.wire["tier"] == tier] for tier in ("accept", "review", "reject")
+    }
+    counted = ", ".join(f"{len(ones)} {tier}" for tier, ones in tiers.items())
+    rejected = tiers["reject"]
+    wrong = sum(not one.right for one in rejected)
+    judged = f"{len(shown)} suggestions: {counted}."
+    if rejected:
+        judged += f" Of the {len(rejected)} marked reject, {wrong} {'was' if wrong == 1 else 'were'} wrong"
+        judged += ": rightly rejected." if wrong == len(rejected) else "."
+    return [judged, _quality(shown, calibrator), *_next(shown)]
+
+
+def _quality(shown: Sequence[Shown], calibrator: Calibrator) -> str:
+    model = shown[0].wire["model"] if shown else calibrator.purpose.model.name
+    if not calibrator.n:
+        known = (
+            f"There are no labels for {model} yet, so it is judged as other models are, never above review."
+        )
+    else:
+        share = calibrator.n_correct / calibrator.n
+        known = (
+            f"On {calibrator.n} lines of real source, {_percent(share)} of what {model} suggested was "
+            "right to the letter. Most is marked reject, and should be: a weak model that says so is of use."
+        )
+    return f"{known} The places here were chosen to show every case; they measure nothing."
+
+
+def _next(shown: Sequence[Shown]) -> list[str]:
+    words = ["Next: let your editor start `lsp-calib serve`; editor-configs/ has Neovim and VS Code."]
+    cards = load_cards()
+    mine = cards.get(shown[0].wire["model"]) if shown else None
+    best = next(iter(cards.values()))
+    if mine is not None and best.size > mine.size:
+        words.append(
+            f"A better model: `lsp-calib models pull {best.name}` ({best.size / 1e9:.1f} GB); this demo then "
+            f"uses it."
+        )
+    return words
+
+
+def _percent(value: float | None) -> str:
+    return "nothing" if value is None else f"{value * 100:.0f} %"

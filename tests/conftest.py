@@ -1,0 +1,72 @@
+"""What every suite needs: a state folder of its own, and the real model where a test asks for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lsp_calib import home as state
+from lsp_calib.errors import SettingsError
+from lsp_calib.inference import checksum
+from lsp_calib.inference.cards import ModelCard, load_cards
+
+DEFAULT_MODEL = "smollm2-135m"
+
+
+def _installed_model() -> Path | None:
+    """The default model's file on this machine: LSP_CALIB_TEST_MODEL, else in the user's own state folder."""
+    named = os.environ.get("LSP_CALIB_TEST_MODEL")
+    try:
+        path = Path(named) if named else load_cards()[DEFAULT_MODEL].path
+    except SettingsError:
+        return None
+    return path.absolute() if path.is_file() else None
+
+
+# Settled before any test puts another state folder in place.
+_MODEL = _installed_model()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty state folder, for this process and those it starts; no model is wanted."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("LSP_CALIB_HOME", str(folder))
+    monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
+    return state.home()
+
+
+@pytest.fixture(scope="session")
+def model_card() -> ModelCard:
+    return load_cards()[DEFAULT_MODEL]
+
+
+@pytest.fixture(scope="session")
+def model_path(model_card: ModelCard) -> Path:
+    """The real default model. Without it a test is skipped, or fails if LSP_CALIB_REQUIRE_MODEL is 1."""
+    wrong = None
+    if _MODEL is None:
+        wrong = (
+            "The default model is not installed: run `lsp-calib models pull smollm2-135m`, "
+            "or name its file in LSP_CALIB_TEST_MODEL."
+        )
+    elif _MODEL.stat().st_size != model_card.size:
+        wrong = f"{_MODEL} is not the default model: it has another size."
+    if wrong is None:
+        assert _MODEL is not None
+        return _MODEL
+    if os.environ.get("LSP_CALIB_REQUIRE_MODEL") == "1":
+        pytest.fail(wrong)
+    pytest.skip(wrong)
+
+
+@pytest.fixture
+def home_with_model(home: Path, model_path: Path, model_card: ModelCard) -> Path:
+    """A state folder with the default model installed (and nothing else)."""
+    state.private_folder(model_card.path.parent)
+    model_card.path.symlink_to(model_path)
+    # Else each test would compute it afresh; unit/test_checksum.py sees to the checksum itself.
+    checksum.remember(model_card.path, model_card.sha256)
+    return home

@@ -1,0 +1,6 @@
+"""How the tests start a server, and how long they wait for it."""
+
+import sys
+
+SERVER = [sys.executable, "-m", "lsp_calib", "serve"]
+PATIENCE = 120.0

@@ -1,0 +1,40 @@
+"""Servers for tests, each with a state folder of its own, and all of them gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_editor import Editor, start
+
+Connect = Callable[..., Awaitable[Editor]]
+
+
+@pytest.fixture
+async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
+    """A function that starts a server with a script and connects to it: `await connect({...}, **options)`.
+
+    A test fails if a message from its server was none, or beyond what the client had declared.
+    """
+    editors: list[Editor] = []
+
+    async def make(script: dict[str, Any] | None = None, **options: Any) -> Editor:
+        editor = await start(tmp_path, script or {}, **options)
+        editors.append(editor)
+        return editor
+
+    yield make
+    for editor in editors:
+        client = editor.client
+        if client.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                client.process.kill()
+        if not client.stopped or client.process.returncode is None:
+            await client.gone()
+        if client.process.stdin is not None:
+            client.process.stdin.close()
+    for editor in editors:
+        assert editor.client.complaints == []

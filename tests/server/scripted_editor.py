@@ -1,0 +1,371 @@
+"""An editor in miniature that speaks to a real server process over stdio, and looks at what is on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from lsprotocol import types
+from pygls.lsp.client import LanguageClient as PlainClient
+from pygls.protocol import default_converter
+from pytest_lsp import LanguageClient, client_capabilities
+from pytest_lsp.client import register_lsp_features
+
+URI = "file:///work/space/module.py"
+PROGRAM = Path(__file__).with_name("scripted_server.py")
+# Nothing here takes long; what has not happened by then never will.
+PATIENCE = 20.0
+
+
+_converter = functools.cache(default_converter)
+
+
+class Client(LanguageClient):
+    """pytest-lsp's client, which checks what it gets against its capabilities, and keeps all complaints."""
+
+    def __init__(self) -> None:
+        super().__init__(converter_factory=_converter)
+        register_lsp_features(self)
+        self.complaints: list[str] = []
+        self.stderr = b""
+        self.statuses: list[Any] = []
+        self.configurations_asked = 0
+        self.diagnostics_pushed = 0
+        self._draining: asyncio.Task[None] | None = None
+
+        @self.feature("lsp-calib/status")
+        def status(_params: Any) -> None:
+            self.statuses.append(_params)
+
+    @property
+    def process(self) -> asyncio.subprocess.Process:
+        assert self._server is not None
+        return self._server
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        if "Parse" not in getattr(source, "__name__", ""):
+            self.complaints.append(f"{getattr(source, '__name__', source)}: {error}")
+
+    async def start_io(self, cmd: str, *args: Any, **kwargs: Any) -> None:
+        await PlainClient.start_io(self, cmd, *args, **kwargs)
+        self._draining = asyncio.create_task(self._drain())
+
+    async def gone(self) -> int:
+        """The exit code of the server, once it is gone and all it said is read."""
+        code = await asyncio.wait_for(self.process.wait(), PATIENCE)
+        assert self._draining is not None
+        await self._draining
+        await self.stop()
+        return code
+
+    async def _drain(self) -> None:
+        assert self.process.stderr is not None
+        while chunk := await self.process.stderr.read(65536):
+            self.stderr += chunk
+
+
+@attrs.define
+class Journal:
+    """What happened to the engine."""
+
+    path: Path
+
+    def read(self, event: str | None = None) -> list[dict[str, Any]]:
+        if not self.path.exists():
+            return []
+        entries = [json.loads(line) for line in self.path.read_text("utf-8").splitlines()]
+        return [entry for entry in entries if event in (None, entry["event"])]
+
+    async def until(self, event: str, n: int = 1) -> list[dict[str, Any]]:
+        """The entries of this kind, as soon as there are `n`."""
+        await until(lambda: len(self.read(event)) >= n, f"{n} × {event} in the journal")
+        return self.read(event)
+
+
+class Editor:
+    """One connection. Lines and characters count from 0, characters in the client's units."""
+
+    def __init__(self, client: Client, home: Path, journal: Journal) -> None:
+        self.client = client
+        self.home = home
+        self.engine = journal
+        self.initialized: types.InitializeResult | None = None
+        self._version = 1
+
+    @property
+    def server(self) -> types.ServerCapabilities:
+        assert self.initialized is not None
+        return self.initialized.capabilities
+
+    @property
+    def messages(self) -> list[str]:
+        return [message.message for message in self.client.messages]
+
+    def open(self, text: str, uri: str = URI, language: str = "python") -> None:
+        item = types.TextDocumentItem(uri, language, 1, text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+
+    def change(self, start: tuple[int, int], end: tuple[int, int], text: str, uri: str = URI) -> None:
+        """Replace a range."""
+        span = types.Range(types.Position(*start), types.Position(*end))
+        self._change(types.TextDocumentContentChangePartial(span, text), uri)
+
+    def insert(self, line: int, character: int, text: str, uri: str = URI) -> None:
+        self.change((line, character), (line, character), text, uri)
+
+    def replace_all(self, text: str, uri: str = URI) -> None:
+        self._change(types.TextDocumentContentChangeWholeDocument(text), uri)
+
+    def save(self, uri: str = URI, reason: types.TextDocumentSaveReason | None = None) -> None:
+        name = types.TextDocumentIdentifier(uri)
+        if reason is not None:
+            self.client.text_document_will_save(types.WillSaveTextDocumentParams(name, reason))
+        self.client.text_document_did_save(types.DidSaveTextDocumentParams(name))
+
+    def close(self, uri: str = URI) -> None:
+        name = types.TextDocumentIdentifier(uri)
+        self.client.text_document_did_close(types.DidCloseTextDocumentParams(name))
+
+    async def inline(
+        self, line: int, character: int, uri: str = URI, request_id: str | None = None
+    ) -> types.InlineCompletionList | None:
+        params = types.InlineCompletionParams(
+            context=types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
+            text_document=types.TextDocumentIdentifier(uri),
+            position=types.Position(line, character),
+        )
+        sent = self.client.protocol.send_request_async(
+            types.TEXT_DOCUMENT_INLINE_COMPLETION, params, request_id
+        )
+        return await asyncio.wait_for(sent, PATIENCE)
+
+    async def suggestion(self, line: int, character: int, uri: str = URI) -> dict[str, Any]:
+        """The suggestion object of the one inline completion there."""
+        answer = await self.inline(line, character, uri)
+        assert answer is not None
+        (item,) = answer.items
+        assert item.command is not None
+        assert item.command.arguments is not None
+        return dict(item.command.arguments[0])
+
+    async def complete(self, line: int, character: int, uri: str = URI) -> types.CompletionList:
+        params = types.CompletionParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
+        answer = await asyncio.wait_for(self.client.text_document_completion_async(params), PATIENCE)
+        assert isinstance(answer, types.CompletionList)
+        return answer
+
+    async def hover(self, line: int, character: int, uri: str = URI) -> types.Hover | None:
+        params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
+        return await asyncio.wait_for(self.client.text_document_hover_async(params), PATIENCE)
+
+    async def pull(self, uri: str = URI) -> list[types.Diagnostic]:
+        params = types.DocumentDiagnosticParams(types.TextDocumentIdentifier(uri))
+        report = await asyncio.wait_for(self.client.text_document_diagnostic_async(params), PATIENCE)
+        assert isinstance(report, types.RelatedFullDocumentDiagnosticReport)
+        return list(report.items)
+
+    async def command(self, name: str, *arguments: Any) -> Any:
+        params = types.ExecuteCommandParams(f"lsp-calib.{name}", list(arguments))
+        return await asyncio.wait_for(self.client.workspace_execute_command_async(params), PATIENCE)
+
+    async def status(self) -> dict[str, Any]:
+        answer: dict[str, Any] = await self.command("status")
+        return answer
+
+    def pushed(self, uri: str = URI) -> list[types.Diagnostic]:
+        return list(self.client.diagnostics.get(uri, []))
+
+    def cancel(self, request_id: str) -> None:
+        self.client.cancel_request(types.CancelParams(request_id))
+
+    def configure(self, settings: Any, *, push: bool = False) -> None:
+        """Change the settings, and tell the server so; with their values if `push`."""
+        self.client.set_configuration(settings, section="lspCalib")
+        sent = {"lspCalib": settings} if push else None
+        params = types.DidChangeConfigurationParams(settings=sent)
+        self.client.workspace_did_change_configuration(params)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """What the feedback store on disk answers."""
+        path = self.home / "feedback.db"
+        if not path.exists():
+            return []
+        connection = sqlite3.connect(path, timeout=5)
+        try:
+            return connection.execute(query).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):  # the file is there, the first transaction is not
+                return []
+            raise
+        finally:
+            connection.close()
+
+    def labels(self) -> dict[str, str]:
+        """How each suggestion came to its label, by id."""
+        return dict(self.rows("SELECT suggestion_id, how FROM labels"))
+
+    async def settled(self, n: int = 1) -> dict[str, str]:
+        await until(lambda: len(self.labels()) >= n, f"{n} labels")
+        return self.labels()
+
+    async def in_order(self) -> None:
+        """Wait until the server has dealt with all that was sent before, and written what it has to."""
+        await self.status()
+        await self.command("rejected", {"id": "nobody"})
+
+    async def leave(self) -> int:
+        """Shut down and exit as an editor does. Returns the exit code."""
+        await asyncio.wait_for(self.client.shutdown_async(None), PATIENCE)
+        self.client.exit(None)
+        return await self.client.gone()
+
+    def _change(self, change: types.TextDocumentContentChangeEvent, uri: str) -> None:
+        self._version += 1
+        name = types.VersionedTextDocumentIdentifier(version=self._version, uri=uri)
+        self.client.text_document_did_change(types.DidChangeTextDocumentParams(name, [change]))
+
+
+async def until(condition: Callable[[], Any], what: str) -> None:
+    """Wait until something is so. Fails if it does not come to be."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        await asyncio.sleep(0.01)
+
+
+def capabilities(
+    editor: str = "plain",
+    *,
+    inline: bool = False,
+    pull: bool = False,
+    configuration: bool = False,
+    encodings: list[str] | None = None,
+    progress: bool = False,
+) -> types.ClientCapabilities:
+    """What an editor declares. "plain" declares nothing but what is asked for here."""
+    if editor == "plain":
+        declared = types.ClientCapabilities()
+    elif editor == "helix":
+        declared = _helix()
+    else:
+        declared = client_capabilities(editor)
+    document = declared.text_document or types.TextDocumentClientCapabilities()
+    workspace = declared.workspace or types.WorkspaceClientCapabilities()
+    declared = attrs.evolve(declared, text_document=document, workspace=workspace)
+    if editor == "plain":
+        kinds = [types.MarkupKind.Markdown, types.MarkupKind.PlainText]
+        document.hover = types.HoverClientCapabilities(content_format=kinds)
+        workspace.configuration = configuration
+        declared.window = types.WindowClientCapabilities(work_done_progress=progress)
+    if inline:
+        document.inline_completion = types.InlineCompletionClientCapabilities(dynamic_registration=True)
+    if pull:
+        document.diagnostic = types.DiagnosticClientCapabilities()
+        workspace.diagnostics = types.DiagnosticWorkspaceClientCapabilities(refresh_support=True)
+    if encodings is not None:
+        kinds_ = [types.PositionEncodingKind(name) for name in encodings]
+        declared.general = types.GeneralClientCapabilities(position_encodings=kinds_)
+    return declared
+
+
+def _helix() -> types.ClientCapabilities:
+    """Those of Helix 25.01 as far as they matter here; pytest-lsp has no record of it."""
+    return types.ClientCapabilities(
+        workspace=types.WorkspaceClientCapabilities(
+            configuration=True, workspace_folders=True, apply_edit=True
+        ),
+        text_document=types.TextDocumentClientCapabilities(
+            completion=types.CompletionClientCapabilities(
+                completion_item=types.ClientCompletionItemOptions(
+                    snippet_support=True, insert_replace_support=True, deprecated_support=True
+                )
+            ),
+            hover=types.HoverClientCapabilities(content_format=[types.MarkupKind.Markdown]),
+            publish_diagnostics=types.PublishDiagnosticsClientCapabilities(version_support=True),
+        ),
+        window=types.WindowClientCapabilities(work_done_progress=True),
+        general=types.GeneralClientCapabilities(
+            position_encodings=[
+                types.PositionEncodingKind.Utf8,
+                types.PositionEncodingKind.Utf32,
+                types.PositionEncodingKind.Utf16,
+            ]
+        ),
+    )
+
+
+def install_calibrator(home: Path) -> None:
+    """Put a calibrator in force that believes the raw confidence: the log-probabilities decide the tier."""
+    from lsp_calib.calibration.calibrator import Calibrator, Purpose
+    from lsp_calib.calibration.platt import PlattCalibrator, Prior
+    from lsp_calib.calibration.shelf import Shelf
+    from lsp_calib.values import ModelIdentity
+
+    model = ModelIdentity("scripted", "Q0", "5c" * 32)
+    for task, version in (("line", "line-prefix-1"), ("summary", "summary-shots-1")):
+        calibrator = Calibrator(
+            purpose=Purpose(model, version, task, "python"),
+            measure="geometric-mean-first-4",
+            platt=PlattCalibrator(1.0, 0.0),
+            prior=Prior(1.0, 0.0, 1.0, 1.0),
+            n=100,
+            n_correct=50,
+            source="personal",
+            state="ready",
+            created="2026-01-01",
+        )
+        Shelf(home / "calibrators", home / "none").promote(calibrator)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """That of a server: nothing of whoever runs the tests gets in."""
+    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "TMPDIR") if name in os.environ}
+    return {**kept, "LSP_CALIB_HOME": str(home), "HOME": str(home)}
+
+
+async def start(
+    folder: Path,
+    script: Mapping[str, Any],
+    *,
+    client: types.ClientCapabilities | None = None,
+    options: Any = None,
+    settings: Any = None,
+    calibrated: bool = True,
+    env: Mapping[str, str] | None = None,
+    initialized: bool = True,
+) -> Editor:
+    """An editor connected to a server of its own.
+
+    settings: what the editor answers to `workspace/configuration`. env: more for the server's environment.
+    calibrated: with the calibrator of `install_calibrator`. initialized: with the handshake done.
+    """
+    home = folder / "home"
+    journal = Journal(folder / "journal.jsonl")
+    file = folder / "script.json"
+    file.write_text(json.dumps({"journal": str(journal.path), **script}), "utf-8")
+    if calibrated:
+        install_calibrator(home)
+    connection = Client()
+    if settings is not None:
+        connection.set_configuration(settings, section="lspCalib")
+    await connection.start_io(
+        sys.executable, str(PROGRAM), str(file), env=environment(home) | dict(env or {}), cwd=folder
+    )
+    editor = Editor(connection, home, journal)
+    connection.capabilities = client or capabilities(inline=True)
+    params = types.InitializeParams(
+        capabilities=connection.capabilities, process_id=os.getpid(), initialization_options=options
+    )
+    editor.initialized = await asyncio.wait_for(connection.initialize_async(params), PATIENCE)
+    if initialized:
+        connection.initialized(types.InitializedParams())
+    return editor

@@ -1,0 +1,182 @@
+"""The real language server over stdio, with an engine that says what a script tells it to.
+
+Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its keys optional:
+
+    journal      file to which the engine appends what happens to it, one JSON object a line
+    loading      fractions reported while loading, 10 ms apart
+    readyWhen    file without which the model never gets ready
+    failure      [name of a class in lsp_calib.errors, message]: the model never gets ready
+    closeSeconds how long the engine takes to close
+    child        whether the engine has a process that goes when its input ends, as the model process does
+    answers      {the current line up to the cursor: answer}
+    otherwise    the answer for any other line
+    summary      the answer for summaries
+
+An answer is {"text", "logprobs", "stop", "heldUntil": file, "error": [class, message], "errors": how often}.
+It gives the text, after the file has appeared, unless it has to raise the error first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsp_calib import errors
+from lsp_calib.server import app
+from lsp_calib.server.settings import Trusted
+
+if TYPE_CHECKING:
+    from lsp_calib.inference.engine import Engine, LoadedModel, Request, StateListener
+    from lsp_calib.values import Generation
+
+_HEAVY = ("numpy", "scipy", "sklearn", "tree_sitter", "llama_cpp", "sqlite3")
+
+
+class ScriptedEngine:
+    """An `Engine`, like the model process in all but the model."""
+
+    def __init__(self, script: dict[str, Any], on_state: StateListener, trusted: Trusted) -> None:
+        from lsp_calib.inference.engine import EngineState
+
+        self._script = script
+        self._states = EngineState
+        self._on_state = on_state
+        self._loading: asyncio.Task[LoadedModel] | None = None
+        self._told = False
+        self._child: asyncio.subprocess.Process | None = None
+        self._raised: dict[str, int] = {}
+        self._note("made", model=trusted.model)
+
+    async def ready(self) -> LoadedModel:
+        if failure := self._script.get("failure"):
+            state = self._states.NO_MODEL if failure[0] == "NoModelError" else self._states.ERROR
+            if not self._told:
+                self._told = True
+                self._on_state(state, failure[1], None)
+            raise getattr(errors, failure[0])(failure[1])
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+        return await asyncio.shield(self._loading)
+
+    async def generate(self, request: Request) -> Generation:
+        await self.ready()
+        text = "".join(text for _, text in request.prompt.segments) + request.prompt.forced
+        line = text.rsplit("\n", 1)[-1]
+        summary = request.prompt.version.startswith("summary")
+        answer = self._answer("summary" if summary else "line", line)
+        self._note("asked", line=line, prompt=text, summary=summary)
+        try:
+            self._raise(line, answer)
+            await _appears(answer.get("heldUntil"))
+        except asyncio.CancelledError:
+            self._note("cancelled", line=line)
+            raise
+        self._note("answered", line=line)
+        return _generation(answer)
+
+    async def restart(self) -> None:
+        self._note("restarted")
+        self._loading, self._told = None, False
+
+    async def close(self) -> None:
+        await asyncio.sleep(self._script.get("closeSeconds", 0))
+        if self._child is not None and self._child.stdin is not None:
+            self._child.stdin.close()
+            await self._child.wait()
+        self._note("closed")
+
+    async def _load(self) -> LoadedModel:
+        from lsp_calib.inference.cards import ChatFormat, CompletionFormat, ModelCard
+        from lsp_calib.inference.engine import LoadedModel
+        from lsp_calib.values import ModelIdentity
+
+        self._note("loading")
+        if self._script.get("child"):
+            pipe = asyncio.subprocess.PIPE
+            self._child = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
+            self._note("child", child=self._child.pid)
+        self._on_state(self._states.STARTING, "Starting the script.", None)
+        for fraction in self._script.get("loading", [0.0, 1.0]):
+            self._on_state(self._states.LOADING, "Loading the script.", fraction)
+            await asyncio.sleep(0.01)
+        await _appears(self._script.get("readyWhen"))
+        sha256 = "5c" * 32
+        card = ModelCard(
+            name="scripted",
+            title="Scripted",
+            licence="Apache-2.0",
+            file="scripted.gguf",
+            size=0,
+            sha256=sha256,
+            quantisation="Q0",
+            context=2048,
+            window=1600,
+            completion=CompletionFormat(),
+            chat=ChatFormat(),
+        )
+        self._on_state(self._states.READY, "The script is ready.", None)
+        return LoadedModel(ModelIdentity("scripted", "Q0", sha256), card)
+
+    def _answer(self, kind: str, line: str) -> dict[str, Any]:
+        if kind == "summary":
+            return dict(self._script.get("summary", {"text": "Add two numbers."}))
+        answers = self._script.get("answers", {})
+        return dict(answers.get(line) or self._script.get("otherwise") or {"text": ""})
+
+    def _raise(self, line: str, answer: dict[str, Any]) -> None:
+        times = self._raised.get(line, 0)
+        if (error := answer.get("error")) and times < answer.get("errors", 1):
+            self._raised[line] = times + 1
+            raise getattr(errors, error[0])(error[1])
+
+    def _note(self, event: str, **more: Any) -> None:
+        if path := self._script.get("journal"):
+            with Path(path).open("a", encoding="utf-8") as journal:
+                journal.write(json.dumps({"event": event, "pid": os.getpid(), **more}) + "\n")
+
+
+async def _appears(file: str | None) -> None:
+    while file is not None and not Path(file).exists():
+        await asyncio.sleep(0.005)
+
+
+def _generation(answer: dict[str, Any]) -> Generation:
+    from lsp_calib.values import Generation, Stop, Timing, Token
+
+    logprobs = answer.get("logprobs", [-0.05, -0.05, -0.05])
+    texts = [answer["text"], *[""] * (len(logprobs) - 1)]
+    tokens = tuple(Token(i, p, t) for i, (p, t) in enumerate(zip(logprobs, texts, strict=False)))
+    return Generation(
+        answer["text"], tokens, Stop(answer.get("stop", "line")), Timing(0.1, 40, 30, 2, 5, 7.1)
+    )
+
+
+def main() -> None:
+    script = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    create_server = app.create_server
+
+    def scripted(command_line: Trusted | None = None) -> app.CalibServer:
+        server = create_server(command_line)
+
+        def make_engine(on_state: StateListener) -> Engine:
+            return ScriptedEngine(script, on_state, server.trusted)
+
+        server.make_engine = make_engine  # type: ignore[method-assign]
+
+        @server.feature("test/heavyModules")
+        def heavy_modules(_ls: app.CalibServer, _params: object) -> list[str]:
+            """Which of the modules that take long are imported."""
+            return [name for name in _HEAVY if name in sys.modules]
+
+        return server
+
+    app.create_server = scripted
+    app.serve(Trusted())
+
+
+if __name__ == "__main__":
+    main()

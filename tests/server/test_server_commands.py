@@ -1,0 +1,157 @@
+"""`workspace/executeCommand`: arguments, results, and what is on disk when they are answered."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Connect
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from scripted_editor import Editor, until
+
+SCRIPT = {"otherwise": {"text": "xy", "logprobs": [-0.1]}}
+
+
+async def test_an_accepted_suggestion_is_on_disk_when_answered(connect: Connect) -> None:
+    """The answer acknowledges the event: it is there if the server is killed the moment after."""
+    editor = await connect(SCRIPT)
+    editor.open("a")
+    suggestion = await editor.suggestion(0, 1)
+    assert await editor.command("accepted", suggestion) is None
+    editor.client.process.kill()
+    await editor.client.gone()
+    identity = suggestion["id"]
+    assert editor.rows("SELECT suggestion_id FROM events WHERE kind = 'accepted'") == [(identity,)]
+    assert editor.rows("SELECT id, tier FROM suggestions") == [(identity, suggestion["tier"])]
+
+
+async def test_a_rejected_suggestion(connect: Connect) -> None:
+    """An id is enough; a hint is an event and no label."""
+    editor = await connect(SCRIPT)
+    assert await editor.command("rejected", {"id": "abc"}) is None
+    assert editor.rows("SELECT suggestion_id, kind FROM events") == [("abc", "rejected")]
+    assert editor.labels() == {}
+
+
+async def test_bad_arguments_are_invalid_params(connect: Connect) -> None:
+    """Each command that needs an id says so, in an error for the program, not a message for the user."""
+    editor = await connect(SCRIPT)
+    for name in ("accepted", "rejected", "markReviewed"):
+        for arguments in ((), ("abc",), ({},), ({"id": 5},), ({"id": ""},), (None,), ([],)):
+            with pytest.raises(JsonRpcInvalidParams, match='"id"'):
+                await editor.command(name, *arguments)
+    with pytest.raises(JsonRpcInvalidParams):
+        await editor.command("noSuchCommand")
+    assert await editor.command("markReviewed", {"id": "unknown"}) is None
+    assert editor.messages == []
+    assert editor.rows("SELECT * FROM events") == []
+
+
+async def test_the_status_object(connect: Connect) -> None:
+    """State, model, calibrator, counts by tier and latencies: as a command and as a notification."""
+    editor = await connect(SCRIPT)
+    editor.open("a")
+    await editor.suggestion(0, 1)
+    status = await editor.status()
+    assert set(status) == {"state", "message", "model", "calibrator", "tiers", "latencyMs"}
+    assert (status["state"], status["model"]) == ("ready", "scripted")
+    assert status["message"] == "The script is ready."
+    assert set(status["calibrator"]) == {"id", "source", "state", "n"}
+    assert status["calibrator"]["source"] == "personal"
+    assert status["tiers"] == {"accept": 1, "review": 0, "reject": 0}
+    assert status["latencyMs"] == {"p50": 7.1, "p95": 7.1}
+    told = editor.client.statuses[-1]
+    assert set(told._fields) == set(status)
+    assert [s.state for s in editor.client.statuses][-1] == "ready"
+
+
+def learn(editor: Editor, n: int, model: str = "5c" * 32) -> None:
+    """Fill the store with labels: what the model was sure of was right, mostly."""
+    from lsp_calib.feedback.events import Event, EventKind, How, Label
+    from lsp_calib.feedback.store import FeedbackStore
+    from lsp_calib.values import CalibratorRef, Confidence, ModelIdentity, Suggestion, Tier, Timing
+
+    chance = random.Random(1)
+    store = FeedbackStore(editor.home / "feedback.db")
+    for number in range(n):
+        right = chance.random() < 0.5
+        logprob = -chance.random() * (0.5 if right else 3.0)
+        ref = CalibratorRef("c", "prior", "learning", 0)
+        confidence = Confidence(0.5, 0.5, "m", Tier.REVIEW, "", False, ref, 4)
+        suggestion = Suggestion(f"s{number}", "line", "x", confidence, "scripted", 1, "model", Timing())
+        identity = ModelIdentity("scripted", "Q0", model)
+        store.record_shown(
+            suggestion,
+            model=identity,
+            prompt_version="line-prefix-1",
+            language="python",
+            logprobs=[logprob],
+            at=float(number),
+        )
+        label = Label(suggestion.id, right, How.KEPT if right else How.EDITED, float(number))
+        store.record_events([Event(suggestion.id, EventKind.SETTLED, float(number), label=label)])
+    store.close()
+
+
+SHAPE = {"promoted", "reason", "n", "before", "after", "calibrator"}
+
+
+async def test_a_refit_without_enough_labels(connect: Connect) -> None:
+    """It says how many there are and how many it takes, and changes nothing."""
+    editor = await connect(SCRIPT, calibrated=False)
+    result: dict[str, Any] = await editor.command("refit")
+    assert set(result) == SHAPE
+    assert result["promoted"] is False
+    assert result["n"] == 0
+    assert result["reason"] == "not enough labels yet: 0 of 5"
+    assert (result["before"], result["after"], result["calibrator"]) == (None, None, None)
+
+
+async def test_a_refit_that_is_promoted_is_in_force_at_once(connect: Connect) -> None:
+    """The new calibrator judges from then on, also what the editor would be served from memory."""
+    editor = await connect(SCRIPT, calibrated=False)
+    editor.open("a")
+    assert (await editor.suggestion(0, 1))["calibrator"]["source"] == "prior"
+    learn(editor, 40)
+    learn_nothing = editor.rows("SELECT COUNT(*) FROM labels")
+    assert learn_nothing == [(40,)]
+    result: dict[str, Any] = await editor.command("refit")
+    assert set(result) == SHAPE
+    assert result["promoted"] is True, result["reason"]
+    assert result["n"] == 40
+    for quality in (result["before"], result["after"]):
+        assert set(quality) == {"logLoss", "brier", "skill", "ece", "meanConfidence"}
+    assert result["after"]["logLoss"] <= result["before"]["logLoss"]
+    assert result["calibrator"]["source"] == "personal"
+    assert result["calibrator"]["n"] == 40
+    assert (await editor.status())["calibrator"] == result["calibrator"]
+    assert (await editor.suggestion(0, 1))["calibrator"] == result["calibrator"]
+    (file,) = (editor.home / "calibrators").glob("*.json")
+    assert result["calibrator"]["id"] in file.read_text("utf-8")
+    await until(lambda: editor.client.statuses[-1].calibrator.source == "personal", "the news of it")
+
+
+async def test_a_refit_without_a_model_fails_in_words(connect: Connect) -> None:
+    """The error says what to do, and carries no traceback."""
+    editor = await connect({"failure": ["NoModelError", "Run `lsp-calib models pull smollm2-135m`."]})
+    with pytest.raises(JsonRpcException) as caught:
+        await editor.command("refit")
+    assert caught.value.code == -32803  # RequestFailed
+    assert caught.value.message == "Run `lsp-calib models pull smollm2-135m`."
+    assert caught.value.data is None
+
+
+async def test_restart_model(connect: Connect, tmp_path: Path) -> None:
+    """The engine begins again, and a problem that is still there is worth another message."""
+    editor = await connect(SCRIPT)
+    await editor.engine.until("loading")
+    assert await editor.command("restartModel") is None
+    await editor.engine.until("loading", 2)
+    assert len(editor.engine.read("restarted")) == 1
+    assert len(editor.engine.read("made")) == 1
+    failing = await connect({"failure": ["NoModelError", "None."]})
+    await until(lambda: failing.messages == ["None."], "a message")
+    await failing.command("restartModel")
+    await until(lambda: failing.messages == ["None."] * 2, "another")

@@ -1,0 +1,138 @@
+"""`textDocument/completion`: the menu, which is never made to wait."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from conftest import Connect
+from lsprotocol import types
+from scripted_editor import capabilities
+
+OFFERED = {"answers": {"    return to": {"text": "tal(a) + b", "logprobs": [-0.01]}}}
+TEXT = "def add(a, b):\n    return to  # sum\n"
+
+
+async def test_the_item(connect: Connect) -> None:
+    """A whole word to put in, sorted last, with tier, probability and reason, and the suggestion object."""
+    client = capabilities("visual_studio_code")  # an old one: it has no ghost text but label details
+    assert client.text_document is not None
+    assert client.text_document.completion is not None
+    assert client.text_document.completion.completion_item is not None
+    client.text_document.completion.completion_item.label_details_support = True
+    editor = await connect(OFFERED, client=client)
+    editor.open(TEXT)
+    answer = await editor.complete(1, 13)
+    assert answer.is_incomplete
+    (item,) = answer.items
+    assert item.label == "total(a) + b"
+    assert item.filter_text == "total(a) + b"
+    assert item.text_edit == types.TextEdit(
+        types.Range(types.Position(1, 11), types.Position(1, 13)), "total(a) + b"
+    )
+    assert item.label_details == types.CompletionItemLabelDetails(description="accept")
+    assert item.detail == "99%"
+    assert isinstance(item.documentation, str)
+    assert item.documentation.startswith("Likely right: more than 99 % likely to be right")
+    assert item.sort_text is not None
+    assert item.sort_text > "zzzz\uffff"
+    assert isinstance(item.data, dict)
+    assert item.data["text"] == "tal(a) + b"
+    assert item.data["tier"] == "accept"
+    assert {"id", "rawConfidence", "calibrator", "timing"} <= set(item.data)
+
+
+async def test_without_label_details_the_tier_is_in_the_detail(connect: Connect) -> None:
+    """Helix, Emacs and others do not show `labelDetails`: nothing is sent that they did not declare."""
+    editor = await connect(OFFERED, client=capabilities("helix"))
+    editor.open(TEXT)
+    (item,) = (await editor.complete(1, 13)).items
+    assert item.label_details is None
+    assert item.detail == "accept · 99%"
+
+
+async def test_the_menu_does_not_wait_for_a_slow_model(connect: Connect, tmp_path: Path) -> None:
+    """What is not ready in about 0.1 s comes with the next request, with no second question to the model."""
+    release = tmp_path / "release"
+    slow = {"text": "y", "heldUntil": str(release)}
+    editor = await connect({"otherwise": slow}, client=capabilities())
+    editor.open("x")
+    await editor.engine.until("loading")
+    await editor.status()
+    before = time.monotonic()
+    answer = await editor.complete(0, 1)
+    waited = time.monotonic() - before
+    assert not answer.items
+    assert answer.is_incomplete  # or editors would not ask again
+    # The model would have taken for ever; the margin is for a busy machine.
+    assert 0.05 < waited < 1.5
+    assert not (await editor.complete(0, 1)).items
+    release.touch()
+    await editor.engine.until("answered")
+    (item,) = (await editor.complete(0, 1)).items
+    assert item.label == "xy"
+    assert len(editor.engine.read("asked")) == 1
+    assert editor.engine.read("cancelled") == []
+
+
+async def test_what_came_late_is_learned_from_all_the_same(connect: Connect, tmp_path: Path) -> None:
+    """A suggestion first shown by a later request is in the store with its numbers and its label."""
+    release = tmp_path / "release"
+    editor = await connect({"otherwise": {"text": "yz", "heldUntil": str(release)}}, client=capabilities())
+    editor.open("x")
+    assert not (await editor.complete(0, 1)).items
+    release.touch()
+    await editor.engine.until("answered")
+    (item,) = (await editor.complete(0, 1)).items
+    assert isinstance(item.data, dict)
+    editor.insert(0, 1, "yz")
+    editor.save()
+    assert await editor.settled() == {item.data["id"]: "kept"}
+    assert editor.rows("SELECT id, logprobs FROM suggestions") == [(item.data["id"], "[-0.05,-0.05,-0.05]")]
+
+
+async def test_no_suggestion_is_an_empty_menu(connect: Connect) -> None:
+    """Nothing to offer, a dying engine, no model: an empty list each time, and never an error."""
+    death = {"text": "x", "error": ["EngineDiedError", "It ended."]}
+    editor = await connect({"answers": {"b": death}}, client=capabilities())
+    editor.open("a\nb\n")
+    assert not (await editor.complete(0, 1)).items
+    assert not (await editor.complete(1, 1)).items
+    (item,) = (await editor.complete(1, 1)).items
+    assert item.label == "bx"
+
+
+async def test_it_can_be_turned_off_later(connect: Connect) -> None:
+    """What was offered in `initialize` stays empty once the editor's settings say so."""
+    editor = await connect(
+        {"otherwise": {"text": "x"}},
+        client=capabilities(configuration=True),
+        settings={"completion": {"enabled": False}},
+    )
+    assert editor.server.completion_provider
+    editor.open("a")
+    await editor.engine.until("loading")
+    assert not (await editor.complete(0, 1)).items
+    assert editor.engine.read("asked") == []
+
+
+async def test_menu_and_ghost_text_share_one_answer(connect: Connect, tmp_path: Path) -> None:
+    """An editor that asks for both at one place costs the model one generation."""
+    release = tmp_path / "release"
+    editor = await connect(
+        {"otherwise": {"text": "x", "heldUntil": str(release)}},
+        client=capabilities(inline=True),
+        options={"completion": {"enabled": True}},
+    )
+    editor.open("a")
+    ghost = asyncio.ensure_future(editor.suggestion(0, 1))
+    menu = asyncio.ensure_future(editor.complete(0, 1))
+    await editor.engine.until("asked")
+    assert not (await menu).items
+    release.touch()
+    suggestion = await ghost
+    (item,) = (await editor.complete(0, 1)).items
+    assert isinstance(item.data, dict)
+    assert item.data["id"] == suggestion["id"]
+    assert len(editor.engine.read("asked")) == 1

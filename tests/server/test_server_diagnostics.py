@@ -1,0 +1,125 @@
+"""Diagnostics on inserted suggestions, pushed and pulled."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Connect
+from lsprotocol import types
+from scripted_editor import URI, Editor, capabilities, until
+
+SCRIPT = {"otherwise": {"text": " + b", "logprobs": [-0.5]}}
+TEXT = "import os\n\ndef add(a, b):\n    return a\n"
+
+
+async def seen(editor: Editor) -> list[types.Diagnostic]:
+    """What the editor shows, once the server has dealt with all that was sent."""
+    await editor.status()
+    return await editor.pull() if editor.server.diagnostic_provider else editor.pushed()
+
+
+def lines(diagnostics: list[types.Diagnostic]) -> list[int]:
+    return [diagnostic.range.start.line for diagnostic in diagnostics]
+
+
+@pytest.mark.parametrize("pull", [False, True], ids=["push", "pull"])
+async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> None:
+    """It comes with the inserted suggestion, moves with its line, and goes when that line is changed."""
+    editor = await connect(SCRIPT, client=capabilities(inline=True, pull=pull))
+    editor.open(TEXT)
+    suggestion = await editor.suggestion(3, 12)
+    assert await seen(editor) == []
+    editor.insert(3, 12, " + b")
+    (diagnostic,) = await seen(editor)
+    assert diagnostic.range == types.Range(types.Position(3, 4), types.Position(3, 16))
+    assert diagnostic.source == "lsp-calib"
+    assert diagnostic.code == "review"
+    assert diagnostic.severity is types.DiagnosticSeverity.Information
+    assert diagnostic.data == {"id": suggestion["id"]}
+    assert diagnostic.message.startswith("Look at it (61%): about 61 % likely to be right")
+    editor.insert(0, 0, "# one\n# two\n")
+    assert lines(await seen(editor)) == [5]
+    editor.change((0, 0), (1, 0), "")
+    assert lines(await seen(editor)) == [4]
+    editor.insert(5, 0, "# below\n")
+    assert lines(await seen(editor)) == [4]
+    editor.insert(4, 16, " + 1")
+    assert await seen(editor) == []
+    # Each way has its own word for the editor, and says nothing in the other's.
+    if pull:
+        assert editor.client.diagnostics == {}
+        await until(lambda: editor.client.diagnostic_refresh_count == 4, "a refresh for each change")
+    else:
+        assert editor.client.diagnostic_refresh_count == 0
+        assert set(editor.client.diagnostics) == {URI}
+
+
+@pytest.mark.parametrize("end", ["save", "review", "close", "delete", "undo"])
+async def test_what_ends_a_diagnostic(connect: Connect, end: str) -> None:
+    """Saved, marked as reviewed, closed, deleted, undone: the user has decided, and the mark is gone."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT)
+    suggestion = await editor.suggestion(3, 12)
+    editor.insert(3, 12, " + b")
+    assert len(await seen(editor)) == 1
+    if end == "save":
+        editor.save()
+    elif end == "review":
+        await editor.command("markReviewed", {"id": suggestion["id"]})
+    elif end == "close":
+        editor.close()
+    elif end == "delete":
+        editor.change((3, 0), (4, 0), "")
+    else:
+        editor.change((3, 12), (3, 16), "")
+    assert await seen(editor) == []
+    if end == "review":
+        await editor.in_order()
+        assert ("reviewed",) in editor.rows("SELECT kind FROM events")
+
+
+async def test_typed_by_hand_is_not_marked(connect: Connect) -> None:
+    """Who types the suggestion letter by letter has read it."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT)
+    await editor.suggestion(3, 12)
+    for offset, letter in enumerate(" + b"):
+        editor.insert(3, 12 + offset, letter)
+    assert await seen(editor) == []
+
+
+async def test_severities(connect: Connect) -> None:
+    """Hint, information and warning by default; each can be set, or turned off."""
+    answers = {"a": {"text": "11", "logprobs": [-0.01]}, "c": {"text": "33", "logprobs": [-3.0]}}
+    answers["b"] = {"text": "22", "logprobs": [-0.5]}
+    editor = await connect({"answers": answers}, client=capabilities(inline=True))
+    editor.open("a\nb\nc\n")
+    for line, text in enumerate(("11", "22", "33")):
+        await editor.suggestion(line, 1)
+        editor.insert(line, 1, text)
+    kinds = types.DiagnosticSeverity
+    assert {d.code: d.severity for d in await seen(editor)} == {
+        "accept": kinds.Hint,
+        "review": kinds.Information,
+        "reject": kinds.Warning,
+    }
+    severity = {"accept": "off", "review": "warning", "reject": "error"}
+    editor.configure({"diagnostics": {"severity": severity}}, push=True)
+    assert {d.code: d.severity for d in await seen(editor)} == {
+        "review": kinds.Warning,
+        "reject": kinds.Error,
+    }
+    editor.configure({"diagnostics": {"enabled": False}}, push=True)
+    assert await seen(editor) == []
+    # What is no longer set is as it was, not as it was set last.
+    editor.configure({}, push=True)
+    assert {d.code for d in await seen(editor)} == {"accept", "review", "reject"}
+
+
+async def test_units_of_the_client(connect: Connect) -> None:
+    """A range beside an emoji counts as the editor does."""
+    editor = await connect(SCRIPT, client=capabilities(inline=True, encodings=["utf-8"]))
+    editor.open("  s = '🐍'")
+    await editor.suggestion(0, 12)
+    editor.insert(0, 12, " + b")
+    (diagnostic,) = await seen(editor)
+    assert diagnostic.range == types.Range(types.Position(0, 2), types.Position(0, 16))

@@ -1,0 +1,193 @@
+"""From what the user does to what is in the store, with nothing but document changes to tell."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+
+from conftest import Connect
+from lsprotocol import types
+from scripted_editor import Editor
+
+# One line each for the ways in which a suggestion may end.
+TEXT = "kept\nedited\nover\nignored\ntyped\ndeleted\n"
+WORDS = TEXT.split()
+SECRET = "_secret_text"
+SCRIPT = {"otherwise": {"text": SECRET, "logprobs": [-0.1, -0.25]}}
+
+
+async def live(editor: Editor) -> dict[str, str]:
+    """Ask on each line and do with each suggestion what the line is called. Returns names by id."""
+    names = {}
+    for line, word in enumerate(WORDS):
+        names[(await editor.suggestion(line, len(word)))["id"]] = word
+    # What stood there for less cannot have been read, and says nothing.
+    await asyncio.sleep(0.8)
+    editor.insert(0, 4, SECRET)
+    editor.insert(1, 6, SECRET)
+    editor.change((1, 10), (1, 12), "!")
+    editor.insert(2, 4, "board")
+    for offset, letter in enumerate(SECRET):
+        editor.insert(4, 5 + offset, letter)
+    editor.change((5, 0), (6, 0), "")
+    return names
+
+
+EXPECTED = {
+    "kept": "kept",
+    "edited": "edited",
+    "over": "typed over",
+    "ignored": "ignored",
+    "typed": "typed",
+    "deleted": "deleted",
+}
+
+
+async def test_what_became_of_each_suggestion(connect: Connect) -> None:
+    """On save: kept, edited, typed over, ignored, typed by hand and deleted are told apart."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT)
+    names = await live(editor)
+    editor.save()
+    labels = await editor.settled(len(WORDS))
+    assert {names[identity]: how for identity, how in labels.items()} == EXPECTED
+    correct = dict(editor.rows("SELECT how, correct FROM labels"))
+    assert {how for how, value in correct.items() if value} == {"kept", "typed"}
+    assert editor.rows("SELECT DISTINCT logprobs, model, language FROM suggestions") == [
+        ("[-0.1,-0.25]", "scripted", "python")
+    ]
+    kinds = [kind for (kind,) in editor.rows("SELECT kind FROM events")]
+    assert kinds.count("shown") == kinds.count("settled") == len(WORDS)
+    assert kinds.count("inserted") == 2
+
+
+async def test_no_source_text_and_no_path_on_disk(connect: Connect) -> None:
+    """The store has the numbers of a suggestion, and nothing of the text or of where it was."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT)
+    await live(editor)
+    await editor.leave()
+    written = b"".join(path.read_bytes() for path in editor.home.rglob("*") if path.is_file())
+    assert b"scripted" in written
+    for trace in (SECRET, "module.py", "ignored\n", "board"):
+        assert trace.encode() not in written
+
+
+async def test_shutdown_settles_and_writes_everything(connect: Connect) -> None:
+    """Who leaves without saving has decided as well: every label is on disk when the server is gone."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT, uri="file:///a%20b/c.py")
+    identity = (await editor.suggestion(0, 4, "file:///a%20b/c.py"))["id"]
+    editor.insert(0, 4, SECRET, "file:///a%20b/c.py")
+    assert await editor.leave() == 0
+    assert editor.labels() == {identity: "kept"}
+    assert not list(editor.home.glob("feedback.db-*"))
+
+
+async def test_an_editor_that_does_not_wait_for_the_answer_to_shutdown(connect: Connect) -> None:
+    """Neovim sends `shutdown` and is gone: the labels are written all the same."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT)
+    identity = (await editor.suggestion(0, 4))["id"]
+    editor.insert(0, 4, SECRET)
+    await editor.status()
+    request = asyncio.ensure_future(editor.client.shutdown_async(None))
+    await asyncio.sleep(0)
+    assert editor.client.process.stdin is not None
+    editor.client.process.stdin.close()
+    await editor.client.gone()
+    await asyncio.wait({request})
+    request.exception()
+    assert editor.labels() == {identity: "kept"}
+
+
+async def test_saving_after_a_delay_settles_nothing(connect: Connect) -> None:
+    """An editor that saves at each pause says nothing about a line still being typed; a person who saves does."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT)
+    identity = (await editor.suggestion(0, 4))["id"]
+    editor.insert(0, 4, SECRET)
+    editor.save(reason=types.TextDocumentSaveReason.AfterDelay)
+    await editor.in_order()
+    assert editor.labels() == {}
+    editor.insert(0, 6, "!")
+    editor.save(reason=types.TextDocumentSaveReason.Manual)
+    assert await editor.settled() == {identity: "edited"}
+
+
+async def test_focus_out_and_plain_saves_settle(connect: Connect) -> None:
+    """A save on leaving the window, and one that nobody announced, are a person's."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT)
+    first = (await editor.suggestion(0, 4))["id"]
+    editor.insert(0, 4, SECRET)
+    editor.save(reason=types.TextDocumentSaveReason.FocusOut)
+    assert await editor.settled() == {first: "kept"}
+    second = (await editor.suggestion(1, 6))["id"]
+    editor.insert(1, 6, SECRET)
+    editor.save()
+    assert await editor.settled(2) == {first: "kept", second: "kept"}
+
+
+async def test_turned_off_it_stores_nothing(connect: Connect) -> None:
+    """With `feedback.enabled: false` there is no store at all; diagnostics and answers are as ever."""
+    editor = await connect(SCRIPT, options={"feedback": {"enabled": False}})
+    editor.open(TEXT)
+    suggestion = await editor.suggestion(0, 4)
+    editor.insert(0, 4, SECRET)
+    await editor.command("accepted", suggestion)
+    assert len(editor.pushed()) == 1
+    editor.save()
+    assert await editor.leave() == 0
+    assert not (editor.home / "feedback.db").exists()
+
+
+async def test_only_the_owner_can_read_the_state(connect: Connect) -> None:
+    """The folder is 0700 and every file in it 0600, also if the folder was open before."""
+    editor = await connect(SCRIPT)
+    editor.home.chmod(0o755)
+    again = await connect(SCRIPT)
+    again.open(TEXT)
+    await again.suggestion(0, 4)
+    await again.in_order()
+    assert stat.S_IMODE(again.home.stat().st_mode) == 0o700
+    files = [path for path in again.home.rglob("*") if path.is_file()]
+    assert again.home / "feedback.db" in files
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in files} == {
+        path.name: 0o600 for path in files
+    }
+
+
+async def test_two_servers_share_one_store(connect: Connect) -> None:
+    """Two windows of an editor write to one file, and neither loses anything."""
+    editors = [await connect(SCRIPT), await connect(SCRIPT)]
+    identities = set()
+    for editor in editors:
+        editor.open(TEXT)
+        for line in range(3):
+            identities.add((await editor.suggestion(line, len(WORDS[line])))["id"])
+            editor.insert(line, len(WORDS[line]), SECRET)
+    codes = await asyncio.gather(*(editor.leave() for editor in editors))
+    assert codes == [0, 0]
+    assert editors[0].labels() == dict.fromkeys(identities, "kept")
+
+
+async def test_a_damaged_store_costs_no_answer(connect: Connect) -> None:
+    """It is put aside and a fresh one begun; the editor's requests are answered throughout."""
+    editor = await connect(SCRIPT, initialized=False)
+    (editor.home / "feedback.db").write_bytes(b"this is no database " * 100)
+    editor.client.initialized(None)  # type: ignore[arg-type]
+    editor.open(TEXT)
+    suggestion = await editor.suggestion(0, 4)
+    await editor.command("accepted", suggestion)
+    assert len(list(editor.home.glob("feedback.db.corrupt-*"))) == 1
+    assert editor.rows("SELECT id FROM suggestions") == [(suggestion["id"],)]
+
+
+async def test_events_carry_numbers_only(connect: Connect) -> None:
+    """Whatever an editor puts into a hint, only the id is kept."""
+    editor = await connect(SCRIPT)
+    await editor.command("accepted", {"id": "abc", "text": SECRET, "uri": "file:///secret.py"})
+    ((data,),) = editor.rows("SELECT data FROM events")
+    assert json.loads(data) == {}

@@ -1,0 +1,150 @@
+"""`textDocument/hover` on a function: its summary, and what its tier means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import Connect
+from lsprotocol import types
+from scripted_editor import Editor, capabilities
+
+TEXT = 'x = 1\n\n\n@decorated\ndef add(\n    a, b\n):\n    """Old words."""\n    return a + b\n'
+
+
+async def shown(editor: Editor, line: int = 4, character: int = 5) -> types.MarkupContent:
+    hover = await editor.hover(line, character)
+    assert hover is not None
+    assert isinstance(hover.contents, types.MarkupContent)
+    return hover.contents
+
+
+@pytest.mark.parametrize(
+    ("logprob", "tier", "words"),
+    [(-0.01, "accept", "Likely right"), (-0.7, "review", "Look at it"), (-4.0, "reject", "Likely wrong")],
+)
+async def test_summary_tier_and_words(connect: Connect, logprob: float, tier: str, words: str) -> None:
+    """The summary, its tier, its probability and what that means, over the function's first line."""
+    summary = {"text": "Add two numbers. And more.", "logprobs": [logprob]}
+    editor = await connect({"summary": summary}, client=capabilities("neovim"))
+    editor.open(TEXT)
+    hover = await editor.hover(4, 5)
+    assert hover is not None
+    assert hover.range == types.Range(types.Position(4, 0), types.Position(4, 8))
+    assert isinstance(hover.contents, types.MarkupContent)
+    assert hover.contents.kind is types.MarkupKind.Markdown
+    text = hover.contents.value
+    assert text.startswith("Add two numbers\\.\n\n")
+    assert f"**{tier}**" in text
+    assert words in text
+    assert "likely to be right" in text
+    assert "scripted" in text
+    (asked,) = editor.engine.read("asked")
+    assert asked["summary"]
+    assert "return a + b" in asked["prompt"]
+    assert "Old words" not in asked["prompt"]
+
+
+async def test_only_on_a_signature(connect: Connect) -> None:
+    """Every line of a signature has it; bodies, other code and other languages do not, and cost nothing."""
+    editor = await connect()
+    editor.open(TEXT)
+    editor.open("def f(): pass\n", uri="untitled:x", language="plaintext")
+    assert await editor.hover(8, 5) is None
+    assert await editor.hover(0, 0) is None
+    assert await editor.hover(99, 0) is None
+    assert await editor.hover(0, 5, "untitled:x") is None
+    assert editor.engine.read("asked") == []
+    assert await editor.hover(5, 5) is not None
+
+
+async def test_a_summary_is_made_once(connect: Connect) -> None:
+    """Hovering again costs no second question; a function that was changed is another one."""
+    editor = await connect()
+    editor.open(TEXT)
+    assert await shown(editor) == await shown(editor, 5)
+    assert len(editor.engine.read("asked")) == 1
+    editor.insert(8, 16, " + 1")
+    await shown(editor)
+    assert len(editor.engine.read("asked")) == 2
+
+
+async def test_what_a_model_writes_is_text_and_nothing_else(connect: Connect) -> None:
+    """Links, images, code, HTML, autolinks and control characters from a model do not reach the renderer."""
+    wild = "See [x](http://a.b) ![i](http://a.b/i.png) <img src=x> `c` *e* https://a.b/ \x1b[31m \\"
+    editor = await connect({"summary": {"text": wild}})
+    editor.open(TEXT)
+    text = (await shown(editor)).value.split("\n\n")[0]
+    bare = text.replace("\\\\", "")
+    for mark in "[]()<>`*!_:.":
+        assert bare.count(mark) == bare.count("\\" + mark), mark
+    assert "\x1b" not in text
+    # Read as Markdown it is what the model wrote.
+    assert _read_markdown(text) == wild.replace("\x1b", "")
+
+
+def _read_markdown(text: str) -> str:
+    letters = iter(text)
+    return "".join(next(letters) if letter == "\\" else letter for letter in letters)
+
+
+async def test_plain_text_for_editors_without_markdown(connect: Connect) -> None:
+    """The same words as they are: nothing escaped, and no character of the summary lost."""
+    client = capabilities()
+    assert client.text_document is not None
+    assert client.text_document.hover is not None
+    client.text_document.hover.content_format = [types.MarkupKind.PlainText]
+    wild = "Multiply a * b and keep C:\\new_name"
+    editor = await connect({"summary": {"text": wild}}, client=client)
+    editor.open(TEXT)
+    contents = await shown(editor)
+    assert contents.kind is types.MarkupKind.PlainText
+    assert contents.value.startswith(wild + "\n\n")
+    assert "**" not in contents.value
+    assert "lsp-calib" in contents.value
+    assert "\\" not in contents.value.removeprefix(wild)
+
+
+async def test_over_budget_it_says_so_and_has_it_later(connect: Connect, tmp_path: Path) -> None:
+    """After `hover.budgetMs` the editor gets a word, not silence; the work goes on for the next hover."""
+    release = tmp_path / "release"
+    slow = {"text": "Add.", "heldUntil": str(release)}
+    editor = await connect({"summary": slow}, options={"hover": {"budgetMs": 30}})
+    editor.open(TEXT)
+    assert "hover again in a moment" in (await shown(editor)).value
+    assert "hover again in a moment" in (await shown(editor)).value
+    release.touch()
+    await editor.engine.until("answered")
+    assert (await shown(editor)).value.startswith("Add\\.")
+    assert len(editor.engine.read("asked")) == 1
+
+
+async def test_a_failing_engine_and_an_empty_answer_are_no_hover(connect: Connect) -> None:
+    """Null, so that the editor shows what other servers say; the next hover tries again."""
+    death = {"text": " ", "error": ["EngineDiedError", "It ended."]}
+    editor = await connect({"summary": death})
+    editor.open(TEXT)
+    assert await editor.hover(4, 5) is None
+    assert await editor.hover(4, 5) is None
+    assert len(editor.engine.read("asked")) == 2
+    assert editor.messages == []
+
+
+async def test_it_can_be_turned_off(connect: Connect) -> None:
+    """With `hover.enabled: false` nothing is parsed and nobody asked."""
+    editor = await connect(options={"hover.enabled": False})
+    editor.open(TEXT)
+    assert await editor.hover(4, 5) is None
+    assert editor.engine.read("asked") == []
+
+
+async def test_a_new_policy_judges_what_is_remembered(connect: Connect) -> None:
+    """Summaries and ghost text made under other thresholds do not keep their old tiers."""
+    script = {"summary": {"text": "Add.", "logprobs": [-0.2]}, "otherwise": {"text": "x", "logprobs": [-0.2]}}
+    editor = await connect(script, client=capabilities(inline=True))
+    editor.open(TEXT)
+    assert "**accept**" in (await shown(editor)).value
+    assert (await editor.suggestion(0, 5))["tier"] == "accept"
+    editor.configure({"tiers": {"preset": "cautious"}}, push=True)
+    assert "**review**" in (await shown(editor)).value
+    assert (await editor.suggestion(0, 5))["tier"] == "review"

@@ -1,0 +1,93 @@
+"""The handshake: what is offered to which editor, and how little it takes to answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from conftest import Connect
+from scripted_editor import capabilities
+
+VSCODE = {"editor": "visual_studio_code", "inline": True, "pull": True}
+NEOVIM = {"editor": "neovim", "inline": True}
+OLD_NEOVIM = {"editor": "neovim@v0.9.1"}
+HELIX = {"editor": "helix"}
+EMACS = {"editor": "emacs"}
+
+
+@pytest.mark.parametrize(
+    ("editor", "menu", "pulls", "encoding"),
+    [
+        pytest.param(VSCODE, False, True, "utf-16", id="vscode"),
+        pytest.param(NEOVIM, False, False, None, id="neovim"),
+        pytest.param(OLD_NEOVIM, True, False, "utf-16", id="neovim-0.9"),
+        pytest.param(HELIX, True, False, None, id="helix"),
+        pytest.param(EMACS, True, False, None, id="emacs"),
+    ],
+)
+async def test_what_is_offered_fits_the_editor(
+    connect: Connect, editor: dict[str, object], menu: bool, pulls: bool, encoding: str | None
+) -> None:
+    """Ghost text for all; the menu only for editors without it; diagnostics pulled or pushed, not both."""
+    client = capabilities(**editor)  # type: ignore[arg-type]
+    connected = await connect(client=client)
+    offered = connected.server
+    assert offered.inline_completion_provider
+    assert bool(offered.completion_provider) is menu
+    assert bool(offered.diagnostic_provider) is pulls
+    assert offered.hover_provider
+    assert offered.execute_command_provider is not None
+    assert {f"lsp-calib.{name}" for name in ("accepted", "refit", "status")} <= set(
+        offered.execute_command_provider.commands
+    )
+    assert offered.position_encoding is not None
+    declared = client.general.position_encodings if client.general else None
+    assert offered.position_encoding in (declared or ["utf-16"])
+    if encoding:
+        assert offered.position_encoding == encoding
+
+
+async def test_badges_stand_in_the_capabilities(connect: Connect) -> None:
+    """Editors take mark, colour and words of each tier and state from `experimental.lspCalib.badges`."""
+    badges = (await connect()).server.experimental["lspCalib"]["badges"]
+    assert {"accept", "review", "reject", "loading", "ready", "noModel", "error"} <= set(badges)
+    for badge in badges.values():
+        assert set(badge) == {"mark", "color", "words"}
+        assert all(isinstance(value, str) and value for value in badge.values())
+    assert len({badges[tier]["color"] for tier in ("accept", "review", "reject")}) == 3
+
+
+@pytest.mark.parametrize(("enabled", "offered"), [(True, True), (False, False), ("auto", False)])
+async def test_the_menu_can_be_forced_on_and_off(connect: Connect, enabled: object, offered: bool) -> None:
+    """`completion.enabled` true or false counts whatever the editor can do."""
+    options = {"completion": {"enabled": enabled}}
+    editor = await connect(client=capabilities(inline=True), options=options)
+    assert bool(editor.server.completion_provider) is offered
+
+
+async def test_the_menu_can_be_turned_off_where_it_is_all_there_is(connect: Connect) -> None:
+    """`completion.enabled: false` counts in an editor without ghost text too."""
+    editor = await connect(client=capabilities(), options={"completion": {"enabled": False}})
+    assert editor.server.completion_provider is None
+
+
+async def test_a_client_that_pulls_but_cannot_be_told_to_is_pushed_to(connect: Connect) -> None:
+    """Without `workspace/diagnostic/refresh` nobody would pull at the right time."""
+    client = capabilities(pull=True)
+    assert client.workspace is not None
+    client.workspace.diagnostics = None
+    assert (await connect(client=client)).server.diagnostic_provider is None
+
+
+async def test_initialize_waits_for_nothing(connect: Connect) -> None:
+    """The answer to `initialize` needs no engine and none of the imports that take long."""
+    editor = await connect({"readyWhen": "/nowhere"}, initialized=False)
+    heavy = await editor.client.protocol.send_request_async("test/heavyModules", None)
+    assert list(heavy) == []
+    assert editor.engine.read() == []
+    editor.client.initialized(None)  # type: ignore[arg-type]
+    # The probe does see them once they are there.
+    await editor.engine.until("loading")
+    heavy = await asyncio.wait_for(editor.client.protocol.send_request_async("test/heavyModules", None), 20)
+    assert "numpy" in heavy
+    assert "sklearn" not in heavy

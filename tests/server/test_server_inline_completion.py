@@ -1,0 +1,318 @@
+"""`textDocument/inlineCompletion`: the item, what a request costs, and which of several is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from conftest import Connect
+from lsprotocol import types
+from pygls.exceptions import JsonRpcRequestCancelled
+from scripted_editor import capabilities, until
+
+SUM = {"answers": {"    return a": {"text": " + b", "logprobs": [-0.1, -0.2, -0.3, -0.4, -9.0]}}}
+DEFINITION = "def add(a, b):\n    return a\n"
+
+
+async def test_the_item_and_its_suggestion_object(connect: Connect) -> None:
+    """One item at the cursor; its command carries the suggestion object with exactly the contract's keys."""
+    editor = await connect(SUM)
+    editor.open(DEFINITION)
+    answer = await editor.inline(1, 12)
+    assert answer is not None
+    (item,) = answer.items
+    assert item.insert_text == " + b"
+    assert item.range == types.Range(types.Position(1, 12), types.Position(1, 12))
+    assert item.command is not None
+    assert item.command.command == "lsp-calib.accepted"
+    (suggestion,) = item.command.arguments or ()
+    number = (int, float)
+    shape = {
+        "id": str,
+        "kind": str,
+        "text": str,
+        "confidence": float,
+        "rawConfidence": float,
+        "measure": str,
+        "tier": str,
+        "reason": str,
+        "certified": bool,
+        "calibrator": {"id": str, "source": str, "state": str, "n": int},
+        "model": str,
+        "tokens": int,
+        "firstTokens": int,
+        "source": str,
+        "timing": {
+            "queueMs": number,
+            "promptTokens": int,
+            "promptReused": int,
+            "promptMs": number,
+            "generateMs": number,
+            "totalMs": number,
+        },
+    }
+    _check(suggestion, shape)
+    assert suggestion["kind"] == "line"
+    assert suggestion["text"] == " + b"
+    assert suggestion["tier"] == "review"
+    assert suggestion["rawConfidence"] == pytest.approx(0.7788, abs=1e-4)  # exp(-mean(0.1 ... 0.4))
+    assert suggestion["confidence"] == pytest.approx(0.7788, abs=1e-4)
+    assert suggestion["measure"] == "geometric-mean-first-4"
+    assert (suggestion["tokens"], suggestion["firstTokens"]) == (5, 4)
+    assert (suggestion["model"], suggestion["source"]) == ("scripted", "model")
+    assert suggestion["calibrator"]["source"] == "personal"
+    assert suggestion["timing"]["promptReused"] == 30
+
+
+def _check(value: dict[str, object], shape: dict[str, object]) -> None:
+    assert set(value) == set(shape)
+    for key, kind in shape.items():
+        if isinstance(kind, dict):
+            inner = value[key]
+            assert isinstance(inner, dict)
+            _check(inner, kind)
+        else:
+            assert isinstance(value[key], kind), key  # type: ignore[arg-type]
+
+
+async def test_the_tier_follows_the_probability(connect: Connect) -> None:
+    """Likely right, uncertain and likely wrong answers get their three tiers, and a reason in words."""
+    tiers = {"accept": -0.01, "review": -0.5, "reject": -3.0}
+    answers = {tier: {"text": "x", "logprobs": [logprob]} for tier, logprob in tiers.items()}
+    editor = await connect({"answers": answers})
+    editor.open("accept\nreview\nreject\n")
+    for line, tier in enumerate(tiers):
+        suggestion = await editor.suggestion(line, 6)
+        assert suggestion["tier"] == tier
+        assert "likely to be right" in suggestion["reason"]
+    assert (await editor.status())["tiers"] == {"accept": 1, "review": 1, "reject": 1}
+
+
+async def test_without_labels_the_tier_is_never_accept(connect: Connect) -> None:
+    """A model nobody has labels for is judged by other models, and never trusted beyond review."""
+    editor = await connect({"otherwise": {"text": "x", "logprobs": [0.0]}}, calibrated=False)
+    editor.open("a = ")
+    suggestion = await editor.suggestion(0, 4)
+    assert suggestion["calibrator"]["source"] == "prior"
+    assert suggestion["tier"] != "accept"
+
+
+async def test_a_model_without_probabilities_gets_review(connect: Connect) -> None:
+    """Where probabilities cannot be had, confidence is null and the tier is review."""
+    editor = await connect({"otherwise": {"text": "x", "logprobs": []}})
+    editor.open("a = ")
+    suggestion = await editor.suggestion(0, 4)
+    assert (suggestion["confidence"], suggestion["rawConfidence"]) == (None, None)
+    assert suggestion["tier"] == "review"
+
+
+async def test_nothing_to_offer_is_an_empty_list(connect: Connect) -> None:
+    """An empty list takes the last ghost text away; no answer, white space and a runaway are all nothing."""
+    runaway = {"text": "x" * 300, "stop": "length"}
+    bell = {"text": "print('\x07')"}
+    editor = await connect({"answers": {"a": {"text": ""}, "b": {"text": "  \t"}, "c": runaway, "d": bell}})
+    editor.open("a\nb\nc\nd\n")
+    for line in range(4):
+        answer = await editor.inline(line, 1)
+        assert answer is not None, line
+        assert not answer.items, line
+
+
+async def test_typed_along_is_served_from_memory(connect: Connect) -> None:
+    """Who types what the ghost text says keeps it: same id, what is left of the text, no question asked."""
+    editor = await connect(SUM)
+    editor.open(DEFINITION)
+    first = await editor.suggestion(1, 12)
+    editor.insert(1, 12, " +")
+    second = await editor.suggestion(1, 14)
+    assert second["text"] == " b"
+    assert second["source"] == "memory"
+    assert second["id"] == first["id"]
+    assert second["confidence"] == first["confidence"]
+    assert set(second["timing"].values()) == {0}
+    assert len(editor.engine.read("asked")) == 1
+    # Who types anything else does not.
+    editor.insert(1, 14, "1")
+    answer = await editor.inline(1, 15)
+    assert answer is not None
+    assert not answer.items
+    assert len(editor.engine.read("asked")) == 2
+
+
+async def test_a_new_request_takes_the_place_of_the_old_one(connect: Connect, tmp_path: Path) -> None:
+    """The superseded request is answered null, its work is stopped, and the new one gets its own answer."""
+    never = {"text": "old", "heldUntil": str(tmp_path / "never")}
+    editor = await connect({"answers": {"a": never, "ab": {"text": "new"}}})
+    editor.open("a\n")
+    old = asyncio.ensure_future(editor.inline(0, 1))
+    await editor.engine.until("asked")
+    editor.insert(0, 1, "b")
+    new = await editor.suggestion(0, 2)
+    assert new["text"] == "new"
+    assert await old is None
+    assert [entry["line"] for entry in editor.engine.read("cancelled")] == ["a"]
+
+
+async def test_requests_in_two_documents_do_not_disturb_each_other(connect: Connect, tmp_path: Path) -> None:
+    """Only a request in the same document supersedes."""
+    release = tmp_path / "release"
+    editor = await connect({"answers": {"a": {"text": "1", "heldUntil": str(release)}, "b": {"text": "2"}}})
+    editor.open("a", uri="file:///a.py")
+    editor.open("b", uri="file:///b.py")
+    one = asyncio.ensure_future(editor.suggestion(0, 1, "file:///a.py"))
+    await editor.engine.until("asked")
+    assert (await editor.suggestion(0, 1, "file:///b.py"))["text"] == "2"
+    release.touch()
+    assert (await one)["text"] == "1"
+
+
+async def test_a_cancelled_request_stops_the_work(connect: Connect, tmp_path: Path) -> None:
+    """`$/cancelRequest` is answered with RequestCancelled, and the engine stops."""
+    editor = await connect({"otherwise": {"text": "x", "heldUntil": str(tmp_path / "never")}})
+    editor.open("a")
+    request = asyncio.ensure_future(editor.inline(0, 1, request_id="mine"))
+    await editor.engine.until("asked")
+    editor.cancel("mine")
+    with pytest.raises(JsonRpcRequestCancelled):
+        await request
+    await editor.engine.until("cancelled")
+    assert (await editor.status())["state"] == "ready"
+
+
+async def test_a_cancelled_request_leaves_its_twin_alone(connect: Connect, tmp_path: Path) -> None:
+    """Editors ask again at the same place and then cancel the first request: the second one counts."""
+    release = tmp_path / "release"
+    editor = await connect({"otherwise": {"text": "x", "heldUntil": str(release)}})
+    editor.open("a")
+    first = asyncio.ensure_future(editor.inline(0, 1, request_id="first"))
+    await editor.engine.until("asked")
+    second = asyncio.ensure_future(editor.suggestion(0, 1))
+    await editor.status()
+    editor.cancel("first")
+    with pytest.raises(JsonRpcRequestCancelled):
+        await first
+    release.touch()
+    assert (await second)["text"] == "x"
+    assert len(editor.engine.read("asked")) == 1
+
+
+async def test_a_document_closed_during_a_request(connect: Connect, tmp_path: Path) -> None:
+    """The request is answered with nothing, the work stops, and the server goes on."""
+    editor = await connect(
+        {"answers": {"a": {"text": "x", "heldUntil": str(tmp_path / "never")}, "b": {"text": "y"}}}
+    )
+    editor.open("a")
+    request = asyncio.ensure_future(editor.inline(0, 1))
+    await editor.engine.until("asked")
+    editor.close()
+    answer = await request
+    assert answer is None or not answer.items
+    await editor.engine.until("cancelled")
+    editor.open("b")
+    assert (await editor.suggestion(0, 1))["text"] == "y"
+
+
+async def test_a_document_changed_during_a_request(connect: Connect, tmp_path: Path) -> None:
+    """An answer to a line that has become another is not shown; one to a line that is as it was, is."""
+    release = tmp_path / "release"
+    editor = await connect({"otherwise": {"text": "x", "heldUntil": str(release)}})
+    editor.open("a\nb\n", uri="file:///a.py")
+    editor.open("a\nb\n", uri="file:///b.py")
+    other = asyncio.ensure_future(editor.inline(0, 1, "file:///a.py"))
+    same = asyncio.ensure_future(editor.suggestion(0, 1, "file:///b.py"))
+    await editor.engine.until("asked", 2)
+    editor.insert(0, 1, "b", "file:///a.py")
+    editor.insert(1, 1, "b", "file:///b.py")
+    await editor.status()
+    release.touch()
+    answer = await other
+    assert answer is not None
+    assert not answer.items
+    assert (await same)["text"] == "x"
+
+
+async def test_an_engine_that_dies_costs_one_answer(connect: Connect) -> None:
+    """The request during which it dies is answered null, without a word to the user; the next one works."""
+    death = {"text": "x", "error": ["EngineDiedError", "The model process ended unexpectedly."]}
+    editor = await connect({"otherwise": death})
+    editor.open("a")
+    assert await editor.inline(0, 1) is None
+    assert (await editor.suggestion(0, 1))["text"] == "x"
+    assert editor.messages == []
+
+
+@pytest.mark.parametrize("error", ["NoModelError", "ModelFileError", "SettingsError"])
+async def test_without_a_model_one_message_says_what_to_do(connect: Connect, error: str) -> None:
+    """Requests are answered null, however many; the user is told once, with the command that helps."""
+    message = "No model is installed. Run `lsp-calib models pull smollm2-135m` to get a small one (98 MB)."
+    editor = await connect({"failure": [error, message]})
+    editor.open("def f():\n    pass\n")
+    for character in (1, 2, 3):
+        assert await editor.inline(0, character) is None
+    assert await editor.hover(0, 4) is None
+    status = await editor.status()
+    assert status["state"] == ("noModel" if error == "NoModelError" else "error")
+    assert status["message"] == message
+    assert editor.messages == [message]
+
+
+async def test_it_can_be_turned_off(connect: Connect) -> None:
+    """With `inlineCompletion.enabled: false` the engine is not asked."""
+    editor = await connect({"otherwise": {"text": "x"}}, options={"inlineCompletion": {"enabled": False}})
+    editor.open("a")
+    assert await editor.inline(0, 1) is None
+    assert editor.engine.read("asked") == []
+
+
+async def test_early_requests_wait_for_the_model_and_hold_up_nobody(connect: Connect, tmp_path: Path) -> None:
+    """Before the model is loaded a completion waits, while hover and status are answered meanwhile."""
+    ready = tmp_path / "ready"
+    editor = await connect(
+        {"readyWhen": str(ready), "otherwise": {"text": "x"}}, options={"hover": {"budgetMs": 50}}
+    )
+    editor.open("def f():\n    pass\n")
+    early = asyncio.ensure_future(editor.suggestion(0, 5))
+    await editor.engine.until("loading")
+    await until(lambda: any(s.state == "loading" for s in editor.client.statuses), "the state loading")
+    assert (await editor.status())["state"] == "loading"
+    hover = await editor.hover(0, 4)
+    assert hover is not None
+    assert isinstance(hover.contents, types.MarkupContent)
+    assert "moment" in hover.contents.value
+    assert not early.done()
+    ready.touch()
+    assert (await early)["text"] == "x"
+    status = await editor.status()
+    assert (status["state"], status["model"]) == ("ready", "scripted")
+    assert editor.client.statuses[0].state == "starting"
+    assert editor.client.statuses[-1].state == "ready"
+
+
+async def test_a_request_for_a_document_that_is_not_open(connect: Connect, tmp_path: Path) -> None:
+    """Nothing is read from disk behind the editor's back: the answer is null, with or without such a file."""
+    there = tmp_path / "there.py"
+    there.write_bytes(b"a\xff\n")
+    client = capabilities(pull=True)
+    editor = await connect({"otherwise": {"text": "x"}}, client=client)
+    for uri in (there.as_uri(), (tmp_path / "missing.py").as_uri(), "untitled:Untitled-9"):
+        assert await editor.inline(0, 1, uri) is None
+        assert not (await editor.complete(0, 1, uri)).items
+        assert await editor.hover(0, 1, uri) is None
+        assert await editor.pull(uri) == []
+    assert editor.engine.read("asked") == []
+
+
+async def test_any_document_name_works(connect: Connect) -> None:
+    """Unsaved buffers, escaped characters, notebook cells: a name is only a name."""
+    editor = await connect({"otherwise": {"text": " + 1"}})
+    names = ["untitled:Untitled-1", "file:///a%20b/%C3%A9.py", "file:///c%3A/x.py", "notebook-cell:/n#W0"]
+    for number, uri in enumerate(names, start=1):
+        editor.open("x = a", uri=uri)
+        assert (await editor.suggestion(0, 5, uri))["text"] == " + 1"
+        editor.insert(0, 5, " + 1", uri)
+        await until(lambda uri=uri: editor.pushed(uri), f"a diagnostic in {uri}")  # type: ignore[misc]
+        editor.close(uri)
+        await until(lambda uri=uri: not editor.pushed(uri), f"its end in {uri}")  # type: ignore[misc]
+        assert list((await editor.settled(number)).values()) == ["kept"] * number
+    assert set(editor.client.diagnostics) == set(names)

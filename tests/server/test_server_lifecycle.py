@@ -1,0 +1,172 @@
+"""The process itself: how it ends, what it leaves behind, and what it writes where."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Connect
+from scripted_editor import PATIENCE, PROGRAM, Editor, environment, until
+
+SCRIPT: dict[str, Any] = {"child": True, "otherwise": {"text": "xy"}}
+
+
+async def working(connect: Connect, script: dict[str, Any] | None = None) -> tuple[Editor, int]:
+    """A server in the middle of its work, and the process of its engine."""
+    editor = await connect(SCRIPT | (script or {}))
+    editor.open("def f():\n    return a\n")
+    ((child),) = await editor.engine.until("child")
+    return editor, child["child"]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie waits for its parent, and is no process any more.
+    return ") Z" not in Path(f"/proc/{pid}/stat").read_text() if Path("/proc").exists() else True
+
+
+async def test_a_normal_session_ends_quietly(connect: Connect) -> None:
+    """Exit code 0, the engine closed, no process left, and not a word on standard error."""
+    editor, child = await working(connect)
+    suggestion = await editor.suggestion(1, 12)
+    editor.insert(1, 12, "xy")
+    await editor.hover(0, 4)
+    await editor.command("accepted", suggestion)
+    editor.save()
+    editor.close()
+    assert await editor.leave() == 0
+    assert len(editor.engine.read("closed")) == 1
+    assert not alive(child)
+    assert editor.client.stderr == b""
+
+
+async def test_exit_without_shutdown_is_an_error(connect: Connect) -> None:
+    """The specification wants exit code 1."""
+    editor, child = await working(connect)
+    editor.client.exit(None)
+    assert await editor.client.gone() == 1
+    await until(lambda: not alive(child), "the end of the engine's process")
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
+async def test_a_client_that_is_killed_takes_the_server_with_it(
+    connect: Connect, tmp_path: Path, busy: bool
+) -> None:
+    """At the end of standard input the server goes, also while a request and a model are waited for."""
+    never = {"text": "x", "heldUntil": str(tmp_path / "never")}
+    editor, child = await working(connect, {"otherwise": never} if busy else None)
+    request = asyncio.ensure_future(editor.inline(1, 12)) if busy else None
+    if request is not None:
+        await editor.engine.until("asked")
+    assert editor.client.process.stdin is not None
+    editor.client.process.stdin.close()
+    await editor.client.gone()
+    if request is not None:
+        await asyncio.wait({request})
+        request.exception()
+    await until(lambda: not alive(child), "the end of the engine's process")
+    assert b"Traceback" not in editor.client.stderr
+
+
+async def test_requests_during_shutdown_start_nothing(connect: Connect) -> None:
+    """What arrives while the engine closes is answered with nothing, and wakes no second engine."""
+    editor, child = await working(connect, {"closeSeconds": 0.4})
+    await editor.suggestion(1, 12)
+    leaving = asyncio.ensure_future(editor.client.shutdown_async(None))
+    await asyncio.sleep(0)
+    editor.insert(0, 0, "# ")
+    late = asyncio.ensure_future(editor.inline(1, 12))
+    hover = asyncio.ensure_future(editor.hover(0, 6))
+    assert not (await asyncio.wait_for(late, PATIENCE))
+    assert not (await asyncio.wait_for(hover, PATIENCE))
+    await asyncio.wait_for(leaving, PATIENCE)
+    editor.client.exit(None)
+    assert await editor.client.gone() == 0
+    assert len(editor.engine.read("made")) == 1
+    assert len(editor.engine.read("loading")) == 1
+    assert not alive(child)
+    assert editor.client.stderr == b""
+
+
+async def test_a_session_of_nothing(connect: Connect) -> None:
+    """Initialized and shut down at once, before anything was loaded."""
+    editor = await connect({"readyWhen": "/nowhere"})
+    assert await editor.leave() == 0
+    assert editor.client.stderr == b""
+    assert editor.client.messages == []
+
+
+async def test_nothing_but_the_protocol_on_standard_output(tmp_path: Path) -> None:
+    """Every byte belongs to a frame with one JSON-RPC message, from the first to the last."""
+    (tmp_path / "script.json").write_text(json.dumps({"otherwise": {"text": "é🐍"}}))
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(PROGRAM), str(tmp_path / "script.json")),
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment(tmp_path / "home"),
+    )
+    document = {"uri": "untitled:1", "languageId": "python", "version": 1, "text": "print('🐍')"}
+    place = {"textDocument": {"uri": "untitled:1"}, "position": {"line": 0, "character": 11}}
+    ghost = "textDocument/inlineCompletion"
+    messages: list[tuple[str, Any, int | None]] = [
+        ("initialize", {"processId": None, "rootUri": None, "capabilities": {}}, 1),
+        ("initialized", {}, None),
+        ("textDocument/didOpen", {"textDocument": document}, None),
+        (ghost, {**place, "context": {"triggerKind": 2}}, 2),
+        ("no/such/request", {}, 3),
+        ("$/noSuchNotification", {}, None),
+        ("workspace/executeCommand", {"command": "lsp-calib.status"}, 4),
+        ("shutdown", None, 5),
+        ("exit", None, None),
+    ]
+    assert process.stdin is not None
+    assert process.stdout is not None
+    received = b""
+    for method, params, number in messages:
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        if number is not None:
+            message["id"] = number
+        body = json.dumps(message).encode()
+        process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        while number is not None and re.search(rb'"id": ?%d\b' % number, received) is None:
+            chunk = await asyncio.wait_for(process.stdout.read(65536), PATIENCE)
+            assert chunk, f"no answer to {method}"
+            received += chunk
+    rest, said = await asyncio.wait_for(process.communicate(), PATIENCE)
+    answers = frames(received + rest)
+    by_id = {answer["id"]: answer for answer in answers if "id" in answer and "method" not in answer}
+    assert set(by_id) == {1, 2, 3, 4, 5}
+    assert by_id[2]["result"]["items"][0]["insertText"] == "é🐍"
+    assert by_id[3]["error"]["code"] == -32601  # MethodNotFound
+    assert by_id[4]["result"]["state"] == "ready"
+    assert process.returncode == 0
+    # A client's odd messages are not the user's business.
+    assert not [a for a in answers if a.get("method") == "window/showMessage"]
+    assert said == b""
+
+
+def frames(data: bytes) -> list[dict[str, Any]]:
+    """The messages of a stream that has nothing else in it."""
+    found = []
+    while data:
+        header, separator, data = data.partition(b"\r\n\r\n")
+        assert separator, header
+        fields = dict(line.split(b": ", 1) for line in header.split(b"\r\n"))
+        assert set(fields) <= {b"Content-Length", b"Content-Type"}
+        length = int(fields[b"Content-Length"])
+        assert len(data) >= length
+        found.append(json.loads(data[:length]))
+        data = data[length:]
+    assert all(message["jsonrpc"] == "2.0" for message in found)
+    return found

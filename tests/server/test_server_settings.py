@@ -1,0 +1,167 @@
+"""Settings: from `initializationOptions`, from `workspace/configuration`, and changed while running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import Connect
+from scripted_editor import Editor, capabilities, until
+
+ASKS = capabilities(inline=True, configuration=True)
+UNSURE = {"otherwise": {"text": "x", "logprobs": [-0.2]}}  # 0.82: accept if balanced, review if cautious
+WRONG: dict[str, Any] = {
+    "tiers": {"preset": "reckless", "acceptFrom": 2},
+    "hover.budgetMs": "long",
+    "diagnostics": {"severity": {"accept": 4}},
+    "colour": "red",
+}
+NAMED = ("tiers.preset", "tiers.acceptFrom", "hover.budgetMs", "diagnostics.severity.accept", "colour")
+
+
+async def tier(editor: Editor) -> str:
+    editor.open("a")
+    return str((await editor.suggestion(0, 1))["tier"])
+
+
+@pytest.mark.parametrize("way", ["options", "configuration", "pushed", "both"])
+async def test_wrong_and_unknown_keys_are_named_in_one_message(connect: Connect, way: str) -> None:
+    """One message names every key that cannot be used; the defaults stand in their place, the server goes on."""
+    editor = await connect(
+        UNSURE,
+        client=capabilities(inline=True, configuration=way in ("configuration", "both")),
+        options=WRONG if way in ("options", "both") else None,
+        settings=WRONG if way in ("configuration", "both") else {},
+    )
+    if way == "pushed":
+        editor.configure(WRONG, push=True)
+    assert await tier(editor) == "accept"
+    await until(lambda: editor.messages, "a message")
+    # The same again is no news.
+    editor.configure(WRONG, push=way in ("options", "pushed"))
+    await editor.engine.until("asked")
+    await editor.status()
+    (message,) = editor.messages
+    assert [message.count(f"lspCalib.{key} ") for key in NAMED] == [1] * len(NAMED)
+    assert "'reckless'" in message
+    assert "cautious" in message  # what could be
+
+
+@pytest.mark.parametrize("options", [None, {}, [1], "text", {"tiers": 3}, {"trusted": []}])
+async def test_strange_options_do_no_harm(connect: Connect, options: Any) -> None:
+    """`{}` and nothing are complete; what is no object is named, and the server starts all the same."""
+    editor = await connect(UNSURE, options=options)
+    assert await tier(editor) == "accept"
+    await editor.status()
+    assert len(editor.messages) == (0 if options in (None, {}) else 1)
+
+
+async def test_initialization_options_hold(connect: Connect) -> None:
+    """Nested keys and dotted ones mean the same."""
+    editor = await connect(UNSURE, options={"tiers.acceptFrom": 0.9, "tiers": {"rejectBelow": 0.85}})
+    assert await tier(editor) == "reject"
+    assert editor.messages == []
+
+
+async def test_the_editors_configuration_holds_from_the_start(connect: Connect) -> None:
+    """What `workspace/configuration` answers counts, also for documents opened before the answer came."""
+    editor = await connect(UNSURE, client=ASKS, settings={"tiers": {"preset": "cautious"}}, initialized=False)
+    editor.client.initialized(None)  # type: ignore[arg-type]
+    editor.open("b")  # in the same breath
+    await editor.engine.until("loading")
+    assert await tier(editor) == "review"
+
+
+async def test_configuration_goes_over_options_and_changes_later(connect: Connect) -> None:
+    """A change is fetched again; what is no longer set falls back to the options of the start."""
+    options = {"tiers": {"preset": "cautious"}}
+    editor = await connect(UNSURE, client=ASKS, options=options, settings={"tiers": {"preset": "lenient"}})
+    await editor.engine.until("loading")
+    assert await tier(editor) == "accept"
+    editor.configure({"inlineCompletion": {"enabled": False}})
+    await editor.status()
+    await until_off(editor)
+    editor.configure({})
+    await until_on(editor)
+    assert await tier(editor) == "review"
+    editor.configure(None)
+    assert await tier(editor) == "review"
+    assert editor.messages == []
+
+
+async def until_off(editor: Editor) -> None:
+    for _ in range(100):
+        if await editor.inline(0, 1) is None:
+            return
+    pytest.fail("the setting had no effect")
+
+
+async def until_on(editor: Editor) -> None:
+    for _ in range(100):
+        if await editor.inline(0, 1) is not None:
+            return
+    pytest.fail("the setting had no effect")
+
+
+async def test_thresholds_that_contradict_each_other(connect: Connect) -> None:
+    """Named in a message; the preset's thresholds are used instead."""
+    editor = await connect(UNSURE, options={"tiers": {"acceptFrom": 0.2, "rejectBelow": 0.9}})
+    assert await tier(editor) == "accept"
+    (message,) = editor.messages
+    assert "rejectBelow 0.9 is above acceptFrom 0.2" in message
+
+
+async def test_a_workspace_cannot_choose_the_model(connect: Connect) -> None:
+    """What comes with a checkout names no file, host or command: `model` and `trusted` there have no effect."""
+    evil = {
+        "model": "/tmp/evil.gguf",
+        "trusted": {"model": "/tmp/evil.gguf"},
+        "trusted.model": "/tmp/evil.gguf",
+    }
+    editor = await connect(UNSURE, client=ASKS, options={"model": "/tmp/evil.gguf"}, settings=evil)
+    await editor.engine.until("loading")
+    await tier(editor)
+    editor.configure(evil)
+    await editor.command("restartModel")
+    await editor.engine.until("loading", 2)
+    assert {entry["model"] for entry in editor.engine.read("made")} == {None}
+    assert "lspCalib.model is not a setting" in editor.messages[0]
+
+
+async def test_who_may_choose_the_model(connect: Connect, tmp_path: Any) -> None:
+    """The environment over the editor's machine scope over `config.toml`; a broken file is named and ignored."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text('model = "from-file"\nthreads = 2\n')
+    options = {"trusted": {"model": "from-editor"}}
+    environment = {"LSP_CALIB_MODEL": "from-environment"}
+    for given, expected in (
+        ({"options": options, "env": environment}, "from-environment"),
+        ({"options": options}, "from-editor"),
+        ({}, "from-file"),
+    ):
+        editor = await connect(**given)
+        made = (await editor.engine.until("made"))[-1]
+        assert made["model"] == expected
+        editor.engine.path.unlink()
+    (home / "config.toml").write_text("model = [")
+    editor = await connect(UNSURE)
+    assert await tier(editor) == "accept"
+    (message,) = editor.messages
+    assert "config.toml" in message
+
+
+async def test_a_client_that_fails_to_answer(connect: Connect) -> None:
+    """An error instead of settings: the server says so, and goes by those of the start."""
+    editor = await connect(UNSURE, client=ASKS, options={"tiers": {"preset": "cautious"}}, initialized=False)
+
+    def fails(**_named: object) -> object:
+        raise RuntimeError("no settings today")
+
+    editor.client.get_configuration = fails  # type: ignore[method-assign]
+    editor.client.initialized(None)  # type: ignore[arg-type]
+    await editor.engine.until("loading")
+    assert await tier(editor) == "review"
+    (message,) = editor.messages
+    assert "no settings today" in message
+    editor.client.complaints.clear()

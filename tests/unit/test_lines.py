@@ -1,0 +1,146 @@
+"""Places drawn from source: deterministic, in code alone, in the proportions in which people ask."""
+
+import os
+from collections import Counter
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+import lsp_calib
+from lsp_calib.completion import Cursor
+from lsp_calib.completion.context import split_lines
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.lines import STRATA, LineItem, python_files, sample_lines
+from lsp_calib.syntax import prose_lines
+
+PACKAGE = Path(lsp_calib.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[LineItem]:
+    """From a copy-free, real code base: this one."""
+    return sample_lines(PACKAGE / "inference", "inference", 400, seed=3)
+
+
+prose = lru_cache(lambda lines: prose_lines(lines, "python"))
+
+
+def original(item: LineItem) -> tuple[tuple[str, ...], int]:
+    name, line, _ = item.id.removeprefix("inference/").rsplit(":", 2)
+    return split_lines((PACKAGE / "inference" / name).read_text("utf-8")), int(line) - 1
+
+
+def test_the_same_files_and_seed_give_the_same_places(drawn: list[LineItem]) -> None:
+    again = sample_lines(PACKAGE / "inference", "inference", 400, seed=3)
+    assert [(item.id, item.target) for item in again] == [(item.id, item.target) for item in drawn]
+    other = sample_lines(PACKAGE / "inference", "inference", 400, seed=4)
+    assert [item.id for item in other] != [item.id for item in drawn]
+
+
+def test_what_is_taken_away_and_what_stands_before_it_make_the_line(drawn: list[LineItem]) -> None:
+    assert len(drawn) == 400
+    for item in drawn:
+        lines, at = original(item)
+        assert item.cursor.line == at
+        assert item.cursor.before + item.target == lines[at]
+        assert item.cursor.after == ""
+        assert list(item.cursor.lines[:at]) == list(lines[:at])
+        assert list(item.cursor.lines[at + 1 :]) == list(lines[at + 1 :])
+        assert item.is_correct(item.target)
+        assert item.is_correct(item.target + "  ")
+        assert not item.is_correct(item.target + "x")
+
+
+def test_prose_and_empty_lines_are_never_drawn(drawn: list[LineItem]) -> None:
+    for item in drawn:
+        lines, at = original(item)
+        assert lines[at].strip()
+        assert at not in prose(lines)
+
+
+def test_a_line_is_drawn_at_most_once(drawn: list[LineItem]) -> None:
+    assert len({item.id.rsplit(":", 1)[0] for item in drawn}) == len(drawn)
+
+
+def test_each_place_is_of_its_kind(drawn: list[LineItem]) -> None:
+    for item in drawn:
+        before, target = item.cursor.before, item.target
+        match item.stratum:
+            case "line-start":
+                assert before == ""
+            case "after-indentation":
+                assert before.isspace()
+                assert not target[0].isspace()
+            case "mid-line":
+                assert before.strip()
+                assert not target[0].isspace()
+            case "mid-word":
+                assert before[-1].isalnum() or before[-1] == "_"
+                assert target[0].isalnum() or target[0] == "_"
+
+
+def test_the_kinds_come_in_about_their_proportions(drawn: list[LineItem]) -> None:
+    """Some lines have no place of the kind that was drawn for them and are passed over."""
+    counts = Counter(item.stratum for item in drawn)
+    for stratum, share in STRATA.items():
+        assert counts[stratum] / len(drawn) == pytest.approx(share, abs=0.08)
+
+
+def test_other_peoples_hidden_and_linked_files_are_left_out(tmp_path: Path) -> None:
+    for name in (
+        "a.py",
+        "sub/b.py",
+        ".venv/c.py",
+        ".hidden/d.py",
+        "sub/node_modules/e.py",
+        "build/f.py",
+        "g.txt",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("value = compute(1)\n" * 5)
+    assert [path.name for path in python_files(tmp_path)] == ["a.py", "b.py"]
+    (tmp_path / "linked.py").symlink_to(tmp_path / "g.txt")
+    (tmp_path / "dangling.py").symlink_to(tmp_path / "nothing")
+    assert {item.id.split("/", 1)[1].split(":")[0] for item in sample_lines(tmp_path, "g", 50)} == {
+        "a.py",
+        "sub/b.py",
+    }
+
+
+def test_what_cannot_be_read_as_source_is_passed_over(tmp_path: Path) -> None:
+    """Folders called *.py, binary content, data of a size that nobody wrote, files without permission."""
+    (tmp_path / "good.py").write_text("value = compute(1)\n" * 9)
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "binary.py").write_bytes(b"value = '\xff\xfe'\n")
+    (tmp_path / "data.py").write_text("x = 1234567\n" * 50_000)
+    closed = tmp_path / "closed.py"
+    closed.write_text("value = compute(2)\n" * 9)
+    closed.chmod(0)
+    files = {item.id.split(":")[0] for item in sample_lines(tmp_path, "g", 50)}
+    assert "g/good.py" in files
+    assert files <= {"g/good.py", *(["g/closed.py"] if os.geteuid() == 0 else [])}
+
+
+def test_no_python_source_is_a_data_error_that_names_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "only_prose.py").write_text('"""Text."""\n# more\n\n')
+    with pytest.raises(DataError, match=str(tmp_path)):
+        sample_lines(tmp_path, "g", 10)
+
+
+def test_a_single_file_can_be_drawn_from(tmp_path: Path) -> None:
+    path = tmp_path / "one.py"
+    path.write_text("value = compute(1)\r\nother = value.there\r\n")
+    items = sample_lines(path, "g", 10, seed=1)
+    assert items
+    for item in items:
+        assert item.id.startswith("g/one.py:")
+        assert "\r" not in item.target
+
+
+def test_correct_is_the_whole_line_white_space_at_its_ends_aside() -> None:
+    item = LineItem("i", "g", "mid-line", Cursor.at(["    x = "], 0, 8), "f(1)  ")
+    assert item.is_correct("f(1)")
+    assert not item.is_correct("f( 1)")
+    assert not item.is_correct("")

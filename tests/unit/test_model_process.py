@@ -1,0 +1,556 @@
+"""The model process, with the real model: its numbers are true, and its end harms nobody."""
+
+import asyncio
+import contextlib
+import ctypes
+import math
+import os
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from lsp_calib.errors import EngineDiedError, EngineError, ModelError, ModelFileError, NoModelError
+from lsp_calib.inference import cards
+from lsp_calib.inference.cards import ModelCard
+from lsp_calib.inference.client import ModelProcess
+from lsp_calib.inference.engine import EngineState, LoadedModel, Priority, Request
+from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
+
+SOURCE = '''import json
+
+
+def read_settings(path):
+    """Read settings from a JSON file."""
+    with open(path, encoding="utf-8") as file:
+        return json'''
+
+
+def request(text: str, forced: str = "", most: int = 12, *, control: str = "") -> Request:
+    segments = [(Segment.TEXT, text)]
+    if control:
+        segments.append((Segment.CONTROL, control))
+    return Request(Prompt(tuple(segments), forced, "test"), most)
+
+
+LONG = request("".join(f"value_{n} = compute({n}, other={n * 7 % 13})\n" for n in range(130)), most=1)
+
+
+def answer(generation: Generation) -> tuple[str, tuple[Token, ...], Stop]:
+    return generation.text, generation.tokens, generation.stop
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def until(condition, seconds: float = 5) -> None:  # type: ignore[no-untyped-def]
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about in time"
+        await asyncio.sleep(0.02)
+
+
+# One process serves all tests that leave it as it was.
+
+
+@pytest.fixture(scope="module")
+def shared_home(
+    model_path: Path, model_card: ModelCard, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("home")
+        patch.setenv("LSP_CALIB_HOME", str(folder))
+        patch.delenv("LSP_CALIB_MODEL", raising=False)
+        model_card.path.parent.mkdir(mode=0o700)
+        model_card.path.symlink_to(model_path)
+        yield folder
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine(shared_home: Path) -> AsyncIterator[ModelProcess]:
+    assert shared_home.is_dir()
+    process = ModelProcess(threads=1)
+    await process.ready()
+    yield process
+    await process.close()
+
+
+class Reference:
+    """The model evaluated from scratch, the shortest way: no cache, no healing, float64."""
+
+    def __init__(self, path: Path) -> None:
+        import llama_cpp
+
+        self.lib = llama_cpp
+        self.silence = llama_cpp.llama_log_callback(lambda *_: None)
+        llama_cpp.llama_log_set(self.silence, ctypes.c_void_p(0))
+        self.model = llama_cpp.llama_model_load_from_file(
+            os.fsencode(path), llama_cpp.llama_model_default_params()
+        )
+        self.vocab = llama_cpp.llama_model_get_vocab(self.model)
+
+    def tokens(self, text: bytes, *, special: bool = False) -> list[int]:
+        array = (self.lib.llama_token * (len(text) + 8))()
+        count = self.lib.llama_tokenize(self.vocab, text, len(text), array, len(array), False, special)
+        return list(array[:count])
+
+    def log_probabilities(self, tokens: list[int]) -> np.ndarray:
+        """Logarithms of the probabilities of the token after `tokens`; shape (size of the vocabulary,)."""
+        params = self.lib.llama_context_default_params()
+        params.n_ctx = params.n_batch = 1024
+        params.n_threads = params.n_threads_batch = 1
+        context = self.lib.llama_init_from_model(self.model, params)
+        array = (self.lib.llama_token * len(tokens))(*tokens)
+        assert self.lib.llama_decode(context, self.lib.llama_batch_get_one(array, len(tokens))) == 0
+        size = self.lib.llama_vocab_n_tokens(self.vocab)
+        logits = np.array(self.lib.llama_get_logits_ith(context, -1)[:size], dtype=np.float64)
+        self.lib.llama_free(context)
+        return logits - logits.max() - math.log(np.exp(logits - logits.max()).sum())
+
+    def close(self) -> None:
+        self.lib.llama_model_free(self.model)
+
+
+@pytest.fixture(scope="module")
+def reference(model_path: Path) -> Iterator[Reference]:
+    made = Reference(model_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.model
+@pytest.mark.asyncio(loop_scope="module")
+class TestAnswers:
+    # Evaluating a prompt in one batch or token by token takes other matrix kernels, whose sums of quantised
+    # products differ in the last bits: 0.01 is far above what was seen (see the assertions), and far below
+    # what one wrong token or one shifted position makes (some tenths and more).
+    TOLERANCE = 0.01
+
+    async def test_log_probabilities_are_those_of_an_evaluation_from_scratch(
+        self, engine: ModelProcess, reference: Reference
+    ) -> None:
+        generation = await engine.generate(request(SOURCE))
+        prompt = reference.tokens(SOURCE.encode())
+        assert generation.timing.prompt_tokens == len(prompt)
+        assert len(generation.tokens) >= 3
+        for at, token in enumerate(generation.tokens):
+            expected = reference.log_probabilities(prompt + [t.id for t in generation.tokens[:at]])
+            assert token.logprob == pytest.approx(expected[token.id], abs=self.TOLERANCE)
+            assert expected[token.id] >= expected.max() - 2 * self.TOLERANCE, "the most likely token"
+
+    async def test_healing_keeps_the_probabilities_of_the_whole_vocabulary(
+        self, engine: ModelProcess, reference: Reference
+    ) -> None:
+        """` retu` is forced and one token makes all of it: its probability is not that among a few."""
+        before = "def area(r):\n   "
+        generation = await engine.generate(request(before, forced=" retu"))
+        assert generation.text.startswith("rn ")
+        first = generation.tokens[0]
+        assert [first.id] == reference.tokens(b" return")
+        expected = reference.log_probabilities(reference.tokens(before.encode()))[first.id]
+        assert first.logprob == pytest.approx(expected, abs=self.TOLERANCE)
+        assert first.logprob < -0.05, "among the tokens that are allowed it would be nearly certain"
+        assert "".join(token.text for token in generation.tokens) == generation.text
+
+    @pytest.mark.parametrize("forced", ["    ", "\t", " '😀", " '日本", "é", "\u200d", "\0"], ids=ascii)
+    async def test_what_is_forced_is_no_part_of_the_answer(self, engine: ModelProcess, forced: str) -> None:
+        """Characters of several tokens are put together again; the answer is text, not their other half."""
+        generation = await engine.generate(request("x = 1\ny =", forced=forced, most=6))
+        assert "\ufffd" not in generation.text
+        assert "\n" not in generation.text
+        assert all(token.logprob <= 0 for token in generation.tokens)
+
+    async def test_characters_that_the_model_cannot_make_fail_that_request_alone(
+        self, engine: ModelProcess
+    ) -> None:
+        pid = engine.pid
+        with pytest.raises(EngineError, match="no token"):
+            await engine.generate(request("x = 1\n", forced="\x04"))
+        assert (await engine.generate(request(SOURCE))).text
+        assert engine.pid == pid
+
+    async def test_a_reused_cache_gives_what_a_fresh_one_gives(self, engine: ModelProcess) -> None:
+        other = request("class Unrelated:\n    pass\n" * 10)
+        await engine.generate(other)
+        fresh = await engine.generate(request(SOURCE))
+        assert fresh.timing.prompt_reused <= 1
+        again = await engine.generate(request(SOURCE))
+        assert again.timing.prompt_reused == again.timing.prompt_tokens - 1
+        await engine.generate(request(SOURCE.replace("utf-8", "ascii")))  # half of it is common
+        back = await engine.generate(request(SOURCE))
+        assert 0 < back.timing.prompt_reused < back.timing.prompt_tokens - 1
+        for later in (again, back):
+            assert (later.text, later.stop) == (fresh.text, fresh.stop)
+            assert later.logprobs == pytest.approx(fresh.logprobs, abs=self.TOLERANCE)
+
+    async def test_control_texts_in_a_document_are_text(
+        self, engine: ModelProcess, reference: Reference
+    ) -> None:
+        """A file that holds <|im_end|> must not end a turn, and not open one of its own."""
+        text = "x = '<|im_end|>\\n<|im_start|>'\ny ="
+        plain = reference.tokens(text.encode())
+        parsed = reference.tokens(text.encode(), special=True)
+        assert len(plain) > len(parsed), "the model does have these control tokens"
+        assert (await engine.generate(request(text, most=1))).timing.prompt_tokens == len(plain)
+        card = await engine.generate(request(text, most=1, control="<|im_end|>"))
+        assert card.timing.prompt_tokens == len(plain) + 1
+
+    async def test_an_empty_prompt_is_answered(self, engine: ModelProcess) -> None:
+        generation = await engine.generate(request("", most=3))
+        assert generation.timing.prompt_tokens == 1
+        assert generation.tokens
+
+    async def test_of_a_prompt_longer_than_the_context_the_end_is_evaluated(
+        self, engine: ModelProcess, monkeypatch: pytest.MonkeyPatch, shared_home: Path
+    ) -> None:
+        """With room for 128 positions: what fits is what the window would have been."""
+        del shared_home
+        card = attrs.evolve(cards.load_cards()["smollm2-135m"], context=128)
+        monkeypatch.setattr("lsp_calib.inference.client.choose", lambda _: (card, card.path))
+        narrow = ModelProcess(threads=1)
+        try:
+            generation = await narrow.generate(request("a = 1\n" * 500 + SOURCE))
+            assert generation.timing.prompt_tokens < 128
+            assert generation.text == (await engine.generate(request(SOURCE))).text
+            with pytest.raises(EngineError, match="too long"):
+                await narrow.generate(request("x", control="<|im_end|>" * 200))
+            assert (await narrow.generate(request("a =", most=2))).tokens
+        finally:
+            await narrow.close()
+
+    async def test_a_request_that_is_not_understood_is_refused_by_the_client(
+        self, engine: ModelProcess
+    ) -> None:
+        with pytest.raises(EngineError, match="too long"):
+            await engine.generate(request("x" * (17 << 20)))
+        assert (await engine.generate(request(SOURCE))).text
+
+    async def test_cancelling_stops_the_work_and_the_next_answer_is_right(self, engine: ModelProcess) -> None:
+        expected = answer(await engine.generate(request(SOURCE)))
+        await engine.generate(request("something else entirely"))
+        start = time.perf_counter()
+        await engine.generate(LONG)
+        whole = time.perf_counter() - start
+        await engine.generate(request("something else entirely"))
+        task = asyncio.create_task(engine.generate(LONG))
+        await asyncio.sleep(whole / 10)
+        task.cancel()
+        start = time.perf_counter()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.perf_counter() - start < 0.05, "the caller is free at once"
+        small = await engine.generate(request("a =", most=1))
+        # Waiting shows how soon the process was free: at once, and not after the rest of the prompt.
+        assert small.timing.queue_ms < 1e3 * whole / 3
+        got = answer(await engine.generate(request(SOURCE)))
+        assert (got[0], got[2]) == (expected[0], expected[2])
+        assert [t.logprob for t in got[1]] == pytest.approx(
+            [t.logprob for t in expected[1]], abs=self.TOLERANCE
+        )
+
+    async def test_interactive_work_goes_before_background_work_that_waits(
+        self, engine: ModelProcess
+    ) -> None:
+        order: list[str] = []
+
+        async def ask(name: str, priority: Priority) -> None:
+            await engine.generate(attrs.evolve(request(f"{name} =", most=2), priority=priority))
+            order.append(name)
+
+        running = asyncio.create_task(engine.generate(attrs.evolve(LONG, priority=Priority.BACKGROUND)))
+        await asyncio.sleep(0.05)
+        waiting = [asyncio.create_task(ask("background", Priority.BACKGROUND))]
+        await asyncio.sleep(0.01)
+        waiting.append(asyncio.create_task(ask("interactive", Priority.INTERACTIVE)))
+        await asyncio.gather(running, *waiting)
+        assert order == ["interactive", "background"]
+
+    async def test_a_request_that_was_cancelled_while_it_waited_is_never_run(
+        self, engine: ModelProcess
+    ) -> None:
+        await engine.generate(request("to begin with"))
+        running = asyncio.create_task(engine.generate(LONG))
+        await asyncio.sleep(0.05)
+        waiting = asyncio.create_task(engine.generate(request(SOURCE * 4, most=40)))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        await running
+        after = await engine.generate(LONG)
+        assert after.timing.prompt_reused == after.timing.prompt_tokens - 1, "nothing ran in between"
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("home_with_model")
+class TestDeath:
+    async def test_killed_during_a_request_that_request_fails_and_the_next_is_answered(self) -> None:
+        engine = ModelProcess(threads=1)
+        try:
+            await engine.ready()
+            first = engine.pid
+            assert first is not None
+            running = asyncio.create_task(engine.generate(LONG))
+            await asyncio.sleep(0.1)
+            os.kill(first, signal.SIGKILL)
+            with pytest.raises(EngineDiedError, match="signal 9"):
+                await running
+            assert (await engine.generate(request(SOURCE))).text
+            assert engine.pid != first
+        finally:
+            await engine.close()
+
+    async def test_after_three_deaths_without_an_answer_it_gives_up_and_says_so(self) -> None:
+        states: list[tuple[EngineState, str]] = []
+        engine = ModelProcess(threads=1, on_state=lambda state, words, _: states.append((state, words)))
+        try:
+            for _ in range(3):
+                asking = asyncio.create_task(engine.generate(LONG))
+                await until(lambda: engine.pid is not None)
+                assert engine.pid is not None
+                os.kill(engine.pid, signal.SIGKILL)
+                with pytest.raises(EngineDiedError):
+                    await asking
+            with pytest.raises(ModelError, match=r"3 times.*restarted"):
+                await engine.generate(request(SOURCE))
+            assert engine.pid is None
+            assert states[-1][0] is not EngineState.READY
+            await engine.restart()
+            assert (await engine.generate(request(SOURCE))).text, "a restart by hand is another chance"
+        finally:
+            await engine.close()
+
+    async def test_closing_ends_the_process_also_during_a_request(self) -> None:
+        engine = ModelProcess(threads=1)
+        await engine.ready()
+        pid = engine.pid
+        assert pid is not None
+        running = asyncio.create_task(engine.generate(LONG))
+        await asyncio.sleep(0.05)
+        await engine.close()
+        with pytest.raises(EngineDiedError):
+            await running
+        assert not alive(pid)
+        assert engine.pid is None
+
+    @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+    async def test_when_its_client_is_killed_the_process_goes_also_during_a_request(self) -> None:
+        client = textwrap.dedent("""
+            import asyncio
+            from lsp_calib.inference.client import ModelProcess
+            from lsp_calib.inference.engine import Request
+            from lsp_calib.values import Prompt, Segment
+
+            async def main():
+                engine = ModelProcess(threads=1)
+                await engine.ready()
+                print(engine.pid, flush=True)
+                text = "".join(f"value_{n} = compute({n})\\n" for n in range(300))
+                while True:
+                    await engine.generate(Request(Prompt(((Segment.TEXT, text),), "", "t"), 64))
+                    text = text[1:]
+
+            asyncio.run(main())
+        """)
+        parent = subprocess.Popen([sys.executable, "-c", client], stdout=subprocess.PIPE, text=True)
+        assert parent.stdout is not None
+        with parent.stdout:
+            pid = int(await asyncio.to_thread(parent.stdout.readline))
+            await asyncio.sleep(0.1)
+            assert alive(pid)
+            parent.kill()
+            parent.wait()
+        await until(lambda: not alive(pid))
+
+    async def test_a_hostile_module_in_the_working_folder_is_not_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An editor starts the server in the workspace, and a workspace is not trusted."""
+        for name in ("json.py", "numpy.py", "heapq.py", "llama_cpp.py", "sitecustomize.py"):
+            (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+        monkeypatch.chdir(tmp_path)
+        engine = ModelProcess(threads=1)
+        try:
+            await engine.ready()
+        finally:
+            await engine.close()
+        assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("home_with_model")
+async def test_it_says_which_bytes_the_model_is(model_card: ModelCard) -> None:
+    states: list[tuple[EngineState, float | None]] = []
+    engine = ModelProcess(threads=1, on_state=lambda state, _, fraction: states.append((state, fraction)))
+    try:
+        loaded: LoadedModel = await engine.ready()
+    finally:
+        await engine.close()
+    assert loaded.card == model_card
+    assert (loaded.identity.name, loaded.identity.sha256) == (model_card.name, model_card.sha256)
+    assert [state for state, _ in states if state is not EngineState.LOADING] == [
+        EngineState.STARTING,
+        EngineState.READY,
+    ]
+    fractions = [
+        fraction for state, fraction in states if state is EngineState.LOADING and fraction is not None
+    ]
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
+
+
+# Files that are no model. Nothing here needs the real one, but the process does need llama.cpp.
+
+
+@attrs.frozen
+class Failure:
+    error: BaseException
+    state: EngineState
+
+
+async def failure(path: Path) -> Failure:
+    """What a client of that file is told, with the engine's last state."""
+    states: list[EngineState] = []
+    engine = ModelProcess(str(path), threads=1, on_state=lambda state, *_: states.append(state))
+    try:
+        for _ in range(3):
+            with pytest.raises((ModelError, EngineDiedError)) as caught:
+                await engine.generate(request("a ="))
+            if isinstance(caught.value, ModelError):
+                break
+    finally:
+        await engine.close()
+    assert engine.pid is None
+    assert EngineState.READY not in states
+    return Failure(caught.value, states[-1])
+
+
+def gguf(*pairs: bytes, tensors: int = 0, rest: bytes = b"") -> bytes:
+    return struct.pack("<4sIQQ", b"GGUF", 3, tensors, len(pairs)) + b"".join(pairs) + rest
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"", "truncated"),
+        (b"PK\x03\x04" + bytes(100), "not a GGUF file"),
+        (gguf(tensors=2**60), "damaged"),
+        (gguf(), "cannot be loaded"),
+        (gguf(rest=bytes(range(256)) * 40), "cannot be loaded"),
+        (gguf(text("general.architecture") + struct.pack("<I", 8) + text("no-such")), "cannot be loaded"),
+        (gguf(text("general.architecture") + struct.pack("<IQ", 8, 2**62)), "cannot be loaded"),
+        (gguf(tensors=50, rest=b"\xff" * 4096), "cannot be loaded"),
+    ],
+    ids=["empty", "zip", "absurd", "bare", "garbage", "architecture", "long-text", "tensors"],
+)
+async def test_a_file_that_is_no_model_is_named_and_harms_nobody(
+    tmp_path: Path, content: bytes, fault: str
+) -> None:
+    pytest.importorskip("llama_cpp")
+    path = tmp_path / "odd.gguf"
+    path.write_bytes(content)
+    failed = await failure(path)
+    assert isinstance(failed.error, ModelFileError)
+    assert str(path) in str(failed.error)
+    assert fault in str(failed.error)
+    assert failed.state is EngineState.ERROR
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [("truncated", "truncated"), ("one byte", "wrong checksum"), ("magic", "not a GGUF file")],
+)
+async def test_a_damaged_installed_model_is_named_with_the_command_that_replaces_it(
+    model_path: Path, model_card: ModelCard, damage: str, fault: str
+) -> None:
+    model_card.path.parent.mkdir(mode=0o700)
+    content = bytearray(model_path.read_bytes())
+    match damage:
+        case "truncated":
+            del content[-1000:]
+        case "one byte":
+            content[len(content) // 2] ^= 1
+        case "magic":
+            content[:4] = b"GGML"
+    model_card.path.write_bytes(content)
+    failed = await failure(Path(model_card.name))
+    assert isinstance(failed.error, ModelFileError)
+    for part in (fault, str(model_card.path), "lsp-calib models remove", "lsp-calib models pull"):
+        assert part in str(failed.error)
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("home")
+async def test_damaged_tensors_under_a_good_header_are_an_error_or_an_answer(
+    tmp_path: Path, model_path: Path
+) -> None:
+    """A user's own file has no checksum to compare: whatever llama.cpp makes of it, the client lives on."""
+    content = bytearray(model_path.read_bytes()[: 8 << 20])
+    content[1 << 20 : 3 << 20] = os.urandom(2 << 20)
+    path = tmp_path / "own.gguf"
+    path.write_bytes(content)
+    failed = await failure(path)
+    assert "own.gguf" in str(failed.error) or "3 times" in str(failed.error)
+
+
+@pytest.mark.usefixtures("home")
+async def test_without_a_model_the_command_that_gets_one_is_named_and_no_process_started() -> None:
+    states: list[EngineState] = []
+    engine = ModelProcess(on_state=lambda state, *_: states.append(state))
+    for _ in range(2):
+        with pytest.raises(NoModelError, match="lsp-calib models pull"):
+            await engine.generate(request("a ="))
+    assert engine.pid is None
+    assert states[-1] is EngineState.NO_MODEL
+    assert states.count(EngineState.NO_MODEL) == 1, "a failure is told once"
+
+
+@pytest.mark.usefixtures("home")
+async def test_without_llama_cpp_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package installs anywhere; who wants a local model is told what to install."""
+    stub = tmp_path / "stub" / "llama_cpp"
+    stub.mkdir(parents=True)
+    (stub / "__init__.py").write_text("raise ImportError('there is no llama_cpp')\n")
+    monkeypatch.setenv("PYTHONPATH", str(stub.parent))
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf())
+    failed = await failure(path)
+    assert isinstance(failed.error, ModelError)
+    assert "pip install 'lsp-calib[local]'" in str(failed.error)
+    assert failed.state is EngineState.NO_MODEL
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("words", [b"hello\n", b"\xff" * 64, struct.pack(">I", 5) + b"[1,2]", b""], ids=ascii)
+async def test_a_process_that_talks_nonsense_is_a_process_that_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: bytes
+) -> None:
+    program = tmp_path / "nonsense"
+    program.write_text(f"#!{sys.executable}\nimport os, sys\nos.write(1, {words!r})\nos.close(1)\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf())
+    failed = await failure(path)
+    assert isinstance(failed.error, EngineDiedError | ModelError)
+    with contextlib.suppress(ModelError):
+        assert "ended unexpectedly" in str(failed.error)

@@ -1,0 +1,185 @@
+"""Settings: each key, and what becomes of wrong ones. Nothing an editor sends may stop the server."""
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.server.settings import Settings, Trusted, parse, parse_trusted, resolve_trusted
+
+# key -> (attribute, values that fit, values that do not)
+SWITCH: tuple[list[Any], list[Any]] = ([True, False], [1, 0, "true", [], {}, 1.0])
+SEVERITY: tuple[list[Any], list[Any]] = (
+    ["error", "warning", "information", "hint", "off"],
+    ["Hint", "", 1, True, [], ["hint"]],
+)
+SHARE: tuple[list[Any], list[Any]] = (
+    [0, 1, 0.5, 0.0, 1.0],
+    [-0.1, 1.1, "0.5", True, float("nan"), [], 10**400],
+)
+KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
+    "inlineCompletion.enabled": ("inline_completion", SWITCH),
+    "completion.enabled": ("completion", (["auto", True, False], [1, 0, "on", "Auto", [], {}])),
+    "hover.enabled": ("hover", SWITCH),
+    "hover.budgetMs": ("hover_budget_ms", ([0, 1, 60_000], [-1, 60_001, 1.5, "9", True, float("inf")])),
+    "diagnostics.enabled": ("diagnostics", SWITCH),
+    "diagnostics.severity.accept": ("severity_accept", SEVERITY),
+    "diagnostics.severity.review": ("severity_review", SEVERITY),
+    "diagnostics.severity.reject": ("severity_reject", SEVERITY),
+    "tiers.preset": ("preset", (["cautious", "balanced", "lenient"], ["bold", 1, True, []])),
+    "tiers.acceptFrom": ("accept_from", SHARE),
+    "tiers.rejectBelow": ("reject_below", SHARE),
+    "feedback.enabled": ("feedback", SWITCH),
+}
+GOOD = [(key, name, value) for key, (name, (good, _)) in KEYS.items() for value in good]
+BAD = [(key, value) for key, (_, (_, bad)) in KEYS.items() for value in bad]
+
+
+def nested(key: str, value: object) -> dict[str, Any]:
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def test_every_setting_is_tested_here() -> None:
+    assert {name for name, _ in KEYS.values()} == {field.name for field in attrs.fields(Settings)}
+
+
+def test_an_empty_object_is_a_complete_configuration() -> None:
+    for nothing in ({}, None):
+        assert parse(nothing) == (Settings(), [])
+
+
+@pytest.mark.parametrize(("key", "name", "value"), GOOD)
+def test_a_value_that_fits_is_taken_nested_or_dotted(key: str, name: str, value: object) -> None:
+    expected = attrs.evolve(Settings(), **{name: value})
+    assert parse(nested(key, value)) == (expected, [])
+    assert parse({key: value}) == (expected, [])
+
+
+@pytest.mark.parametrize(("key", "value"), BAD, ids=lambda value: str(value)[:20])
+def test_a_value_that_does_not_fit_is_named_and_the_default_is_used(key: str, value: object) -> None:
+    settings, problems = parse(nested(key, value))
+    assert settings == Settings()
+    (problem,) = problems
+    assert f"lspCalib.{key}" in problem
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_null_means_not_set(key: str) -> None:
+    assert parse(nested(key, None)) == (Settings(), [])
+
+
+def test_one_wrong_key_does_not_spoil_the_others() -> None:
+    settings, problems = parse({"hover": {"enabled": False, "budgetMs": "soon"}, "tiers.preset": "lenient"})
+    assert settings == Settings(hover=False, preset="lenient")
+    assert len(problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        ({"colour": 1}, "lspCalib.colour"),
+        ({"hover": {"colour": 1}}, "lspCalib.hover.colour"),
+        ({"hover.colour": 1}, "lspCalib.hover.colour"),
+        ({"hover": True}, "lspCalib.hover"),
+        ({"": 1}, "lspCalib."),
+        ({"diagnostics": {"severity": "off"}}, "lspCalib.diagnostics.severity"),
+    ],
+)
+def test_an_unknown_key_is_named_and_ignored(raw: dict[str, Any], key: str) -> None:
+    settings, (problem,) = parse(raw)
+    assert settings == Settings()
+    assert key in problem
+
+
+@pytest.mark.parametrize("raw", [[], "text", 1, True, [{}]])
+def test_something_else_than_an_object_is_named(raw: object) -> None:
+    settings, (problem,) = parse(raw)
+    assert settings == Settings()
+    assert "lspCalib" in problem
+
+
+def test_thresholds_in_the_wrong_order_are_named_and_the_presets_are_used() -> None:
+    settings, (problem,) = parse({"tiers": {"acceptFrom": 0.2, "rejectBelow": 0.6}})
+    assert settings == Settings()
+    assert "0.6" in problem
+    assert "0.2" in problem
+
+
+def test_a_change_keeps_what_was_set_before() -> None:
+    before, _ = parse({"hover.enabled": False})
+    after, _ = parse({"tiers.preset": "cautious"}, before)
+    assert after == Settings(hover=False, preset="cautious")
+
+
+@pytest.mark.parametrize("key", ["model", "threads", "gpuLayers"])
+def test_what_names_a_file_or_costs_the_machine_is_not_taken_from_a_workspace(key: str) -> None:
+    """A workspace is not trusted: what comes with a checkout may not choose a model."""
+    settings, (problem,) = parse({key: "/etc/passwd"})
+    assert settings == Settings()
+    assert f"lspCalib.{key}" in problem
+
+
+def test_the_trusted_part_is_read_apart() -> None:
+    assert parse({"trusted": {"model": "x"}}) == (Settings(), [])
+    assert parse_trusted({"model": "x", "threads": 3, "gpuLayers": 9}) == (Trusted("x", 3, 9), [])
+    trusted, problems = parse_trusted({"model": 1, "threads": -1, "gpuLayers": True, "hover": 1})
+    assert trusted == Trusted()
+    assert [problem.split()[0] for problem in problems] == [
+        f"lspCalib.trusted.{key}" for key in ("model", "threads", "gpuLayers", "hover")
+    ]
+
+
+def test_command_line_over_environment_over_editor_over_the_users_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = home / "config.toml"
+    assert resolve_trusted(Trusted(), Trusted()) == (Trusted(), [])
+    config.write_text('model = "file"\nthreads = 1\ngpuLayers = 1\n')
+    assert resolve_trusted(Trusted(), Trusted()) == (Trusted("file", 1, 1), [])
+    assert resolve_trusted(Trusted(), Trusted("editor", 2)) == (Trusted("editor", 2, 1), [])
+    monkeypatch.setenv("LSP_CALIB_MODEL", "environment")
+    assert resolve_trusted(Trusted(), Trusted("editor", 2)) == (Trusted("environment", 2, 1), [])
+    assert resolve_trusted(Trusted("command", 3), Trusted("editor", 2)) == (Trusted("command", 3, 1), [])
+
+
+@pytest.mark.parametrize(
+    "content", [b"model = ", b"\xff\xfe", b"threads = 'many'", b"colour = 1", b"[model]\na = 1"]
+)
+def test_a_wrong_user_file_is_named_and_does_not_stop_anything(home: Path, content: bytes) -> None:
+    (home / "config.toml").write_bytes(content)
+    trusted, problems = resolve_trusted(Trusted(), Trusted(threads=2))
+    assert trusted == Trusted(threads=2)
+    assert len(problems) == 1
+
+
+keys = st.sampled_from([part for key in KEYS for part in (key, *key.split("."))]) | st.text(max_size=6)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=6)
+    | st.sampled_from(["auto", "off"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
+    settings, problems = parse(raw)
+    assert all(problem.startswith("lspCalib") for problem in problems)
+    # What was taken is itself acceptable: nothing wrong slipped through.
+    for key, (name, (good, _)) in KEYS.items():
+        value = getattr(settings, name)
+        assert value in good or key in ("hover.budgetMs", "tiers.acceptFrom", "tiers.rejectBelow")
+    assert 0 <= settings.hover_budget_ms <= 60_000
+    assert settings.accept_from is None or 0 <= settings.accept_from <= 1
+    trusted, _ = parse_trusted(raw)
+    assert trusted.model is None or isinstance(trusted.model, str)
