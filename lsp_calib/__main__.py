@@ -1,4 +1,4 @@
-"""The entry point. An editor that starts the server waits: nothing is imported for it that it does not need."""
+"""The entry point. An editor that starts the server waits: only what it needs is imported for it."""
 
 from __future__ import annotations
 

@@ -29,14 +29,16 @@ def private_file(path: Path) -> tuple[int, int]:
     SQLite gives the mode of the main file to those it puts beside it.
     Returns which file it is, whatever its name will be. Raises OSError.
     """
-    # Not opened if it is there: to close a file drops the locks this process has on it, SQLite's too.
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    if os.name == "posix":
-        for companion in _COMPANIONS:
-            with contextlib.suppress(FileNotFoundError):
-                Path(f"{path}{companion}").chmod(0o600)
-    return _identity(path)
+    while True:
+        # Not opened if it is there: to close a file drops the locks this process has on it, SQLite's too.
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        if os.name == "posix":
+            for companion in _COMPANIONS:
+                with contextlib.suppress(FileNotFoundError):
+                    Path(f"{path}{companion}").chmod(0o600)
+        with contextlib.suppress(FileNotFoundError):  # moved aside by another process, just now
+            return _identity(path)
 
 
 def is_busy(error: sqlite3.Error) -> bool:

@@ -36,6 +36,7 @@ class CalibServer(LanguageServer):
         self.trusted = settings_module.Trusted()
         self.problems: list[str] = []
         self.make_engine = self._model_process
+        self.shut_down = False
         self._session: Session | None = None
 
     @property
@@ -77,6 +78,7 @@ class CalibServer(LanguageServer):
         )
 
     async def close(self) -> None:
+        self.shut_down = True
         # The session stays: what arrives while it closes must not make another, with another engine.
         if self._session is not None:
             await self._session.close()
@@ -103,7 +105,10 @@ def create_server(command_line: settings_module.Trusted | None = None) -> CalibS
 def serve(
     command_line: settings_module.Trusted, *, tcp: tuple[str, int] | None = None, log_file: Path | None = None
 ) -> None:
-    """Serve one client over standard input and output, or over TCP. Returns when it is gone."""
+    """Serve one client over standard input and output, or over TCP. Returns when it is gone.
+
+    Raises SystemExit with code 1 if it went without `shutdown`, as the protocol has it.
+    """
     import logging
 
     # Standard output carries the protocol and standard error ends in the editor's log: warnings only.
@@ -120,3 +125,5 @@ def serve(
         server.start_tcp(*tcp)
     else:
         server.start_io()
+        if not server.shut_down:
+            raise SystemExit(1)

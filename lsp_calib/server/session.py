@@ -138,13 +138,16 @@ class Session:
         new = [problem for problem in dict.fromkeys(problems) if problem not in self._said]
         if new:
             self._said.update(new)
-            self._say("\n".join(new), types.MessageType.Warning)
+            self._show("\n".join(new), types.MessageType.Warning)
 
     def _say(self, message: str, kind: types.MessageType) -> None:
         """Show a message, once."""
         if self.running and message not in self._said:
             self._said.add(message)
-            self.server.window_show_message(types.ShowMessageParams(kind, message))
+            self._show(message, kind)
+
+    def _show(self, message: str, kind: types.MessageType) -> None:
+        self.server.window_show_message(types.ShowMessageParams(kind, message))
 
 
 def _policy(settings: Settings) -> TierPolicy:

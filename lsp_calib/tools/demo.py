@@ -59,7 +59,7 @@ def run(*, as_json: bool, model: str | None) -> int:
             report.error, code = str(error) + _last_words(Path(scratch)), error.exit_code
             screen.failure(report.error)
     if as_json:
-        print(json.dumps(report.to_json(), ensure_ascii=False, indent=2))
+        print(json.dumps(report.to_json(), indent=2))
         if report.error is not None:
             print(f"lsp-calib: {report.error}", file=sys.stderr)
     return code or (0 if report.ok else 1)

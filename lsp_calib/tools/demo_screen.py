@@ -28,7 +28,7 @@ _GHOST = "dim italic"
 
 _DONE = {
     Action.KEPT: ("kept", "green", "just what the user meant"),
-    Action.KEPT_ANYWAY: ("kept", "yellow", "not what the user meant, but the best there was"),
+    Action.KEPT_ANYWAY: ("kept", "yellow", "not what was meant, but the best of all"),
     Action.TYPED_OVER: ("typed", "cyan", "the user typed over it"),
     Action.EDITED: ("edited", "cyan", "inserted, then edited into what was meant"),
     Action.LEFT_ALONE: ("left", "cyan", "the user saw it, and left it alone"),
@@ -81,6 +81,7 @@ class Screen:
 
     def failure(self, text: str) -> None:
         """What ended the demo. Not wrapped, so that a command in it can be copied."""
+        self.console.print()
         self.console.print(Text.assemble(" ", ("✗", "red"), f" {text}"), soft_wrap=True)
 
     @contextmanager

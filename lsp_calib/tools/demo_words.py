@@ -71,7 +71,7 @@ def closing(shown: Sequence[Shown], calibrator: Calibrator) -> list[str]:
     counted = ", ".join(f"{len(ones)} {tier}" for tier, ones in tiers.items())
     rejected = tiers["reject"]
     wrong = sum(not one.right for one in rejected)
-    judged = f"{len(shown)} suggestions: {counted}."
+    judged = f"{len(shown)} suggestion{'' if len(shown) == 1 else 's'}: {counted}."
     if rejected:
         judged += f" Of the {len(rejected)} marked reject, {wrong} {'was' if wrong == 1 else 'were'} wrong"
         judged += ": rightly rejected." if wrong == len(rejected) else "."

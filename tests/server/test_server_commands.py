@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,7 +142,7 @@ async def test_a_refit_without_a_model_fails_in_words(connect: Connect) -> None:
     assert caught.value.data is None
 
 
-async def test_restart_model(connect: Connect, tmp_path: Path) -> None:
+async def test_restart_model(connect: Connect) -> None:
     """The engine begins again, and a problem that is still there is worth another message."""
     editor = await connect(SCRIPT)
     await editor.engine.until("loading")

@@ -53,28 +53,27 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
         assert set(editor.client.diagnostics) == {URI}
 
 
-@pytest.mark.parametrize("end", ["save", "review", "close", "delete", "undo"])
-async def test_what_ends_a_diagnostic(connect: Connect, end: str) -> None:
+async def test_what_ends_a_diagnostic(connect: Connect) -> None:
     """Saved, marked as reviewed, closed, deleted, undone: the user has decided, and the mark is gone."""
     editor = await connect(SCRIPT)
-    editor.open(TEXT)
-    suggestion = await editor.suggestion(3, 12)
-    editor.insert(3, 12, " + b")
-    assert len(await seen(editor)) == 1
-    if end == "save":
-        editor.save()
-    elif end == "review":
-        await editor.command("markReviewed", {"id": suggestion["id"]})
-    elif end == "close":
-        editor.close()
-    elif end == "delete":
-        editor.change((3, 0), (4, 0), "")
-    else:
-        editor.change((3, 12), (3, 16), "")
-    assert await seen(editor) == []
-    if end == "review":
-        await editor.in_order()
-        assert ("reviewed",) in editor.rows("SELECT kind FROM events")
+    suggestions = {}
+    ends = ("save", "review", "close", "delete", "undo")
+    for end in ends:
+        editor.open(TEXT, uri=f"untitled:{end}")
+        suggestions[end] = await editor.suggestion(3, 12, f"untitled:{end}")
+        editor.insert(3, 12, " + b", f"untitled:{end}")
+    await editor.status()
+    assert [len(editor.pushed(f"untitled:{end}")) for end in ends] == [1] * len(ends)
+    editor.save("untitled:save")
+    await editor.command("markReviewed", {"id": suggestions["review"]["id"]})
+    editor.close("untitled:close")
+    editor.change((3, 0), (4, 0), "", "untitled:delete")
+    editor.change((3, 12), (3, 16), "", "untitled:undo")
+    await editor.in_order()
+    assert [len(editor.pushed(f"untitled:{end}")) for end in ends] == [0] * len(ends)
+    assert editor.rows("SELECT suggestion_id FROM events WHERE kind = 'reviewed'") == [
+        (suggestions["review"]["id"],)
+    ]
 
 
 async def test_typed_by_hand_is_not_marked(connect: Connect) -> None:

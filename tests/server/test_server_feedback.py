@@ -20,9 +20,9 @@ SCRIPT = {"otherwise": {"text": SECRET, "logprobs": [-0.1, -0.25]}}
 async def live(editor: Editor) -> dict[str, str]:
     """Ask on each line and do with each suggestion what the line is called. Returns names by id."""
     names = {}
-    for line, word in enumerate(WORDS):
-        names[(await editor.suggestion(line, len(word)))["id"]] = word
-    # What stood there for less cannot have been read, and says nothing.
+    for word in sorted(WORDS, key="ignored".__eq__):
+        names[(await editor.suggestion(WORDS.index(word), len(word)))["id"]] = word
+    # What was left sooner cannot have been read, and says nothing: see the next test.
     await asyncio.sleep(0.8)
     editor.insert(0, 4, SECRET)
     editor.insert(1, 6, SECRET)
@@ -60,6 +60,19 @@ async def test_what_became_of_each_suggestion(connect: Connect) -> None:
     kinds = [kind for (kind,) in editor.rows("SELECT kind FROM events")]
     assert kinds.count("shown") == kinds.count("settled") == len(WORDS)
     assert kinds.count("inserted") == 2
+
+
+async def test_what_nobody_can_have_read_is_no_label(connect: Connect) -> None:
+    """A suggestion that was left at once is kept as an event, and teaches the calibrator nothing."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT)
+    first = (await editor.suggestion(0, 4))["id"]
+    await editor.suggestion(1, 6)
+    editor.save()
+    await editor.settled(2)
+    assert editor.rows(f"SELECT how, correct FROM labels WHERE suggestion_id = '{first}'") == [
+        ("unread", None)
+    ]
 
 
 async def test_no_source_text_and_no_path_on_disk(connect: Connect) -> None:
@@ -103,7 +116,7 @@ async def test_an_editor_that_does_not_wait_for_the_answer_to_shutdown(connect: 
 
 
 async def test_saving_after_a_delay_settles_nothing(connect: Connect) -> None:
-    """An editor that saves at each pause says nothing about a line still being typed; a person who saves does."""
+    """An editor that saves at each pause says nothing about a line still being typed; a person does."""
     editor = await connect(SCRIPT)
     editor.open(TEXT)
     identity = (await editor.suggestion(0, 4))["id"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from conftest import Connect
 from lsprotocol import types
 from scripted_editor import Editor, capabilities
@@ -19,30 +18,31 @@ async def shown(editor: Editor, line: int = 4, character: int = 5) -> types.Mark
     return hover.contents
 
 
-@pytest.mark.parametrize(
-    ("logprob", "tier", "words"),
-    [(-0.01, "accept", "Likely right"), (-0.7, "review", "Look at it"), (-4.0, "reject", "Likely wrong")],
-)
-async def test_summary_tier_and_words(connect: Connect, logprob: float, tier: str, words: str) -> None:
+async def test_summary_tier_and_words(connect: Connect) -> None:
     """The summary, its tier, its probability and what that means, over the function's first line."""
-    summary = {"text": "Add two numbers. And more.", "logprobs": [logprob]}
-    editor = await connect({"summary": summary}, client=capabilities("neovim"))
+    summary = {"text": "Add two numbers. And more.", "logprobs": [-0.7]}
+    editor = await connect({"summary": summary})
     editor.open(TEXT)
     hover = await editor.hover(4, 5)
     assert hover is not None
     assert hover.range == types.Range(types.Position(4, 0), types.Position(4, 8))
     assert isinstance(hover.contents, types.MarkupContent)
     assert hover.contents.kind is types.MarkupKind.Markdown
-    text = hover.contents.value
-    assert text.startswith("Add two numbers\\.\n\n")
-    assert f"**{tier}**" in text
-    assert words in text
-    assert "likely to be right" in text
-    assert "scripted" in text
+    text, tier, origin = hover.contents.value.split("\n\n")
+    assert text == "Add two numbers\\."
+    assert "**review** · 50% · Look at it: about 50 % likely to be right" in tier
+    assert origin == "*scripted, lsp\\-calib*"
     (asked,) = editor.engine.read("asked")
     assert asked["summary"]
     assert "return a + b" in asked["prompt"]
     assert "Old words" not in asked["prompt"]
+    # Other thresholds, other tiers, other words.
+    for tiers, tier, words in (
+        ({"acceptFrom": 0.4, "rejectBelow": 0.1}, "accept", "Likely right"),
+        ({"acceptFrom": 0.9, "rejectBelow": 0.6}, "reject", "Likely wrong"),
+    ):
+        editor.configure({"tiers": tiers}, push=True)
+        assert f"**{tier}** · 50% · {words}: " in (await shown(editor)).value
 
 
 async def test_only_on_a_signature(connect: Connect) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from conftest import Connect
+from lsprotocol import types
 from scripted_editor import capabilities
 
 VSCODE = {"editor": "visual_studio_code", "inline": True, "pull": True}
@@ -40,6 +41,13 @@ async def test_what_is_offered_fits_the_editor(
     assert {f"lsp-calib.{name}" for name in ("accepted", "refit", "status")} <= set(
         offered.execute_command_provider.commands
     )
+    sync = offered.text_document_sync
+    assert isinstance(sync, types.TextDocumentSyncOptions)
+    assert sync.change is types.TextDocumentSyncKind.Incremental
+    can = client.text_document.synchronization if client.text_document else None
+    # Its reason tells a person's save from an editor's own.
+    assert bool(sync.will_save) is bool(can and can.will_save)
+    assert sync.save
     assert offered.position_encoding is not None
     declared = client.general.position_encodings if client.general else None
     assert offered.position_encoding in (declared or ["utf-16"])

@@ -316,3 +316,18 @@ async def test_any_document_name_works(connect: Connect) -> None:
         await until(lambda uri=uri: not editor.pushed(uri), f"its end in {uri}")  # type: ignore[misc]
         assert list((await editor.settled(number)).values()) == ["kept"] * number
     assert set(editor.client.diagnostics) == set(names)
+
+
+async def test_a_damaged_calibrator_is_named_and_passed_over(connect: Connect, tmp_path: Path) -> None:
+    """One message says which file was skipped; suggestions are judged by what is left."""
+    folder = tmp_path / "home" / "calibrators"
+    folder.mkdir(parents=True)
+    (folder / "line-scripted.json").write_text("{")
+    editor = await connect({"otherwise": {"text": "x"}}, calibrated=False)
+    editor.open("a")
+    suggestion = await editor.suggestion(0, 1)
+    assert suggestion["calibrator"]["source"] == "prior"
+    await until(lambda: editor.messages, "a message")
+    assert await editor.inline(0, 1)
+    (message,) = editor.messages
+    assert "line-scripted.json" in message

@@ -26,7 +26,7 @@ async def tier(editor: Editor) -> str:
 
 @pytest.mark.parametrize("way", ["options", "configuration", "pushed", "both"])
 async def test_wrong_and_unknown_keys_are_named_in_one_message(connect: Connect, way: str) -> None:
-    """One message names every key that cannot be used; the defaults stand in their place, the server goes on."""
+    """One message names every key that cannot be used; the defaults stand in their place."""
     editor = await connect(
         UNSURE,
         client=capabilities(inline=True, configuration=way in ("configuration", "both")),
@@ -47,13 +47,13 @@ async def test_wrong_and_unknown_keys_are_named_in_one_message(connect: Connect,
     assert "cautious" in message  # what could be
 
 
-@pytest.mark.parametrize("options", [None, {}, [1], "text", {"tiers": 3}, {"trusted": []}])
+@pytest.mark.parametrize("options", [{}, [1], {"tiers": 3}, {"trusted": []}])
 async def test_strange_options_do_no_harm(connect: Connect, options: Any) -> None:
     """`{}` and nothing are complete; what is no object is named, and the server starts all the same."""
     editor = await connect(UNSURE, options=options)
     assert await tier(editor) == "accept"
     await editor.status()
-    assert len(editor.messages) == (0 if options in (None, {}) else 1)
+    assert len(editor.messages) == (0 if options == {} else 1)
 
 
 async def test_initialization_options_hold(connect: Connect) -> None:
@@ -112,13 +112,10 @@ async def test_thresholds_that_contradict_each_other(connect: Connect) -> None:
 
 
 async def test_a_workspace_cannot_choose_the_model(connect: Connect) -> None:
-    """What comes with a checkout names no file, host or command: `model` and `trusted` there have no effect."""
-    evil = {
-        "model": "/tmp/evil.gguf",
-        "trusted": {"model": "/tmp/evil.gguf"},
-        "trusted.model": "/tmp/evil.gguf",
-    }
-    editor = await connect(UNSURE, client=ASKS, options={"model": "/tmp/evil.gguf"}, settings=evil)
+    """What comes with a checkout names no file, host or command: `model` and `trusted` are ignored."""
+    file = "/tmp/evil.gguf"
+    evil = {"model": file, "trusted": {"model": file}, "trusted.model": file}
+    editor = await connect(UNSURE, client=ASKS, options={"model": file}, settings=evil)
     await editor.engine.until("loading")
     await tier(editor)
     editor.configure(evil)
@@ -129,7 +126,7 @@ async def test_a_workspace_cannot_choose_the_model(connect: Connect) -> None:
 
 
 async def test_who_may_choose_the_model(connect: Connect, tmp_path: Any) -> None:
-    """The environment over the editor's machine scope over `config.toml`; a broken file is named and ignored."""
+    """The environment over the editor's machine scope over `config.toml`; a broken file is named."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "config.toml").write_text('model = "from-file"\nthreads = 2\n')

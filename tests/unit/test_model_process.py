@@ -24,7 +24,7 @@ from lsp_calib.inference import cards
 from lsp_calib.inference.cards import ModelCard
 from lsp_calib.inference.client import ModelProcess
 from lsp_calib.inference.engine import EngineState, LoadedModel, Priority, Request
-from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
+from lsp_calib.values import Prompt, Segment
 
 SOURCE = '''import json
 
@@ -42,11 +42,7 @@ def request(text: str, forced: str = "", most: int = 12, *, control: str = "") -
     return Request(Prompt(tuple(segments), forced, "test"), most)
 
 
-LONG = request("".join(f"value_{n} = compute({n}, other={n * 7 % 13})\n" for n in range(130)), most=1)
-
-
-def answer(generation: Generation) -> tuple[str, tuple[Token, ...], Stop]:
-    return generation.text, generation.tokens, generation.stop
+LONG = request("".join(f"value_{n} = compute({n}, other={n * 7 % 13})\n" for n in range(22)), most=1)
 
 
 def alive(pid: int) -> bool:
@@ -135,10 +131,10 @@ def reference(model_path: Path) -> Iterator[Reference]:
 @pytest.mark.model
 @pytest.mark.asyncio(loop_scope="module")
 class TestAnswers:
-    # Evaluating a prompt in one batch or token by token takes other matrix kernels, whose sums of quantised
-    # products differ in the last bits: 0.01 is far above what was seen (see the assertions), and far below
-    # what one wrong token or one shifted position makes (some tenths and more).
-    TOLERANCE = 0.01
+    # One batch or token by token may take other matrix kernels, which add up quantised products in another
+    # order. On the processor this was written on there was no difference at all; one wrong token or a shift
+    # by one position makes some tenths.
+    TOLERANCE = 0.002
 
     async def test_log_probabilities_are_those_of_an_evaluation_from_scratch(
         self, engine: ModelProcess, reference: Reference
@@ -240,12 +236,12 @@ class TestAnswers:
         assert (await engine.generate(request(SOURCE))).text
 
     async def test_cancelling_stops_the_work_and_the_next_answer_is_right(self, engine: ModelProcess) -> None:
-        expected = answer(await engine.generate(request(SOURCE)))
-        await engine.generate(request("something else entirely"))
+        other = request("something else entirely", most=1)
+        await engine.generate(other)
         start = time.perf_counter()
-        await engine.generate(LONG)
+        expected = await engine.generate(LONG)
         whole = time.perf_counter() - start
-        await engine.generate(request("something else entirely"))
+        await engine.generate(other)
         task = asyncio.create_task(engine.generate(LONG))
         await asyncio.sleep(whole / 10)
         task.cancel()
@@ -253,18 +249,17 @@ class TestAnswers:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert time.perf_counter() - start < 0.05, "the caller is free at once"
-        small = await engine.generate(request("a =", most=1))
-        # Waiting shows how soon the process was free: at once, and not after the rest of the prompt.
-        assert small.timing.queue_ms < 1e3 * whole / 3
-        got = answer(await engine.generate(request(SOURCE)))
-        assert (got[0], got[2]) == (expected[0], expected[2])
-        assert [t.logprob for t in got[1]] == pytest.approx(
-            [t.logprob for t in expected[1]], abs=self.TOLERANCE
-        )
+        # The same again: of the cancelled evaluation no more is believed to be cached than is.
+        again = await engine.generate(LONG)
+        # It waited no longer than the stop took, and not for the rest of the prompt.
+        assert again.timing.queue_ms < 1e3 * whole / 3
+        assert (again.text, again.stop) == (expected.text, expected.stop)
+        assert again.logprobs == pytest.approx(expected.logprobs, abs=self.TOLERANCE)
 
     async def test_interactive_work_goes_before_background_work_that_waits(
         self, engine: ModelProcess
     ) -> None:
+        await engine.generate(request("to begin with", most=1))  # so that LONG is not cached
         order: list[str] = []
 
         async def ask(name: str, priority: Priority) -> None:
@@ -303,7 +298,7 @@ class TestDeath:
             first = engine.pid
             assert first is not None
             running = asyncio.create_task(engine.generate(LONG))
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
             os.kill(first, signal.SIGKILL)
             with pytest.raises(EngineDiedError, match="signal 9"):
                 await running

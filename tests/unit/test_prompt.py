@@ -55,6 +55,15 @@ def test_the_window_is_never_exceeded(cursor: Cursor, layout: CompletionFormat, 
     assert len(text(build_prompt(cursor, layout, window))) <= window
 
 
+@pytest.mark.parametrize("layout", [PREFIX, FIM])
+def test_the_current_line_counts_in_the_window(layout: CompletionFormat) -> None:
+    """Short lines fill a window to the brim; what the current line takes, the others do not get."""
+    lines = ["x"] * 900
+    lines[600] = "word " * 40
+    for window in range(400, 900, 7):
+        assert len(text(build_prompt(Cursor.at(lines, 600, 200), layout, window))) <= window
+
+
 @given(cursors(), st.integers(100, 2000))
 def test_a_prefix_prompt_and_what_is_forced_are_the_end_of_the_document(cursor: Cursor, window: int) -> None:
     prompt = build_prompt(cursor, PREFIX, window)

@@ -71,6 +71,8 @@ def test_a_file_cut_anywhere_is_resumed_to_the_uninterrupted_one(
     path = tmp_path_factory.getbasetemp() / "cut.jsonl"
     path.write_bytes(whole[:cut])
     complete = max(whole[:cut].count(b"\n") - 1, 0)
+    RecordWriter(path, HEADER).close()
+    assert path.read_bytes() == b"".join(whole.splitlines(keepends=True)[: complete + 1]), "no half lines"
     added = write(path, RECORDS)
     assert [record.item for record in added] == [record.item for record in RECORDS[complete:]]
     assert path.read_bytes() == whole

@@ -1,0 +1,352 @@
+"""The command line: every command explains itself, every error is one line and its exit code."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import lsp_calib
+from lsp_calib import errors
+from lsp_calib.cli import main
+from lsp_calib.inference.cards import ModelCard, load_cards
+
+SOURCE = "def area(r):\n    return 3.14 * r\n"
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=60,
+        check=False,
+    )
+
+
+def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def fails(result: Result, error: type[errors.LspCalibError]) -> str:
+    """The one line on standard error of a command that failed with `error`."""
+    assert result.exit_code == error.exit_code, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("lsp-calib: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.mark.parametrize("path", list(commands()), ids=" ".join)
+def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
+    for flag in ("--help", "-h"):
+        result = invoke(*path, flag)
+        assert result.exit_code == 0
+        assert result.stdout.startswith("Usage: ")
+        described = [line for line in result.stdout.splitlines()[1:] if line.strip()]
+        assert described, "what it does"
+        assert not described[0].startswith("Options")
+
+
+def test_the_commands_of_the_contract_are_there() -> None:
+    promised = {"serve", "demo", "complete", "summarize", "calibrate", "refit", "models"}
+    assert promised <= main.commands.keys()
+    group = main.commands["models"]
+    assert isinstance(group, click.Group)
+    assert set(group.commands) == {"list", "pull", "path", "verify", "remove"}
+
+
+def test_each_error_has_the_exit_code_of_its_page() -> None:
+    codes = {kind.__name__: kind.exit_code for kind in vars(errors).values() if isinstance(kind, type)}
+    assert codes == {
+        "LspCalibError": 1,
+        "SettingsError": 2,
+        "DataError": 3,
+        "CalibratorError": 3,
+        "ModelError": 4,
+        "NoModelError": 4,
+        "ModelFileError": 4,
+        "DownloadError": 4,
+        "EngineError": 5,
+        "EngineDiedError": 5,
+        "RequestCancelledError": 5,
+    }
+
+
+@pytest.mark.parametrize("kind", [kind for kind in vars(errors).values() if isinstance(kind, type)])
+def test_any_error_is_one_line_and_its_exit_code(
+    kind: type[errors.LspCalibError], source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object, **_named: object) -> None:
+        raise kind("What happened. What to do.")
+
+    monkeypatch.setattr("lsp_calib.tools.oneshot.complete_at", fail)
+    assert fails(invoke("complete", f"{source}:1"), kind) == "lsp-calib: What happened. What to do.\n"
+
+
+def test_an_error_of_the_operating_system_is_one_line_too(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object, **_named: object) -> None:
+        raise OSError(28, "No space left on device", "/some/file")
+
+    monkeypatch.setattr("lsp_calib.tools.oneshot.complete_at", fail)
+    assert "No space left on device" in fails(invoke("complete", f"{source}:1"), errors.LspCalibError)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("FILE", "not a place"),
+        ("FILE:", "not a place"),
+        ("FILE:x", "not a place"),
+        ("FILE:²", "not a place"),
+        ("FILE:1:²", "not a place"),
+        ("FILE:" + "9" * 5000, "not a place"),
+        (":1", "not a place"),
+        ("", "not a place"),
+        ("FILE:0", "count from 1"),
+        ("FILE:1:0", "count from 1"),
+        ("FILE.missing:1", "no file"),
+        ("FILE:-1", "not a place"),
+    ],
+    ids=lambda value: value[:12],
+)
+@pytest.mark.parametrize("command", ["complete", "summarize"])
+@pytest.mark.usefixtures("home")
+def test_a_wrong_place_is_a_settings_error(command: str, place: str, message: str, source: Path) -> None:
+    if command == "summarize" and place == "FILE:1:0":
+        message = "count from 1"
+    assert message in fails(invoke(command, place.replace("FILE", str(source))), errors.SettingsError)
+
+
+@pytest.mark.parametrize("command", ["complete", "summarize"])
+@pytest.mark.usefixtures("home")
+def test_a_folder_is_no_file(command: str, tmp_path: Path) -> None:
+    assert "no file" in fails(invoke(command, f"{tmp_path}:1"), errors.SettingsError)
+
+
+@pytest.mark.parametrize("command", ["complete", "summarize"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x7fELF\x02\x01\x01\x00\x00", "binary"),
+        (b"\xff\xfe\x00x", "not UTF-8"),
+        (b"x = 1\n" * 1_000_000, "too large"),
+    ],
+    ids=["binary", "encoding", "huge"],
+)
+@pytest.mark.usefixtures("home")
+def test_a_file_that_is_no_source_is_named(
+    command: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "odd.py"
+    path.write_bytes(content)
+    error = fails(invoke(command, f"{path}:1"), errors.DataError)
+    assert message in error
+    assert str(path) in error
+
+
+@pytest.mark.usefixtures("home")
+def test_a_line_beyond_the_end_says_how_many_there_are(source: Path) -> None:
+    assert "no line 99: the document has 3" in fails(invoke("complete", f"{source}:99"), errors.DataError)
+    assert "line 99" in fails(invoke("summarize", f"{source}:99"), errors.DataError)
+    huge = f"{source}:{'9' * 18}"
+    assert "999" in fails(invoke("complete", huge), errors.DataError)
+
+
+@pytest.mark.usefixtures("home")
+def test_without_a_model_the_command_that_gets_one_is_named(source: Path) -> None:
+    for arguments in (["complete", f"{source}:1"], ["summarize", f"{source}:1"], ["refit"]):
+        assert "lsp-calib models pull" in fails(invoke(*arguments), errors.NoModelError)
+
+
+@pytest.mark.usefixtures("home")
+def test_an_unknown_model_is_named_wherever_it_comes_from(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "'gpt-9'" in fails(invoke("complete", f"{source}:1", "--model", "gpt-9"), errors.SettingsError)
+    monkeypatch.setenv("LSP_CALIB_MODEL", "gpt-8")
+    assert "'gpt-8'" in fails(invoke("complete", f"{source}:1"), errors.SettingsError)
+    assert "'gpt-9'" in fails(invoke("models", "pull", "gpt-9"), errors.SettingsError)
+    assert "'gpt-9'" in fails(invoke("models", "verify", "gpt-9"), errors.SettingsError)
+
+
+@pytest.mark.parametrize("address", ["9000", "host:", ":1", "host:x", "host:²", "host:70000"])
+def test_a_wrong_address_is_a_settings_error(address: str) -> None:
+    assert "HOST:PORT" in fails(invoke("serve", "--tcp", address), errors.SettingsError)
+
+
+def test_one_transport_at_a_time() -> None:
+    assert "not both" in fails(invoke("serve", "--stdio", "--tcp", "localhost:1"), errors.SettingsError)
+
+
+def test_an_unusable_state_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / "file" / "home"))
+    assert "LSP_CALIB_HOME" in fails(invoke("models", "list"), errors.SettingsError)
+
+
+def test_models_list_is_one_json_document(home: Path) -> None:
+    rows = json.loads(invoke("models", "list", "--json").stdout)
+    assert [row["name"] for row in rows] == list(load_cards())
+    assert not any(row["installed"] for row in rows)
+    assert all(row["path"].startswith(str(home)) for row in rows)
+    (home / "models").mkdir()
+    Path(rows[-1]["path"]).write_bytes(b"")
+    rows = json.loads(invoke("models", "list", "--json").stdout)
+    assert [row["installed"] for row in rows] == [False, True]
+    assert "installed" in invoke("models", "list").stdout.splitlines()[-1]
+
+
+def test_a_model_can_be_found_verified_and_removed(home: Path, tmp_path: Path) -> None:
+    card = load_cards()["smollm2-135m"]
+    fails(invoke("models", "path", card.name), errors.NoModelError)
+    fails(invoke("models", "remove", card.name), errors.SettingsError)
+    (home / "models").mkdir()
+    card.path.write_bytes(b"GGUF\3\0\0\0" + bytes(16))
+    assert invoke("models", "path", card.name).stdout == f"{card.path}\n"
+    assert "truncated" in fails(invoke("models", "verify", card.name), errors.ModelFileError)
+    own = tmp_path / "own.gguf"
+    own.write_bytes(b"GGUF\3\0\0\0" + bytes(16))
+    assert "no card" in invoke("models", "verify", str(own)).stdout
+    fails(invoke("models", "remove", str(own)), errors.SettingsError)
+    assert own.exists(), "only what lsp-calib put there is removed"
+    assert invoke("models", "remove", card.file).exit_code == 0
+    assert not card.path.exists()
+
+
+@pytest.mark.usefixtures("home")
+def test_calibrate_names_a_folder_that_cannot_be_written_to_before_it_asks_anything(source: Path) -> None:
+    for option in ("--records", "--output"):
+        result = invoke("calibrate", str(source), option, str(source.parent / "no" / "such" / "file"))
+        assert str(source.parent / "no" / "such") in fails(result, errors.SettingsError)
+
+
+@pytest.mark.usefixtures("home")
+def test_calibrate_with_too_little_source_says_so(source: Path) -> None:
+    assert "at least 20" in fails(invoke("calibrate", str(source)), errors.DataError)
+
+
+def test_two_projects_of_one_name_are_two_projects(tmp_path: Path) -> None:
+    from lsp_calib.tools.calibrate import draw
+
+    roots = tuple(tmp_path / name / "src" for name in ("one", "two"))
+    for root in roots:
+        root.mkdir(parents=True)
+        (root / "code.py").write_text("value = compute(1)\n" * 40)
+    items = draw((*roots, roots[0]), 40, 0)
+    assert len({item.group for item in items}) == 2
+    assert len({item.id for item in items}) == len(items)
+
+
+def test_module_and_command_are_the_same() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "lsp_calib", "--version"], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip().endswith(lsp_calib.__version__)
+
+
+def test_help_is_quick_nothing_heavy_is_imported() -> None:
+    result = python("""
+        import sys
+        from lsp_calib.cli import main
+        try:
+            main(["--help"])
+        except SystemExit as end:
+            assert not end.code
+        heavy = {"numpy", "pygls", "lsprotocol", "sklearn", "scipy", "llama_cpp", "tree_sitter", "rich"}
+        print("heavy:", sorted(heavy & sys.modules.keys()))
+    """)
+    assert result.stdout.endswith("heavy: []\n"), result.stderr
+
+
+def test_the_core_imports_without_the_local_extra(tmp_path: Path) -> None:
+    """Every module but the one that only the model process imports."""
+    (tmp_path / "llama_cpp.py").write_text("raise ImportError('no llama_cpp here')\n")
+    result = python(
+        """
+        import importlib, pkgutil, sys
+        import lsp_calib
+        for module in pkgutil.walk_packages(lsp_calib.__path__, "lsp_calib."):
+            if module.name not in ("lsp_calib.inference.llama", "lsp_calib.__main__"):
+                importlib.import_module(module.name)
+        print("llama_cpp" in sys.modules, "lsp_calib.server.app" in sys.modules)
+        """,
+        PYTHONPATH=str(tmp_path),
+    )
+    assert result.stdout == "False True\n", result.stderr
+
+
+def test_serving_needs_neither_scikit_learn_nor_llama_cpp_before_it_answers() -> None:
+    result = python("""
+        import sys
+        from lsp_calib.server.app import create_server
+        create_server()
+        print(sorted({"sklearn", "scipy", "llama_cpp"} & sys.modules.keys()))
+    """)
+    assert result.stdout == "[]\n", result.stderr
+
+
+WIRE = {
+    *("id", "kind", "text", "confidence", "rawConfidence", "measure", "tier", "reason", "certified"),
+    *("calibrator", "model", "tokens", "firstTokens", "source", "timing"),
+}
+
+
+def is_suggestion(found: dict[str, Any], kind: str, card: ModelCard) -> None:
+    assert found.keys() == WIRE
+    assert (found["kind"], found["model"], found["source"]) == (kind, card.name, "model")
+    assert found["tier"] in ("accept", "review", "reject")
+    assert found["rawConfidence"] is None or 0 <= found["rawConfidence"] <= 1
+    assert found["text"].strip()
+    assert found["timing"]["promptTokens"] > 0
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("home_with_model")
+def test_complete_and_summarize_print_the_suggestion_object(source: Path, model_card: ModelCard) -> None:
+    result = invoke("complete", f"{source}:2:12", "--json", "--threads", "1")
+    assert result.exit_code == 0, result.output
+    for suggestion in json.loads(result.stdout):
+        is_suggestion(suggestion, "line", model_card)
+    result = invoke("summarize", f"{source}:2", "--json", "--threads", "1")
+    assert result.exit_code == 0, result.output
+    is_suggestion(json.loads(result.stdout), "summary", model_card)
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("home_with_model")
+def test_complete_after_emoji_and_in_a_file_of_carriage_returns(tmp_path: Path) -> None:
+    """What is offered is text: no halves of characters, no line ends."""
+    path = tmp_path / "moji.py"
+    path.write_bytes("moods = ['😀', '😀', '😀']\r\nmore = ['😀', '😀\r\n".encode())
+    result = invoke("complete", f"{path}:2:16", "--json", "--threads", "1")
+    assert result.exit_code == 0, result.output
+    (suggestion,) = json.loads(result.stdout)
+    assert suggestion["text"].isprintable()
+    assert suggestion["text"].startswith("'"), "the string is closed"
