@@ -83,7 +83,7 @@ def serve(
 @_model
 def demo(as_json: bool, model: str | None) -> None:
     """The main job, end to end: a real server, a real client, a real model."""
-    from lsp_calib.tools.demo import run
+    from lsp_calib.tools.demo.course import run
 
     raise SystemExit(run(as_json=as_json, model=model))
 

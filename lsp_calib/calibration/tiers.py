@@ -44,7 +44,7 @@ class TierPolicy:
         likely = f"{_percent(probability, thresholds)} likely to be right"
         accept, reject = f"{self.accept_from * 100:g} %", f"{self.reject_below * 100:g} %"
         if source == "prior":
-            likely += ", judged by other models: no labels for this one yet"
+            likely += ", as a borrowed calibrator has it: no labels of its own yet"
         if probability < self.reject_below:
             return Tier.REJECT, f"{likely}; below {reject}"
         if probability < self.accept_from:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -128,11 +127,6 @@ def card_for_file(path: Path, cards: dict[str, ModelCard] | None = None) -> Mode
         completion=CompletionFormat(),
         chat=ChatFormat(),
     )
-
-
-def wanted_model(given: str | None = None) -> str | None:
-    """The user's choice: the command line, then `LSP_CALIB_MODEL`."""
-    return given or os.environ.get("LSP_CALIB_MODEL") or None
 
 
 def _existing_file(name: str) -> Path | None:

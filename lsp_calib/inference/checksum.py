@@ -51,8 +51,8 @@ def verify(path: Path, expected: str, *, fresh: bool = False) -> str:
         raise ModelFileError(
             f"The model file {path} has the wrong checksum: SHA-256 {actual}, expected {expected}. "
             "Its bytes are not the model's. "
-            f"Remove it (`lsp-calib models remove {path.name}`) and pull it again with "
-            "`lsp-calib models pull`."
+            f"Remove it (`lsp-calib models remove {path.name}`) and get it again with "
+            "`lsp-calib models pull NAME`; `lsp-calib models list` has the names."
         )
     return actual
 

@@ -55,5 +55,6 @@ def check_size(path: Path, expected: int) -> None:
 
 def _again(path: Path) -> str:
     return (
-        f" Remove it (`lsp-calib models remove {path.name}`) and pull it again with `lsp-calib models pull`."
+        f" Remove it (`lsp-calib models remove {path.name}`) and get it again with `lsp-calib models pull "
+        "NAME`; `lsp-calib models list` has the names."
     )

@@ -11,7 +11,7 @@ from lsp_calib.server.app import CalibServer
 from lsp_calib.server.convert import lines_of, whole_line
 from lsp_calib.server.protocol import pulls_diagnostics
 from lsp_calib.server.settings import Settings
-from lsp_calib.server.words import percent, tier_words
+from lsp_calib.server.words import tier_words
 
 if TYPE_CHECKING:
     from lsp_calib.values import Suggestion
@@ -76,7 +76,7 @@ def _diagnostic(
         return None
     return types.Diagnostic(
         range=whole_line(document, line, text),
-        message=f"{tier_words(confidence.tier)} ({percent(confidence.calibrated)}): {confidence.reason}",
+        message=f"{tier_words(confidence.tier)}: {confidence.reason}",
         severity=_SEVERITY[severity],
         code=confidence.tier.value,
         source=SOURCE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from lsprotocol import types
@@ -9,7 +10,7 @@ from lsprotocol import types
 from lsp_calib.server.app import CalibServer
 from lsp_calib.server.convert import cursor_at, escape_markdown, whole_line
 from lsp_calib.server.protocol import BADGES
-from lsp_calib.server.words import percent, tier_words
+from lsp_calib.server.words import tier_words
 
 if TYPE_CHECKING:
     from lsp_calib.values import Suggestion
@@ -45,31 +46,21 @@ def _contents(ls: CalibServer, summary: Suggestion | Literal["pending"]) -> type
     client = ls.client_capabilities.text_document
     formats = (client and client.hover and client.hover.content_format) or ()
     if types.MarkupKind.Markdown in formats:
-        return types.MarkupContent(types.MarkupKind.Markdown, _markdown(summary))
-    return types.MarkupContent(types.MarkupKind.PlainText, _plain(summary))
+        text = _text(summary, escape=escape_markdown, strong="**", emphasis="*")
+        return types.MarkupContent(types.MarkupKind.Markdown, text)
+    return types.MarkupContent(types.MarkupKind.PlainText, _text(summary, escape=str, strong="", emphasis=""))
 
 
-def _markdown(summary: Suggestion | Literal["pending"]) -> str:
+def _text(
+    summary: Suggestion | Literal["pending"], *, escape: Callable[[str], str], strong: str, emphasis: str
+) -> str:
     if summary == "pending":
-        return f"*{_PENDING}*"
+        return f"{emphasis}{_PENDING}{emphasis}"
     confidence = summary.confidence
+    tier = confidence.tier
     return (
-        f"{escape_markdown(summary.text)}\n\n"
-        f"{BADGES[confidence.tier.value]['mark']} **{confidence.tier.value}** · "
-        f"{percent(confidence.calibrated)} · "
-        f"{tier_words(confidence.tier)}: {escape_markdown(confidence.reason)}\n\n"
-        f"*{escape_markdown(summary.model)}, lsp\\-calib*"
-    )
-
-
-def _plain(summary: Suggestion | Literal["pending"]) -> str:
-    if summary == "pending":
-        return _PENDING
-    confidence = summary.confidence
-    return (
-        f"{summary.text}\n\n"
-        f"{BADGES[confidence.tier.value]['mark']} {confidence.tier.value} · "
-        f"{percent(confidence.calibrated)} · "
-        f"{tier_words(confidence.tier)}: {confidence.reason}\n\n"
-        f"{summary.model}, lsp-calib"
+        f"{escape(summary.text)}\n\n"
+        f"{BADGES[tier.value]['mark']} {strong}{tier.value}{strong} · "
+        f"{tier_words(tier)}: {escape(confidence.reason)}\n\n"
+        f"{emphasis}{escape(summary.model)}, {escape('lsp-calib')}{emphasis}"
     )

@@ -15,4 +15,4 @@ def tier_words(tier: Tier) -> str:
 
 
 def percent(probability: float | None) -> str:
-    return "no probability" if probability is None else f"{probability:.0%}"
+    return "no probability" if probability is None else f"{100 * probability:.0f} %"

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import click
+
 from lsp_calib import home
 from lsp_calib.calibration.calibrator import Purpose
 from lsp_calib.calibration.judge import Judge
@@ -18,8 +20,8 @@ from lsp_calib.completion.prompt import version_of
 from lsp_calib.errors import DataError
 from lsp_calib.feedback.learning import refit_from_feedback
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.inference.cards import wanted_model
 from lsp_calib.inference.client import ModelProcess
+from lsp_calib.server.settings import Trusted, resolve_trusted
 from lsp_calib.summarization import SummaryService
 from lsp_calib.syntax import functions
 from lsp_calib.values import Suggestion
@@ -87,10 +89,16 @@ def refit_now(model: str | None) -> dict[str, Any]:
 
 
 def with_engine(ask: Callable[[ModelProcess], Awaitable[T]], *, model: str | None, threads: int = 0) -> T:
-    """Run `ask` with a model process that is let go afterwards."""
+    """Run `ask` with a model process that is let go afterwards.
+
+    What is not given comes from where the server takes it: the environment, the user's `config.toml`.
+    """
+    trusted, problems = resolve_trusted(Trusted(model=model, threads=threads), Trusted())
+    for problem in problems:
+        click.echo(f"lsp-calib: {problem}", err=True)
 
     async def run() -> T:
-        engine = ModelProcess(wanted_model(model), threads=threads)
+        engine = ModelProcess(trusted.model, threads=trusted.threads, gpu_layers=trusted.gpu_layers)
         try:
             return await ask(engine)
         finally:

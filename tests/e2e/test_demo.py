@@ -19,7 +19,7 @@ from rich.cells import cell_len
 import lsp_calib
 from lsp_calib.errors import LspCalibError
 from lsp_calib.tools.client import Editor
-from lsp_calib.tools.demo_user import FILE, PLACES, Action, Shown, decide
+from lsp_calib.tools.demo.user import FILE, PLACES, Action, Shown, decide
 
 COMMAND = [sys.executable, "-m", "lsp_calib", "demo"]
 PATIENCE = 600.0  # a machine that does other things as well

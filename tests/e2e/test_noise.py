@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from noise import make_noise
 
 pytestmark = [pytest.mark.model, pytest.mark.long]
@@ -28,7 +27,16 @@ def test_the_path_fails_on_noise(model_path: Path, tmp_path: Path) -> None:
     noise = tmp_path / "noise.gguf"
     make_noise(model_path, noise)
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'run'}"]
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-rA",
+            "-p",
+            "no:cacheprovider",
+            f"--basetemp={tmp_path / 'run'}",
+        ]
         + [f"{TESTS}::{name}" for name in KNOWING],
         env={**os.environ, "LSP_CALIB_TEST_MODEL": str(noise)},
         capture_output=True,

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from real_server import PATIENCE, SERVER
 
 from lsp_calib.tools.client import Editor
-from real_server import PATIENCE, SERVER
 
 pytestmark = pytest.mark.model
 
@@ -211,8 +211,11 @@ async def test_the_server_stays_small(start, write):
 
 
 def test_initialize_is_little_more_than_importing_the_protocol(environment, tmp_path):
-    """From process start to the answer, in turn with a Python that only imports pygls: at most 1.5 times that."""
-    message = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"processId":null,"rootUri":null,"capabilities":{}}}'
+    """From process start to the answer, in turn with a Python that only imports pygls: at most half more."""
+    message = (
+        b'{"jsonrpc":"2.0","id":1,"method":"initialize",'
+        b'"params":{"processId":null,"rootUri":null,"capabilities":{}}}'
+    )
     ratios = []
     for _ in range(7):
         began = time.perf_counter()

@@ -46,7 +46,6 @@ class ScriptedEngine:
         self._states = EngineState
         self._on_state = on_state
         self._loading: asyncio.Task[LoadedModel] | None = None
-        self._told = False
         self._child: asyncio.subprocess.Process | None = None
         self._raised: dict[str, int] = {}
         self._note("made", model=trusted.model)
@@ -54,9 +53,7 @@ class ScriptedEngine:
     async def ready(self) -> LoadedModel:
         if failure := self._script.get("failure"):
             state = self._states.NO_MODEL if failure[0] == "NoModelError" else self._states.ERROR
-            if not self._told:
-                self._told = True
-                self._on_state(state, failure[1], None)
+            self._on_state(state, failure[1], None)
             raise getattr(errors, failure[0])(failure[1])
         if self._loading is None:
             self._loading = asyncio.create_task(self._load())
@@ -80,7 +77,7 @@ class ScriptedEngine:
 
     async def restart(self) -> None:
         self._note("restarted")
-        self._loading, self._told = None, False
+        self._loading = None
 
     async def close(self) -> None:
         await asyncio.sleep(self._script.get("closeSeconds", 0))

@@ -9,7 +9,7 @@ import pytest
 from lsp_calib import home as state
 from lsp_calib.errors import NoModelError, SettingsError
 from lsp_calib.inference import cards
-from lsp_calib.inference.cards import choose, load_cards, wanted_model
+from lsp_calib.inference.cards import choose, load_cards
 
 
 def install(name: str) -> Path:
@@ -108,15 +108,6 @@ def test_a_path_to_a_known_file_gets_its_card(tmp_path: Path) -> None:
     file.write_bytes(b"123456")
     assert cards.card_for_file(file, {card.name: card}).sha256 == "", "another size: another file"
 
-
-def test_the_command_line_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
-    assert wanted_model() is None
-    monkeypatch.setenv("LSP_CALIB_MODEL", "from-environment")
-    assert wanted_model() == "from-environment"
-    assert wanted_model("given") == "given"
-    monkeypatch.setenv("LSP_CALIB_MODEL", "")
-    assert wanted_model() is None, "an empty variable is no wish"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from lsp_calib.calibration.calibrator import Calibrator
 from lsp_calib.inference.cards import load_cards
-from lsp_calib.tools.demo_user import Shown
+from lsp_calib.tools.demo.user import Shown
 
 INTRODUCTION = (
     "A language server, a client that behaves as an editor does, and a real model. It all happens in a "

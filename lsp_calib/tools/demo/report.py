@@ -12,7 +12,7 @@ from lsprotocol import types
 from lsprotocol.converters import get_converter
 
 from lsp_calib.errors import LspCalibError
-from lsp_calib.tools.demo_user import Shown
+from lsp_calib.tools.demo.user import Shown
 
 
 @attrs.define

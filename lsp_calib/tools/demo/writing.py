@@ -10,11 +10,11 @@ from typing import Any
 from lsprotocol import types
 
 from lsp_calib.feedback.lines import shared_ends
-from lsp_calib.tools import demo_words
 from lsp_calib.tools.client import Document, Editor
-from lsp_calib.tools.demo_report import Report, since
-from lsp_calib.tools.demo_screen import Screen
-from lsp_calib.tools.demo_user import PLACES, Action, Place, Shown, decide
+from lsp_calib.tools.demo import words
+from lsp_calib.tools.demo.report import Report, since
+from lsp_calib.tools.demo.screen import Screen
+from lsp_calib.tools.demo.user import PLACES, Action, Place, Shown, decide
 
 # Seconds; generous, for a machine that has other things to do.
 ANSWER = 120.0
@@ -124,7 +124,7 @@ class Writer:
         if not self._report.suggestions:
             return
         best = max(self._report.suggestions, key=lambda one: one.wire["confidence"] or 0.0)
-        self._screen.none_right(demo_words.NONE_RIGHT)
+        self._screen.none_right(words.NONE_RIGHT)
         # What was typed over is settled now, so that it is not mistaken for what is kept.
         self._document.save()
         place = next(place for place in places if place.find(self._original)[0] == best.line)

@@ -21,13 +21,13 @@ from lsp_calib.calibration.calibrator import Calibrator
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
 from lsp_calib.inference.cards import choose
 from lsp_calib.server.settings import Trusted, resolve_trusted
-from lsp_calib.tools import demo_words
 from lsp_calib.tools.client import Document, Editor
-from lsp_calib.tools.demo_evidence import Evidence
-from lsp_calib.tools.demo_report import Report, since
-from lsp_calib.tools.demo_screen import Screen
-from lsp_calib.tools.demo_user import FILE, HOVERED, PLACES, Action, line_of
-from lsp_calib.tools.demo_writing import ANSWER, Writer, about, suggestion_of
+from lsp_calib.tools.demo import words
+from lsp_calib.tools.demo.evidence import Evidence
+from lsp_calib.tools.demo.report import Report, since
+from lsp_calib.tools.demo.screen import Screen
+from lsp_calib.tools.demo.user import FILE, HOVERED, PLACES, Action, line_of
+from lsp_calib.tools.demo.writing import ANSWER, Writer, about, suggestion_of
 
 # Seconds; generous, for a machine that has other things to do.
 _LOAD, _HOVER, _REFIT, _SETTLE = 180.0, 120.0, 60.0, 10.0
@@ -80,7 +80,7 @@ class _Demo:
 
     async def tell(self) -> None:
         started = time.perf_counter()
-        self.screen.title(demo_words.INTRODUCTION)
+        self.screen.title(words.INTRODUCTION)
         try:
             await self._start()
             await self._write()
@@ -92,7 +92,7 @@ class _Demo:
         finally:
             await self.editor.close()
         self.screen.section("What this means")
-        for text in demo_words.closing(self.report.suggestions, evidence.shipped()):
+        for text in words.closing(self.report.suggestions, evidence.shipped()):
             self.screen.paragraph(text)
         self._count(since(started))
 
@@ -102,11 +102,11 @@ class _Demo:
         self.screen.console.print()
         for step in steps:
             if not step["ok"]:
-                self.screen.check(False, demo_words.failed(step["name"]))
+                self.screen.check(False, words.failed(step["name"]))
         self.screen.check(done == len(steps), f"{done} of {len(steps)} steps happened", ms)
 
     async def _start(self) -> None:
-        self.screen.section("Start the server", demo_words.START)
+        self.screen.section("Start the server", words.START)
         for problem in self.problems:
             self.screen.say(problem, style="yellow")
         env = {**os.environ, "LSP_CALIB_HOME": str(self.home)}
@@ -150,8 +150,8 @@ class _Demo:
         path = self.folder / source.name
         shutil.copyfile(source, path)
         self.document = document = Document(self.editor, path, "python")
-        words = demo_words.WRITE.format(file=path.name, n=len(document.lines), places=len(PLACES))
-        self.screen.section("Write code", words)
+        task = words.WRITE.format(file=path.name, n=len(document.lines), places=len(PLACES))
+        self.screen.section("Write code", task)
         with self.report.step("complete") as step:
             await Writer(self.editor, document, self.screen, self.report).write()
             ids = {one.id for one in self.report.suggestions}
@@ -161,7 +161,7 @@ class _Demo:
 
     def _show_diagnostics(self) -> None:
         """Pulled at each insertion: one about each inserted suggestion, with its tier; gone with an edit."""
-        self.screen.section("Diagnostics", demo_words.DIAGNOSTICS)
+        self.screen.section("Diagnostics", words.DIAGNOSTICS)
         inserted = {one.id: one.wire["tier"] for one in self.report.suggestions if one.action in _INSERTED}
         with self.report.step("diagnose") as step:
             told = {about(one): one.code for one in self.report.diagnostics}
@@ -172,7 +172,7 @@ class _Demo:
     async def _hover(self) -> None:
         document = self._document()
         line = line_of(document.lines, HOVERED)
-        self.screen.section("Hover over a function", demo_words.HOVER.format(function=HOVERED))
+        self.screen.section("Hover over a function", words.HOVER.format(function=HOVERED))
         with self.report.step("hover") as step, self.screen.waiting("reading the function"):
             deadline, polls, tier, value = time.monotonic() + _HOVER, 0, None, ""
             while tier is None and time.monotonic() < deadline:
@@ -193,11 +193,11 @@ class _Demo:
             }
             step["polls"] = polls
             step["ok"] = tier is not None and bool(summary.strip())
-        self.screen.hover(f"def {HOVERED}", value or demo_words.NO_SUMMARY)
+        self.screen.hover(f"def {HOVERED}", value or words.NO_SUMMARY)
 
     async def _settle(self) -> Evidence:
         """Save, and read from the store what the server made of it."""
-        self.screen.section("Save: suggestions become labels", demo_words.SAVE)
+        self.screen.section("Save: suggestions become labels", words.SAVE)
         evidence = Evidence(self.home)
         shown = self.report.suggestions
         with self.report.step("settle") as step, self.screen.waiting("waiting for the feedback store"):
@@ -224,7 +224,7 @@ class _Demo:
         return evidence
 
     async def _refit(self, evidence: Evidence) -> None:
-        self.screen.section("Refit", demo_words.REFIT)
+        self.screen.section("Refit", words.REFIT)
         known = [one for one in self.report.suggestions if one.label and one.label["correct"] is not None]
         with self.report.step("refit") as step, self.screen.waiting("fitting"):
             result: dict[str, Any] = await self.editor.command("lsp-calib.refit", seconds=_REFIT)
@@ -238,7 +238,7 @@ class _Demo:
                 and result["promoted"] == (refitted is not None)
             )
         self.report.refit = {**result, "changes": refitted.changes if refitted else []}
-        self.screen.paragraph(demo_words.refitted(result))
+        self.screen.paragraph(words.refitted(result))
         self.screen.refit(result, self.report.refit["changes"])
         if refitted is not None:
             await self._ask_again(refitted.calibrator)
@@ -260,7 +260,7 @@ class _Demo:
                     and abs(now["confidence"] - due) < 1e-3
                 )
         if step["ok"]:
-            self.screen.paragraph(demo_words.again(left, now))
+            self.screen.paragraph(words.again(left, now))
 
     async def _end(self) -> None:
         with self.report.step("shutdown") as step:

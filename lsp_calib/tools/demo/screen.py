@@ -19,7 +19,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from lsp_calib.tools.demo_user import CURSOR, Action, Shown
+from lsp_calib.tools.demo.user import CURSOR, Action, Shown
 from lsp_calib.tools.print import badge
 
 _WIDEST = 96

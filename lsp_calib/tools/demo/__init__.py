@@ -1,0 +1,1 @@
+"""`lsp-calib demo`: the main job, end to end, in a terminal."""
