@@ -32,7 +32,7 @@ async def test_the_item(connect: Connect) -> None:
         types.Range(types.Position(1, 11), types.Position(1, 13)), "total(a) + b"
     )
     assert item.label_details == types.CompletionItemLabelDetails(description="accept")
-    assert item.detail == "99%"
+    assert item.detail == "99 %"
     assert isinstance(item.documentation, str)
     assert item.documentation.startswith("Likely right: more than 99 % likely to be right")
     assert item.sort_text is not None
@@ -49,7 +49,7 @@ async def test_without_label_details_the_tier_is_in_the_detail(connect: Connect)
     editor.open(TEXT)
     (item,) = (await editor.complete(1, 13)).items
     assert item.label_details is None
-    assert item.detail == "accept · 99%"
+    assert item.detail == "accept · 99 %"
 
 
 async def test_the_menu_does_not_wait_for_a_slow_model(connect: Connect, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
     assert diagnostic.code == "review"
     assert diagnostic.severity is types.DiagnosticSeverity.Information
     assert diagnostic.data == {"id": suggestion["id"]}
-    assert diagnostic.message.startswith("Look at it (61%): about 61 % likely to be right")
+    assert diagnostic.message.startswith("Look at it: about 61 % likely to be right")
     editor.insert(0, 0, "# one\n# two\n")
     assert lines(await seen(editor)) == [5]
     editor.change((0, 0), (1, 0), "")

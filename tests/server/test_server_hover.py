@@ -30,7 +30,7 @@ async def test_summary_tier_and_words(connect: Connect) -> None:
     assert hover.contents.kind is types.MarkupKind.Markdown
     text, tier, origin = hover.contents.value.split("\n\n")
     assert text == "Add two numbers\\."
-    assert "**review** · 50% · Look at it: about 50 % likely to be right" in tier
+    assert "**review** · Look at it: about 50 % likely to be right" in tier
     assert origin == "*scripted, lsp\\-calib*"
     (asked,) = editor.engine.read("asked")
     assert asked["summary"]
@@ -42,7 +42,7 @@ async def test_summary_tier_and_words(connect: Connect) -> None:
         ({"acceptFrom": 0.9, "rejectBelow": 0.6}, "reject", "Likely wrong"),
     ):
         editor.configure({"tiers": tiers}, push=True)
-        assert f"**{tier}** · 50% · {words}: " in (await shown(editor)).value
+        assert f"**{tier}** · {words}: about 50 % likely" in (await shown(editor)).value
 
 
 async def test_only_on_a_signature(connect: Connect) -> None:
