@@ -52,11 +52,14 @@ class Token:
     """A generated token.
 
     logprob: natural logarithm of its probability under the model's unmodified softmax.
-    text: what it adds to the answer (empty for a token that only reproduces forced characters).
+    typed_logprob: that of all tokens together that agree with the characters already typed; 0 where there
+        were none left to agree with.
+    text: what it adds to the answer.
     """
 
     id: int
     logprob: float
+    typed_logprob: float
     text: str
 
 
@@ -95,7 +98,12 @@ class Generation:
 
     @property
     def logprobs(self) -> tuple[float, ...]:
-        return tuple(token.logprob for token in self.tokens)
+        """Natural logarithms of the tokens' probabilities, given the characters already typed.
+
+        What is typed is known. Whoever has typed `ret` asks how likely `urn` is now, not how likely `return`
+        was before.
+        """
+        return tuple(min(token.logprob - token.typed_logprob, 0.0) for token in self.tokens)
 
 
 @attrs.frozen

@@ -5,8 +5,8 @@ const vscode = require('vscode');
 
 const SECTION = 'lspCalib';
 
-// What names a file, a host or a command, or decides what is kept: taken from the user's own settings alone.
-const TRUSTED = ['model', 'threads', 'gpuLayers', 'remote', 'feedback'];
+// What names a file or decides how the machine is used: taken from the user's own settings alone.
+const TRUSTED = ['model', 'threads', 'gpuLayers'];
 
 /**
  * A setting as the user's own settings have it, or its default.

@@ -1,6 +1,6 @@
 """Cross-validation with whole groups (repositories, files) left out, and choices made inside it.
 
-Scores are computed on pooled out-of-fold predictions, never as a mean over folds (RECIPES).
+Scores are computed on pooled out-of-fold predictions, never as a mean over folds.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def expected_calibration_error(
     Returns a float in [0, 1]. It is biased upward: read it beside `calibrated_band`, and beside the skill
     score.
     Raises DataError also if bins < 1 or the strategy is unknown.
-    Source: Naeini et al. 2015; Guo et al. 2017; bin edges as in RECIPES.
+    Source: Naeini et al. 2015; Guo et al. 2017; bin edges as in Spiess et al. 2024.
 
     >>> rain = [True] * 10 + [False] * 355
     >>> expected_calibration_error([10 / 365] * 365, rain) < 1e-12

@@ -48,7 +48,8 @@ async def collect_lines(
                     shown=bool(text) and generation.stop is not Stop.LENGTH,
                     stop=generation.stop.value,
                     tokens=tuple(token.id for token in generation.tokens),
-                    logprobs=generation.logprobs,
+                    logprobs=tuple(token.logprob for token in generation.tokens),
+                    typed_logprob=generation.tokens[0].typed_logprob if generation.tokens else 0.0,
                     ms=generation.timing.total_ms,
                 )
             )

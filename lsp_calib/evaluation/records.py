@@ -35,7 +35,11 @@ class Header:
 
 @attrs.frozen
 class Record:
-    """One generation. logprobs: of the tokens that carry the answer. ms: time the model took."""
+    """One generation.
+
+    logprobs: of the tokens that carry the answer, under the unmodified softmax. typed_logprob: that of all
+    tokens that agreed with what was typed, where the first of them was chosen. ms: time the model took.
+    """
 
     item: str
     group: str
@@ -45,11 +49,19 @@ class Record:
     stop: str
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
+    typed_logprob: float
     ms: float
+
+    @property
+    def logprobs_given_typed(self) -> tuple[float, ...]:
+        """As `Generation.logprobs` has them: given the characters already typed."""
+        first, *rest = self.logprobs
+        return (min(first - self.typed_logprob, 0.0), *rest)
 
     def to_line(self) -> str:
         row = attrs.asdict(self)
         row["logprobs"] = [round(value, 5) for value in self.logprobs]
+        row["typed_logprob"] = round(self.typed_logprob, 5)
         row["ms"] = round(self.ms)
         return json.dumps(row, separators=(",", ":"))
 

@@ -98,7 +98,7 @@ def generation_to_wire(generation: Generation) -> Message:
     t = generation.timing
     return {
         "text": generation.text,
-        "tokens": [[token.id, token.logprob, token.text] for token in generation.tokens],
+        "tokens": [[token.id, token.logprob, token.typed_logprob, token.text] for token in generation.tokens],
         "stop": generation.stop.value,
         "timing": [t.queue_ms, t.prompt_tokens, t.prompt_reused, t.prompt_ms, t.generate_ms, t.total_ms],
     }
@@ -108,8 +108,8 @@ def generation_from_wire(message: Message) -> Generation:
     """Raises EngineError if a field is missing or of another type."""
     try:
         tokens = tuple(
-            Token(_typed(token, int), float(logprob), _typed(text, str))
-            for token, logprob, text in message["tokens"]
+            Token(_typed(token, int), float(logprob), float(typed_logprob), _typed(text, str))
+            for token, logprob, typed_logprob, text in message["tokens"]
         )
         queue, count, reused, prompt, generate, total = message["timing"]
         timing = Timing(float(queue), int(count), int(reused), float(prompt), float(generate), float(total))

@@ -98,7 +98,8 @@ def calibrate(
 
     loaded, kept = with_engine(ask, model=model, threads=threads)
     shipped = output is not None
-    calibrator = fit_records(loaded, kept, shipped=shipped)
+    today = datetime.date.today().isoformat()
+    calibrator = fit_records(loaded, kept, shipped=shipped, created=today)
     if output is None:
         path = Shelf.open().promote(calibrator)
     else:
@@ -122,8 +123,8 @@ def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
     return items
 
 
-def fit_records(loaded: LoadedModel, records: list[Record], *, shipped: bool) -> Calibrator:
-    """The calibrator that records make. Only what would have been shown counts."""
+def fit_records(loaded: LoadedModel, records: list[Record], *, shipped: bool, created: str) -> Calibrator:
+    """The calibrator that records make. Only what would have been shown counts. created: ISO date."""
     shown = [record for record in records if record.shown]
     groups = [record.group for record in shown]
     if len(set(groups)) == 1:
@@ -131,12 +132,12 @@ def fit_records(loaded: LoadedModel, records: list[Record], *, shipped: bool) ->
         groups = [record.item.rsplit(":", 2)[0] for record in shown]
     return fit_calibrator(
         Purpose(loaded.identity, version_of(loaded.card.completion), "line", "python"),
-        [record.logprobs for record in shown],
+        [record.logprobs_given_typed for record in shown],
         [record.correct for record in shown],
         groups,
         source="shipped" if shipped else "workspace",
         state="shipped" if shipped else "ready",
-        created=datetime.date.today().isoformat(),
+        created=created,
         strata=dict(sorted(Counter(record.stratum for record in shown).items())),
         provenance=tuple(
             _origin(name, count) for name, count in sorted(Counter(r.group for r in shown).items())

@@ -20,7 +20,7 @@ from pygls.protocol import default_converter
 from pytest_lsp import LanguageClient, client_capabilities
 from pytest_lsp.client import register_lsp_features
 
-URI = "file:///work/space/module.py"
+URI = "file:///project/module.py"
 PROGRAM = Path(__file__).with_name("scripted_server.py")
 # Nothing here takes long; what has not happened by then never will.
 PATIENCE = 20.0

@@ -146,7 +146,7 @@ def _generation(answer: dict[str, Any]) -> Generation:
 
     logprobs = answer.get("logprobs", [-0.05, -0.05, -0.05])
     texts = [answer["text"], *[""] * (len(logprobs) - 1)]
-    tokens = tuple(Token(i, p, t) for i, (p, t) in enumerate(zip(logprobs, texts, strict=False)))
+    tokens = tuple(Token(i, p, 0.0, t) for i, (p, t) in enumerate(zip(logprobs, texts, strict=False)))
     return Generation(
         answer["text"], tokens, Stop(answer.get("stop", "line")), Timing(0.1, 40, 30, 2, 5, 7.1)
     )

@@ -159,7 +159,11 @@ class TestAnswers:
         assert [first.id] == reference.tokens(b" return")
         expected = reference.log_probabilities(reference.tokens(before.encode()))[first.id]
         assert first.logprob == pytest.approx(expected, abs=self.TOLERANCE)
-        assert first.logprob < -0.05, "among the tokens that are allowed it would be nearly certain"
+        assert first.logprob < -0.05
+        # Given what is typed it is nearly certain, and that is what a confidence is made of.
+        assert generation.logprobs[0] == first.logprob - first.typed_logprob
+        assert generation.logprobs[0] > -0.05
+        assert generation.logprobs[1:] == tuple(token.logprob for token in generation.tokens[1:])
         assert "".join(token.text for token in generation.tokens) == generation.text
 
     @pytest.mark.parametrize("forced", ["    ", "\t", " '😀", " '日本", "é", "\u200d", "\0"], ids=ascii)

@@ -23,6 +23,7 @@ RECORDS = [
         "line",
         (1, 2, n),
         (-0.5, -1.25, -n),
+        -0.25,
         n,
     )
     for n in range(6)
@@ -131,3 +132,8 @@ def test_no_source_text_is_kept(whole: bytes) -> None:
     assert {key for line in whole.decode().splitlines()[1:] for key in json.loads(line)} == {
         *("item", "group", "stratum", "correct", "shown", "stop", "tokens", "logprobs", "ms")
     }
+
+
+def test_the_first_token_is_judged_given_what_was_typed() -> None:
+    """Only the token that completes a typed beginning can have agreed with others."""
+    assert RECORDS[3].logprobs_given_typed == (-0.25, -1.25, -3)

@@ -29,7 +29,7 @@ class Scripted:
     """An engine that gives one answer and keeps what it was asked."""
 
     def __init__(self, text: str, stop: Stop = Stop.LINE) -> None:
-        self.answer = Generation(text, (Token(1, -0.1, text), Token(2, -0.2, "")), stop, Timing())
+        self.answer = Generation(text, (Token(1, -0.1, 0.0, text), Token(2, -0.2, 0.0, "")), stop, Timing())
         self.asked: list[Request] = []
 
     async def ready(self) -> LoadedModel:

@@ -26,7 +26,7 @@ requests = st.builds(
 generations = st.builds(
     Generation,
     anything,
-    st.lists(st.builds(Token, counts, st.floats(-1e6, 0), anything), max_size=20).map(tuple),
+    st.lists(st.builds(Token, counts, st.floats(-1e6, 0), st.floats(-1e6, 0), anything), max_size=20).map(tuple),
     st.sampled_from(Stop),
     st.builds(Timing, numbers, counts, counts, numbers, numbers, numbers),
 )
@@ -36,7 +36,7 @@ json_values = st.recursive(
     max_leaves=12,
 )
 REQUEST = wire.request_to_wire(7, Request(Prompt(((Segment.TEXT, "a"),), "b", "v"), 8))
-GENERATION = wire.generation_to_wire(Generation("x", (Token(1, -0.5, "x"),), Stop.LINE, Timing()))
+GENERATION = wire.generation_to_wire(Generation("x", (Token(1, -0.5, 0.0, "x"),), Stop.LINE, Timing()))
 
 
 def over_the_wire(message: wire.Message) -> wire.Message:

@@ -1,0 +1,116 @@
+"""The shipped calibrators are what the committed records make of them, and as good as they say."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lsp_calib import home
+from lsp_calib.calibration import Calibrator, auc, out_of_fold, skill_score
+from lsp_calib.completion.prompt import version_of
+from lsp_calib.confidence import by_name
+from lsp_calib.evaluation.records import read_records
+from lsp_calib.inference.cards import load_cards
+from lsp_calib.inference.engine import LoadedModel
+from lsp_calib.tools.calibrate import fit_records
+from lsp_calib.values import ModelIdentity
+
+MODELS = home.shipped_models()
+SHIPPED = sorted((MODELS / "calibrators").glob("*.json"))
+README = Path(__file__).parents[2] / "README.md"
+
+
+def records_of(path: Path) -> Path:
+    return MODELS / "records" / path.with_suffix(".jsonl").name
+
+
+@pytest.fixture(params=SHIPPED, ids=lambda path: path.stem)
+def shipped(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+def test_there_is_one_for_the_default_model() -> None:
+    assert "line-smollm2-135m" in [path.stem for path in SHIPPED]
+
+
+def test_it_is_for_the_model_and_the_prompt_of_today(shipped: Path) -> None:
+    """A changed prompt or model file leaves the calibrator behind: it must be fitted again."""
+    calibrator = Calibrator.load(shipped)
+    card = load_cards()[calibrator.purpose.model.name]
+    assert calibrator.purpose.model.sha256 == card.sha256
+    assert calibrator.purpose.prompt_version == version_of(card.completion)
+    assert calibrator.source == "shipped"
+
+
+def test_it_says_what_it_was_fitted_on(shipped: Path) -> None:
+    """Sources with versions, n, t, and skill with its interval stand in the file itself."""
+    calibrator = Calibrator.load(shipped)
+    assert calibrator.n >= 500
+    assert sum(origin.items for origin in calibrator.provenance) == calibrator.n
+    assert all(origin.name and origin.version for origin in calibrator.provenance)
+    skill = calibrator.metrics["skill"]
+    assert skill.value is not None
+    assert skill.low is not None
+    assert skill.high is not None
+    assert skill.low < skill.value < skill.high
+    assert skill.low > 0, "a calibrator without skill says nothing: ship none"
+
+
+def test_the_records_make_it(shipped: Path) -> None:
+    """Fitted again from the records, without a model, it is the same."""
+    calibrator = Calibrator.load(shipped)
+    header, records = read_records(records_of(shipped))
+    identity = ModelIdentity(**header["model"])
+    loaded = LoadedModel(identity, load_cards()[identity.name])
+    again = fit_records(loaded, records, shipped=True, created=calibrator.created)
+    assert_same(again.to_json(), calibrator.to_json())
+
+
+def test_what_is_typed_is_known(shipped: Path) -> None:
+    """Probabilities given the typed characters rank suggestions no worse than unconditional ones.
+
+    In the middle of a word, where they differ most, they rank better.
+    """
+    measure = by_name(Calibrator.load(shipped).measure)
+    _, records = read_records(records_of(shipped))
+    records = [record for record in records if record.shown]
+    correct = np.array([record.correct for record in records])
+    groups = [record.group for record in records]
+    mid_word = np.array([record.stratum == "mid-word" for record in records])
+    plain = np.array([measure(record.logprobs) for record in records])
+    given = np.array([measure(record.logprobs_given_typed) for record in records])
+    assert auc(given[mid_word], correct[mid_word]) > auc(plain[mid_word], correct[mid_word])
+    assert skill_score(out_of_fold(given, correct, groups), correct) > skill_score(
+        out_of_fold(plain, correct, groups), correct
+    )
+
+
+def test_the_readme_quotes_it(shipped: Path) -> None:
+    calibrator = Calibrator.load(shipped)
+    text = README.read_text("utf-8")
+    skill = calibrator.metrics["skill"]
+    assert skill.value is not None
+    assert f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})" in text
+    assert re.search(rf"\b{calibrator.n}\b", text)
+
+
+def assert_same(left: Any, right: Any, where: str = "") -> None:
+    """Equal, numbers to nine digits: another processor may round the last ones differently (and so the id)."""
+    if isinstance(left, dict):
+        assert left.keys() == right.keys(), where
+        for key in left.keys() - {"id"}:
+            assert_same(left[key], right[key], f"{where}.{key}")
+    elif isinstance(left, list):
+        assert len(left) == len(right), where
+        for at, (one, other) in enumerate(zip(left, right, strict=True)):
+            assert_same(one, other, f"{where}[{at}]")
+    elif isinstance(left, float) and isinstance(right, float):
+        assert math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-12), (where, left, right)
+    else:
+        assert left == right, where
