@@ -14,10 +14,17 @@ from typing import Any, Literal, cast
 
 import attrs
 
+from lsp_calib.calibration.curves import (
+    PLATT_FIELDS,
+    platt_from_json,
+    platt_to_json,
+    prior_from_json,
+    prior_to_json,
+)
 from lsp_calib.calibration.document import Fields, parse
 from lsp_calib.calibration.intervals import Interval, Kind
 from lsp_calib.calibration.platt import PlattCalibrator, Prior
-from lsp_calib.calibration.tiers import TierPolicy
+from lsp_calib.calibration.tiers import Policy
 from lsp_calib.confidence import by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.values import CalibratorRef, Confidence, ModelIdentity, Tier
@@ -103,12 +110,14 @@ class Calibrator:
         """What a suggestion says of it."""
         return CalibratorRef(id=self.id, source=self.source, state=self.state, n=self.n)
 
-    def assess(self, logprobs: Sequence[float], policy: TierPolicy) -> Confidence:
+    def assess(self, logprobs: Sequence[float], policy: Policy) -> Confidence:
         """Token log-probabilities (natural logarithms, in order) -> confidence with its tier.
 
         Never raises for bad log-probabilities: none, or ones that cannot be true, give no confidence and
-        review.
+        review. Certified is what was accepted under a promise made for this calibrator.
         """
+        ref = self.ref
+        policy = policy.for_calibrator(ref.id)
         raw: float | None = None
         calibrated: float | None = None
         try:
@@ -125,8 +134,8 @@ class Calibrator:
             measure=self.measure,
             tier=tier,
             reason=reason,
-            certified=False,
-            calibrator=self.ref,
+            certified=policy.certified and tier is Tier.ACCEPT,
+            calibrator=ref,
             first_tokens=self.first_tokens,
         )
 
@@ -165,14 +174,8 @@ class Calibrator:
             "promptVersion": self.purpose.prompt_version,
             "measure": self.measure,
             "firstTokens": self.first_tokens,
-            "slope": self.platt.slope,
-            "intercept": self.platt.intercept,
-            "prior": {
-                "slope": self.prior.slope,
-                "intercept": self.prior.intercept,
-                "slopeSd": self.prior.slope_sd,
-                "interceptSd": self.prior.intercept_sd,
-            },
+            **platt_to_json(self.platt),
+            "prior": prior_to_json(self.prior),
             "n": self.n,
             "nCorrect": self.n_correct,
             "metrics": {name: attrs.asdict(interval) for name, interval in self.metrics.items()},
@@ -199,9 +202,8 @@ class Calibrator:
                 "schema", f"is {schema!r}; this version reads {SCHEMA} (newer files need a newer lsp-calib)"
             )
         fields.only(_FIELDS)
-        model, prior = fields.object("model"), fields.object("prior")
+        model = fields.object("model")
         model.only({"name", "quantisation", "sha256"})
-        prior.only({"slope", "intercept", "slopeSd", "interceptSd"})
         metrics, strata = fields.object("metrics"), fields.object("strata")
         try:
             calibrator = cls(
@@ -216,8 +218,8 @@ class Calibrator:
                     fields.text("language"),
                 ),
                 measure=fields.text("measure"),
-                platt=PlattCalibrator(fields.number("slope"), fields.number("intercept")),
-                prior=Prior(*(prior.number(n) for n in ("slope", "intercept", "slopeSd", "interceptSd"))),
+                platt=platt_from_json(fields),
+                prior=prior_from_json(fields.object("prior")),
                 n=fields.count("n"),
                 n_correct=fields.count("nCorrect"),
                 metrics={name: _interval(metrics.object(name)) for name in metrics.values},
@@ -277,9 +279,8 @@ _FIELDS = {
         "promptVersion",
         "measure",
         "firstTokens",
-        "slope",
-        "intercept",
     ),
+    *PLATT_FIELDS,
     *("prior", "n", "nCorrect", "metrics", "strata", "provenance", "source", "state", "created", "parent"),
 }
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from lsp_calib.calibration.calibrator import Calibrator, Origin, Purpose, Source, State
 from lsp_calib.calibration.folds import CANDIDATES, select_first_t
 from lsp_calib.calibration.intervals import summarise
-from lsp_calib.calibration.platt import DEFAULT_PRIOR, PlattCalibrator, Prior
+from lsp_calib.calibration.platt import LOOSE_PRIOR, PlattCalibrator, Prior
 from lsp_calib.confidence import by_name, measure_name
 
 
@@ -24,7 +24,7 @@ def fit_calibrator(
     state: State,
     created: str,
     candidates: Sequence[int | None] = CANDIDATES,
-    prior: Prior = DEFAULT_PRIOR,
+    prior: Prior = LOOSE_PRIOR,
     strata: Mapping[str, int] | None = None,
     provenance: Sequence[Origin] = (),
     parent: str | None = None,
@@ -34,7 +34,8 @@ def fit_calibrator(
 
     log_probabilities: n sequences of token log-probabilities. correct: bool array of shape (n,).
     groups: array of shape (n,), what must not be split between fitting and testing (repository, file).
-    created: ISO date. The other arguments are the calibrator's fields, or those of `select_first_t`.
+    created: ISO date. prior: the raw confidence of a code model is no probability, so nothing trusts it as it
+        stands. The other arguments are the calibrator's fields, or those of `select_first_t`.
     The metrics are those of predictions whose t and fit never saw the item's group.
     Raises DataError as `select_first_t` does.
     """

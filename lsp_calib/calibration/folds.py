@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
+from lsp_calib.calibration.cautions import quietly
 from lsp_calib.calibration.metrics import skill_score
 from lsp_calib.calibration.platt import PlattCalibrator, Predictor
 from lsp_calib.confidence import geometric_mean
@@ -123,9 +124,11 @@ def select_first_t(
         if len(ordered) == 1 and not items.all():
             return ordered[0], {}
         inner = grouped_folds(codes[items], folds, seed=seed)
-        skills = {
-            t: skill_score(_pooled(raw[t][items], labels[items], inner, fit), labels[items]) for t in ordered
-        }
+        with quietly():
+            skills = {
+                t: skill_score(_pooled(raw[t][items], labels[items], inner, fit), labels[items])
+                for t in ordered
+            }
         return max(ordered, key=lambda t: -np.inf if np.isnan(skills[t]) else skills[t]), skills
 
     first, skill_by_first = choose(np.ones(labels.size, dtype=np.bool_))
@@ -137,9 +140,9 @@ def select_first_t(
         chosen, _ = choose(~test)
         per_fold.append(chosen)
         confidence[test] = fit(raw[chosen][~test], labels[~test]).predict(raw[chosen][test])
-    return FirstT(
-        first, tuple(per_fold), confidence, skill_score(confidence, labels), tuple(skill_by_first.items())
-    )
+    with quietly():
+        skill = skill_score(confidence, labels)
+    return FirstT(first, tuple(per_fold), confidence, skill, tuple(skill_by_first.items()))
 
 
 def _pooled(raw: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> FloatArray:

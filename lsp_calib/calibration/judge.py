@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lsp_calib.calibration.calibrator import Calibrator, Purpose, Task
 from lsp_calib.calibration.shelf import Shelf
-from lsp_calib.calibration.tiers import PRESETS, TierPolicy
+from lsp_calib.calibration.tiers import PRESETS, Policy
 from lsp_calib.values import Confidence, ModelIdentity
 
 
@@ -17,9 +17,9 @@ class Judge:
     complaints: a sentence for each calibrator file that had to be skipped.
     """
 
-    def __init__(self, shelf: Shelf, policy: TierPolicy = PRESETS["balanced"]) -> None:
+    def __init__(self, shelf: Shelf, policy: Policy = PRESETS["balanced"]) -> None:
         self.shelf = shelf
-        self.policy = policy
+        self.policy: Policy = policy
         self.complaints: list[str] = []
         self._chosen: dict[Purpose, Calibrator] = {}
 

@@ -2,7 +2,8 @@
 
 All take confidence, float array of shape (n,) of probabilities in [0, 1], and correct, bool array of shape
 (n,); all return a float and raise DataError on empty input, different shapes, NaN or values outside [0, 1].
-All are unchanged by reordering the pairs, and by repeating every pair equally often.
+All are unchanged by reordering the pairs, and by repeating every pair equally often. Where a number would say
+nothing (labels of one class, confidences all in one bin), a CalibrationWarning gives n and the reason.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import FloatArray, IntArray, paired
+from lsp_calib.calibration.cautions import caution
 from lsp_calib.errors import DataError
 
+Strategy = Literal["width", "mass"]
 Metric = Callable[[npt.ArrayLike, npt.ArrayLike], float]
 
 
@@ -58,7 +61,10 @@ def skill_score(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """
     reference = reference_brier(correct)
     brier = brier_score(confidence, correct)
-    return 1.0 - brier / reference if reference > 0.0 else float("nan")
+    if reference == 0.0:
+        caution(f"The skill score means nothing: the {np.size(correct)} labels are all of one class.")
+        return float("nan")
+    return 1.0 - brier / reference
 
 
 def log_loss(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
@@ -86,9 +92,10 @@ def auc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     positives = int(np.count_nonzero(y))
     negatives = y.size - positives
     if positives == 0 or negatives == 0:
+        caution(f"AUC means nothing: the {y.size} labels are all of one class.")
         return float("nan")
     # Twice the midranks (1 .. n, ties averaged), so that the sum is exact in integers.
-    below, equal, inverse = _ties(p)
+    below, equal, inverse = ties(p)
     twice_midrank = (2 * below + equal + 1)[inverse]
     rank_sum = int(np.sum(twice_midrank[y])) / 2
     return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
@@ -98,7 +105,7 @@ def expected_calibration_error(
     confidence: npt.ArrayLike,
     correct: npt.ArrayLike,
     bins: int = 10,
-    strategy: Literal["width", "mass"] = "width",
+    strategy: Strategy = "width",
 ) -> float:
     """Mean absolute difference between confidence and share correct within bins, weighted by count.
 
@@ -106,23 +113,35 @@ def expected_calibration_error(
     strategy: "width": [0, 1/bins), [1/bins, 2/bins) ... [(bins-1)/bins, 1], left-closed, the last one closed.
         "mass": bins that hold equally many items, as far as ties allow: equal confidences share a bin.
     Returns a float in [0, 1]. It is biased upward: read it beside `calibrated_band`, and beside the skill
-    score.
+    score. If all confidences share a bin it only compares two means, and a CalibrationWarning says so.
     Raises DataError also if bins < 1 or the strategy is unknown.
     Source: Naeini et al. 2015; Guo et al. 2017; bin edges as in Spiess et al. 2024.
 
+    >>> expected_calibration_error([0.25, 0.25, 0.75, 0.75], [False, False, True, True])
+    0.25
     >>> rain = [True] * 10 + [False] * 355
-    >>> expected_calibration_error([10 / 365] * 365, rain) < 1e-12
+    >>> from lsp_calib.calibration.cautions import quietly
+    >>> with quietly():
+    ...     expected_calibration_error([10 / 365] * 365, rain) < 1e-12
     True
     """
     p, y = paired(confidence, correct)
-    if bins < 1:
-        raise DataError(f"The number of bins must be at least 1, not {bins}.")
-    index = _bin_index(p, bins, strategy)
+    index = bin_index(p, bins, strategy)
+    caution_collapse(index, "ECE")
     gap = np.bincount(index, weights=p, minlength=bins) - np.bincount(index, weights=y, minlength=bins)
     return min(float(np.sum(np.abs(gap))) / p.size, 1.0)
 
 
-def _bin_index(p: FloatArray, bins: int, strategy: str) -> IntArray:
+def bin_index(p: FloatArray, bins: int, strategy: str) -> IntArray:
+    """The bin, 0 .. bins-1, of each of n probabilities; int array of shape (n,).
+
+    Strategies as in `expected_calibration_error`; raises DataError as it does.
+
+    >>> bin_index(np.array([0.0, 0.05, 0.1, 1.0]), 10, "width")
+    array([0, 0, 1, 9])
+    """
+    if bins < 1:
+        raise DataError(f"The number of bins must be at least 1, not {bins}.")
     if strategy == "width":
         # k / bins is the correctly rounded edge, the same double as the literal 0.3; floor(0.29 * 100) and
         # linspace(0, 1, 11)[3] are not.
@@ -130,13 +149,23 @@ def _bin_index(p: FloatArray, bins: int, strategy: str) -> IntArray:
         return np.searchsorted(edges, p, side="right")
     if strategy == "mass":
         # The bin of the middle of each run of ties. In integers, and unchanged when every pair is repeated.
-        below, equal, inverse = _ties(p)
+        below, equal, inverse = ties(p)
         return ((bins * (2 * below + equal)) // (2 * p.size))[inverse]
     raise DataError(f"Unknown binning strategy {strategy!r}; known: width, mass.")
 
 
-def _ties(p: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
-    """For each distinct value, ascending: how many lie below, how many equal it; and each item's value."""
+def caution_collapse(index: IntArray, what: str) -> None:
+    """Warn if all items share one bin."""
+    if index.min() == index.max():
+        caution(f"{what} says little, it compares two means: all {index.size} confidences share a bin.", 4)
+
+
+def ties(p: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+    """For each distinct value, ascending: how many lie below, how many equal it; and each item's value.
+
+    p: float array of shape (n,), finite. Returns int arrays of shapes (k,), (k,) and (n,), the last one
+    holding 0 .. k-1.
+    """
     _, inverse, equal = np.unique(p, return_inverse=True, return_counts=True)
     below = np.cumsum(equal) - equal
     return below, equal, inverse

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, paired
 from lsp_calib.calibration.calibrator import Calibrator, Origin
+from lsp_calib.calibration.cautions import quietly
 from lsp_calib.calibration.folds import out_of_fold
 from lsp_calib.calibration.intervals import summarise
 from lsp_calib.calibration.metrics import brier_score, expected_calibration_error, log_loss, skill_score
@@ -153,11 +154,12 @@ def _raw(calibrator: Calibrator, log_probabilities: Sequence[Sequence[float]]) -
 
 
 def _quality(confidence: FloatArray, correct: BoolArray) -> dict[str, float | None]:
-    values = {
-        "logLoss": log_loss(confidence, correct),
-        "brier": brier_score(confidence, correct),
-        "skill": skill_score(confidence, correct),
-        "ece": expected_calibration_error(confidence, correct),
-        "meanConfidence": float(np.mean(confidence)),
-    }
+    with quietly():  # nan becomes None here
+        values = {
+            "logLoss": log_loss(confidence, correct),
+            "brier": brier_score(confidence, correct),
+            "skill": skill_score(confidence, correct),
+            "ece": expected_calibration_error(confidence, correct),
+            "meanConfidence": float(np.mean(confidence)),
+        }
     return {name: value if math.isfinite(value) else None for name, value in values.items()}

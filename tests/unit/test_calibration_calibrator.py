@@ -15,13 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.calibration import (
+    LOOSE_PRIOR,
     Calibrator,
     Interval,
     Origin,
     PlattCalibrator,
     Prior,
     Purpose,
+    RiskPolicy,
     TierPolicy,
+    certify,
     fit_calibrator,
 )
 from lsp_calib.confidence import geometric_mean
@@ -272,6 +275,21 @@ def test_a_prior_is_never_accepted():
     assert attrs.evolve(confident, source="prior").assess([-0.1], TierPolicy()).tier is Tier.REVIEW
 
 
+def test_certified_is_what_is_accepted_under_a_promise_made_for_this_calibrator():
+    calibrator = make(platt=PlattCalibrator(1.0, 0.0), source="personal", state="ready")
+    promised = RiskPolicy(certificate=certify([0.85] * 40, [True] * 40, calibrator=calibrator.id))
+    accepted = calibrator.assess([-0.1], promised)
+    assert (accepted.tier, accepted.certified) == (Tier.ACCEPT, True)
+    assert "certified on 40 labels" in accepted.reason
+    reviewed = calibrator.assess([-0.5], promised)
+    assert (reviewed.tier, reviewed.certified) == (Tier.REVIEW, False)
+    other = attrs.evolve(calibrator, platt=PlattCalibrator(1.0, 1.0)).assess([-0.1], promised)
+    assert (other.tier, other.certified) == (Tier.REVIEW, False)
+    assert calibrator.id in other.reason
+    assert not calibrator.assess([], promised).certified
+    assert calibrator.assess([], promised).tier is Tier.REVIEW
+
+
 def test_fitting_puts_quality_choice_and_origin_on_record():
     rng = np.random.default_rng(0)
     correct = rng.random(200) < 0.4
@@ -291,7 +309,7 @@ def test_fitting_puts_quality_choice_and_origin_on_record():
     assert calibrator.n_correct == correct.sum()
     assert calibrator.first_tokens in (4, 8)
     raw = [geometric_mean(item, calibrator.first_tokens) for item in items]
-    assert calibrator.platt == PlattCalibrator.fit(raw, correct)
+    assert calibrator.platt == PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
     skill = calibrator.metrics["skill"]
     assert 0.5 < skill.low < skill.value < skill.high < 1.0
     assert calibrator.metrics["baseRate"].value == pytest.approx(correct.mean())

@@ -22,6 +22,9 @@ from lsp_calib.calibration import (
 )
 from lsp_calib.errors import DataError
 
+# One class and a single bin are the rule here; that one is warned is tested in test_calibration_error.py.
+pytestmark = pytest.mark.filterwarnings("ignore::lsp_calib.calibration.CalibrationWarning")
+
 ALL = [brier_score, skill_score, log_loss, auc, expected_calibration_error]
 pairs = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=60)
 # Few distinct values, so that ties and bin edges are the rule.

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
-from lsp_calib.calibration import DEFAULT_PRIOR, PlattCalibrator, Prior
+from lsp_calib.calibration import DEFAULT_PRIOR, FLAT_PRIOR, LOOSE_PRIOR, PlattCalibrator, Prior
 from lsp_calib.calibration.platt import log_odds, sigmoid
 from lsp_calib.errors import DataError
 
-FLAT = Prior(0.0, 0.0, 1e6, 1e6)
 probability = st.floats(0.0, 1.0)
 pairs = st.lists(st.tuples(probability, st.booleans()), max_size=40)
 
@@ -30,11 +30,38 @@ def simulated(n, slope=0.7, intercept=-1.8, seed=0):
 
 def test_the_unpenalised_limit_is_scikit_learns():
     raw, correct = simulated(400)
-    ours = PlattCalibrator.fit(raw, correct, prior=FLAT, targets="plain")
+    ours = PlattCalibrator.fit(raw, correct, prior=FLAT_PRIOR, targets="plain")
     theirs = LogisticRegression(C=math.inf, tol=1e-12, max_iter=1000, solver="newton-cholesky")
     theirs.fit(log_odds(raw)[:, None], correct)
     assert ours.slope == pytest.approx(theirs.coef_[0, 0], rel=1e-7)
     assert ours.intercept == pytest.approx(theirs.intercept_[0], rel=1e-7)
+
+
+def test_without_a_prior_it_is_scikit_learns_sigmoid():
+    raw, correct = simulated(400)
+    ours = PlattCalibrator.fit(raw, correct, prior=FLAT_PRIOR)
+    theirs = _SigmoidCalibration().fit(log_odds(raw), correct.astype(float))
+    assert ours.predict(raw) == pytest.approx(theirs.predict(log_odds(raw)), abs=1e-4)  # its tolerance
+
+
+@pytest.mark.parametrize(
+    ("kind", "design"),
+    [("log-odds", log_odds), ("log-p", np.log), ("p", lambda raw: raw)],
+)
+def test_the_papers_rows_are_unpenalised_logistic_regressions(kind, design):
+    raw, correct = simulated(400)
+    ours = PlattCalibrator.maximum_likelihood(raw, correct, input=kind)
+    theirs = LogisticRegression(C=math.inf, tol=1e-12, max_iter=1000, solver="newton-cholesky")
+    theirs.fit(design(raw)[:, None], correct)
+    assert ours.slope == pytest.approx(theirs.coef_[0, 0], rel=1e-6)
+    assert ours.predict(raw) == pytest.approx(theirs.predict_proba(design(raw)[:, None])[:, 1], abs=1e-9)
+    assert ours.input == kind
+
+
+@pytest.mark.parametrize("kind", ["log-odds", "log-p", "p"])
+def test_scores_of_zero_and_one_do_not_break_any_input(kind):
+    fitted = PlattCalibrator.maximum_likelihood([0.0, 1.0, 0.0, 1.0], [True, True, False, False], input=kind)
+    assert np.all(np.isfinite(fitted.predict(np.array([0.0, 0.5, 1.0]))))
 
 
 def test_platts_targets_are_the_published_ones():
@@ -65,7 +92,7 @@ def test_without_labels_the_prior_speaks():
     assert PlattCalibrator.fit([0.3], [True], weights=[0.0], prior=prior) == PlattCalibrator(0.9, -2.5)
 
 
-@pytest.mark.parametrize("prior", [DEFAULT_PRIOR, FLAT])
+@pytest.mark.parametrize("prior", [DEFAULT_PRIOR, LOOSE_PRIOR, FLAT_PRIOR])
 @pytest.mark.parametrize("targets", ["platt", "plain"])
 @pytest.mark.parametrize(
     ("raw", "correct"),
@@ -91,7 +118,7 @@ def test_degenerate_data_give_finite_numbers(raw, correct, prior, targets):
 def test_few_labels_move_it_little_and_many_a_lot():
     ends = []
     for n in (0, 5, 50, 5000):
-        fits = [PlattCalibrator.fit(*simulated(n, seed=s)).predict(0.9) for s in range(30)]
+        fits = [PlattCalibrator.fit(*simulated(n, seed=s), prior=LOOSE_PRIOR).predict(0.9) for s in range(30)]
         ends.append(float(np.mean(fits)))
     truth = float(sigmoid(0.7 * log_odds(0.9) - 1.8))
     distances = [abs(end - truth) for end in ends]
@@ -113,7 +140,33 @@ def test_the_default_prior_is_better_than_none_where_labels_are_few():
         return float(np.mean(losses))
 
     assert excess(DEFAULT_PRIOR, "platt") < 0.08
-    assert excess(FLAT, "plain") > 5 * excess(DEFAULT_PRIOR, "platt")
+    assert excess(LOOSE_PRIOR, "platt") < 0.05
+    assert excess(FLAT_PRIOR, "plain") > 5 * excess(DEFAULT_PRIOR, "platt")
+
+
+def test_trust_averages_the_means_with_the_fit_by_their_likelihoods():
+    raw, correct = np.array([0.9, 0.8, 0.7]), np.array([True, False, True])
+    gaussian = Prior(1.0, 0.0, 0.7, 2.5)
+    fit = PlattCalibrator.fit(raw, correct, prior=gaussian)
+    likelihood = [
+        np.prod(np.where(correct, p, 1 - p)) for p in (raw, fit.predict(raw))
+    ]  # of the means, which are the identity, and of the fit
+    odds = 4.0 * math.exp(-3 / 10) * likelihood[0] / likelihood[1]
+    trusting = PlattCalibrator.fit(raw, correct, prior=Prior(1.0, 0.0, 0.7, 2.5, trust=4.0, fade=10.0))
+    assert trusting.slope == pytest.approx((odds + fit.slope) / (odds + 1), abs=1e-9)
+    assert trusting.intercept == pytest.approx(fit.intercept / (odds + 1), abs=1e-9)
+
+
+def test_trust_keeps_what_is_right_and_gives_way_to_labels_that_say_otherwise():
+    def mean_distance(raw_is_right, n):
+        moved = []
+        for seed in range(40):
+            raw, correct = simulated(n, *((1.0, 0.0) if raw_is_right else (0.7, -1.8)), seed=seed)
+            moved.append(abs(PlattCalibrator.fit(raw, correct).intercept))
+        return float(np.mean(moved))
+
+    assert mean_distance(True, 10) < 0.25
+    assert mean_distance(False, 50) > 1.4
 
 
 @settings(deadline=None)

@@ -3,11 +3,20 @@
 import math
 import re
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration import PRESETS, TierPolicy
+from lsp_calib.calibration import (
+    COST_PRESETS,
+    PRESETS,
+    RISK_PRESETS,
+    CostPolicy,
+    RiskPolicy,
+    TierPolicy,
+    certify,
+)
 from lsp_calib.errors import DataError
 from lsp_calib.values import Tier
 
@@ -76,3 +85,132 @@ def test_thresholds_out_of_order_are_refused(accept, reject):
 def test_what_is_no_probability_is_refused(bad):
     with pytest.raises(DataError):
         TierPolicy().decide(bad, source="shipped")
+
+
+def certified(confidence=0.85, n=60, risk=0.1, delta=0.1, calibrator=""):
+    return certify(np.full(n, confidence), np.ones(n, dtype=bool), risk, delta, calibrator=calibrator)
+
+
+@pytest.mark.parametrize(
+    ("probability", "tier", "reason"),
+    [
+        (0.9, Tier.ACCEPT, "about 90 % likely to be right; at least 85 %, where at most 10 % are wrong "
+                           "(certified on 60 labels)"),
+        (0.84, Tier.REVIEW, "about 84 % likely to be right; between 30 % and 85 %"),
+        (0.1, Tier.REJECT, "about 10 % likely to be right; below 30 %"),
+        (None, Tier.REVIEW, "the model gave no probabilities"),
+    ],
+)  # fmt: skip
+def test_by_risk_with_a_certificate(probability, tier, reason):
+    policy = RiskPolicy(certificate=certified())
+    assert policy.certified
+    assert policy.decide(probability, source="workspace") == (tier, reason)
+
+
+def test_by_risk_nothing_is_accepted_without_a_certificate_and_the_reason_says_why():
+    policy = RiskPolicy(certificate=certify(np.full(17, 0.9), np.ones(17)))
+    assert not policy.certified
+    assert policy.decide(0.99, source="personal") == (
+        Tier.REVIEW,
+        "about 99 % likely to be right; at least 30 %; nothing is certified to be accepted: "
+        "not enough labels yet: 17 of 22",
+    )
+    assert policy.decide(0.1, source="personal")[0] is Tier.REJECT
+    assert "0 of 22" in RiskPolicy().decide(0.99, source="personal")[1]
+    assert policy.decide(None, source="personal") == (Tier.REVIEW, "the model gave no probabilities")
+
+
+def test_a_revoked_promise_accepts_nothing():
+    policy = RiskPolicy(certificate=certified().revoke("revoked: 9 of 12 accepted since were wrong"))
+    assert not policy.certified
+    tier, reason = policy.decide(0.99, source="personal")
+    assert tier is Tier.REVIEW
+    assert reason.endswith("revoked: 9 of 12 accepted since were wrong")
+
+
+def test_a_promise_holds_for_the_calibrator_it_was_made_for():
+    policy = RiskPolicy(certificate=certified(calibrator="line-a"))
+    assert policy.for_calibrator("line-a") == policy
+    other = policy.for_calibrator("line-b")
+    assert not other.certified
+    assert other.decide(0.99, source="shipped")[1].endswith("the promise was made for calibrator line-a")
+    assert RiskPolicy(certificate=certified()).for_calibrator("line-b").certified
+
+
+def test_a_prior_is_not_accepted_whatever_was_promised():
+    policy = RiskPolicy(certificate=certified())
+    assert policy.decide(0.99, source="prior")[0] is Tier.REVIEW
+    assert CostPolicy().decide(0.99, source="prior")[0] is Tier.REVIEW
+
+
+def test_what_is_to_be_rejected_is_never_accepted():
+    policy = RiskPolicy(reject_below=0.5, certificate=certified(0.4))
+    assert policy.decide(0.45, source="personal")[0] is Tier.REJECT
+    assert policy.decide(0.5, source="personal")[0] is Tier.ACCEPT
+
+
+def test_a_risk_policy_refuses_what_it_cannot_promise():
+    with pytest.raises(DataError, match="promises less"):
+        RiskPolicy(risk=0.05, certificate=certified(risk=0.1))
+    with pytest.raises(DataError, match="promises less"):
+        RiskPolicy(delta=0.05, certificate=certified(delta=0.1))
+    assert RiskPolicy(risk=0.2, certificate=certified(risk=0.1)).certified
+    for wrong in ({"risk": 0.0}, {"delta": 1.0}, {"reject_below": math.nan}):
+        with pytest.raises(DataError):
+            RiskPolicy(**wrong)
+
+
+@given(
+    probability=st.floats(0.0, 1.0),
+    wrong=st.floats(0.0, 30.0),
+    missed=st.floats(0.0, 30.0),
+)
+def test_by_cost_the_cheapest_tier_wins(probability, wrong, missed):
+    assume(wrong + missed > 0.0)
+    tier, _ = CostPolicy(wrong, missed).decide(probability, source="shipped")
+    costs = {Tier.ACCEPT: (1 - probability) * wrong, Tier.REVIEW: 1.0, Tier.REJECT: probability * missed}
+    assert costs[tier] <= min(costs.values()) + 1e-9
+
+
+def test_by_cost_in_words():
+    assert CostPolicy(5.0, 4.0).decide(0.8, source="shipped") == (
+        Tier.ACCEPT,
+        "about 80 % likely to be right; at least 80 % (a wrong one accepted costs 5 reviews, "
+        "a right one rejected 4)",
+    )
+    assert CostPolicy(5.0, 4.0).decide(0.25, source="shipped")[0] is Tier.REVIEW
+    assert CostPolicy(5.0, 4.0).decide(0.24, source="shipped")[0] is Tier.REJECT
+    assert CostPolicy(5.0, 4.0).decide(None, source="shipped")[0] is Tier.REVIEW
+
+
+@pytest.mark.parametrize("costs", [(-1.0, 1.0), (1.0, math.inf), (math.nan, 1.0), (0.0, 0.0)])
+def test_impossible_costs_are_refused(costs):
+    with pytest.raises(DataError, match="Costs"):
+        CostPolicy(*costs)
+
+
+def test_presets_by_risk_and_cost_get_stricter_under_the_same_names():
+    assert list(RISK_PRESETS) == list(COST_PRESETS) == list(PRESETS)
+    assert all(
+        policy.name == name for presets in (RISK_PRESETS, COST_PRESETS) for name, policy in presets.items()
+    )
+    cautious, balanced, lenient = RISK_PRESETS.values()
+    assert cautious.risk < balanced.risk < lenient.risk
+    assert (balanced.risk, balanced.delta) == (0.1, 0.1)
+    assert cautious.reject_below > balanced.reject_below > lenient.reject_below
+    for name, policy in COST_PRESETS.items():
+        reject, accept = policy.thresholds
+        assert accept == pytest.approx(PRESETS[name].accept_from, abs=0.05)
+        assert reject == pytest.approx(PRESETS[name].reject_below, abs=0.05)
+    assert not any(policy.certified for policy in [*PRESETS.values(), *COST_PRESETS.values()])
+
+
+@given(threshold=st.floats(0.3, 1.0), near=st.sampled_from([0, 1, -1]), gap=st.floats(0.0, 1e-4))
+def test_a_computed_threshold_is_never_contradicted_in_words(threshold, near, gap):
+    policy = RiskPolicy(certificate=certified(threshold))
+    probability = min(max(threshold + near * gap, 0.3), 1.0)
+    tier, reason = policy.decide(probability, source="personal")
+    assert (tier is Tier.ACCEPT) == (probability >= threshold)
+    shown = re.match(r"about ([\d.]+) %.*(?:at least|and) ([\d.]+) %", reason.split(", where")[0])
+    if shown and abs(probability - threshold) > 1e-12:
+        assert (float(shown[1]) < float(shown[2])) == (probability < threshold)

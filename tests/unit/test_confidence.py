@@ -12,6 +12,7 @@ from lsp_calib.confidence import (
     by_name,
     first_tokens,
     geometric_mean,
+    lowest_mean,
     measure_name,
     minimum,
     total,
@@ -19,7 +20,15 @@ from lsp_calib.confidence import (
 from lsp_calib.errors import DataError
 
 LN2 = math.log(2.0)
-NAMES = ["total", "arithmetic-mean", "geometric-mean", "geometric-mean-first-3", "minimum"]
+NAMES = [
+    "total",
+    "arithmetic-mean",
+    "arithmetic-mean-first-3",
+    "geometric-mean",
+    "geometric-mean-first-3",
+    "geometric-mean-lowest-3",
+    "minimum",
+]
 logprobs = st.lists(st.floats(max_value=0.0, allow_nan=False), min_size=1, max_size=40)
 
 
@@ -35,9 +44,18 @@ def test_definitions_on_a_hand_computed_case():
 def test_first_looks_at_no_more_and_no_less_than_there_is():
     values = [-LN2, -LN2, -50.0]
     assert geometric_mean(values, 2) == pytest.approx(0.5)
-    assert geometric_mean(values, 99) == geometric_mean(values)
+    assert arithmetic_mean(values, 2) == pytest.approx(0.5)
+    for mean in (geometric_mean, arithmetic_mean):
+        assert mean(values, 99) == mean(values)
+        with pytest.raises(DataError, match="at least 1"):
+            mean(values, 0)
+
+
+def test_the_least_likely_tokens_are_found_wherever_they_stand():
+    values = [math.log(0.9), math.log(0.1), math.log(0.8), math.log(0.4)]
+    assert lowest_mean(values, 2) == pytest.approx(0.2, rel=1e-12)
     with pytest.raises(DataError, match="at least 1"):
-        geometric_mean(values, 0)
+        lowest_mean(values, 0)
 
 
 def test_a_long_generation_does_not_underflow():
@@ -81,6 +99,13 @@ def test_the_means_lie_in_their_classical_order(values):
     assert all(a <= b + 1e-12 for a, b in itertools.pairwise(chain))
 
 
+@given(values=logprobs, count=st.integers(1, 40))
+def test_the_lowest_tokens_lie_between_the_least_one_and_all(values, count):
+    assert lowest_mean(values, 1) == minimum(values)
+    assert lowest_mean(values, len(values)) == geometric_mean(values)
+    assert lowest_mean(values, count) <= lowest_mean(values, count + 1) * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("first", [None, 1, 4, 24])
 def test_names_and_functions_are_inverse(first):
     name = measure_name(first)
@@ -92,9 +117,20 @@ def test_names_and_functions_are_inverse(first):
 def test_the_names_on_the_wire():
     assert measure_name(4) == "geometric-mean-first-4"
     assert measure_name() == "geometric-mean"
+    values = [-0.1 * i for i in range(30)]
+    assert by_name("arithmetic-mean-first-4")(values) == arithmetic_mean(values, 4)
+    assert by_name("geometric-mean-lowest-4")(values) == lowest_mean(values, 4)
 
 
-@pytest.mark.parametrize("name", ["", "mean", "geometric-mean-first-0", "geometric-mean-first-4x"])
+def test_a_measure_of_the_lowest_tokens_has_to_wait_for_all():
+    assert first_tokens("geometric-mean-lowest-4") is None
+    assert first_tokens("arithmetic-mean-first-4") == 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "mean", "geometric-mean-first-0", "geometric-mean-first-4x", "geometric-mean-lowest", "minimum-2"],
+)
 def test_an_unknown_name_is_refused_by_name(name):
     with pytest.raises(DataError, match="Unknown confidence measure"):
         by_name(name)

@@ -62,7 +62,7 @@ PLACES = (
     Place("auc", "neg▏atives = "),
     Place("auc", "if positives == 0 or neg▏"),
     Place("expected_calibration_error", "gap = np.▏"),
-    Place("_ties", "_, inverse, equal = np.unique(p, return_▏"),
+    Place("ties", "_, inverse, equal = np.unique(p, return_▏"),
 )
 HOVERED = "skill_score"
 

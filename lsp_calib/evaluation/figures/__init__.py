@@ -1,0 +1,26 @@
+"""The studies' figures, drawn from data that other modules computed.
+
+Each function takes a finished result and a `Theme`, and returns a matplotlib figure: to be shown, or written
+for light and dark pages by `save_both`. matplotlib (the extra `figures`) is imported by the first drawing.
+Raises DataError, all of them, if it is not installed.
+
+    from functools import partial
+    save_both(partial(draw_reliability, reliability(confidence, correct)), Path("img/lines.png"))
+"""
+
+from lsp_calib.evaluation.figures.reliability import draw_reliability
+from lsp_calib.evaluation.figures.selective import draw_risk_coverage
+from lsp_calib.evaluation.figures.theme import DARK, LIGHT, THEMES, Theme, save_both
+from lsp_calib.evaluation.figures.tokens import draw_skill_by_t, draw_token_positions
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "THEMES",
+    "Theme",
+    "draw_reliability",
+    "draw_risk_coverage",
+    "draw_skill_by_t",
+    "draw_token_positions",
+    "save_both",
+]

@@ -1,0 +1,241 @@
+"""Certificates: scipy's binomial, the fixed sequence step by step, and reasons that say what is missing."""
+
+import math
+import time
+from fractions import Fraction
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from lsp_calib.calibration import certify, fewest_labels, labels_needed, power_table
+from lsp_calib.calibration.binomial import least_trials, lower_tail
+from lsp_calib.errors import DataError
+
+levels = st.sampled_from([0.05, 0.1, 0.2, 0.35, 0.45])  # at 0.5 tails equal delta but for rounding
+coarse = st.lists(st.tuples(st.integers(0, 12).map(lambda k: k / 12), st.booleans()), max_size=80)
+fine = st.lists(st.tuples(st.floats(0.0, 1.0), st.sampled_from([True] * 9 + [False])), max_size=80)
+
+
+def split(items):
+    return np.array([p for p, _ in items]), np.array([y for _, y in items], dtype=bool)
+
+
+@settings(deadline=None)
+@given(n=st.integers(0, 20_000), share=st.floats(0.0, 1.0), rate=st.floats(0.0, 1.0))
+def test_tails_are_scipys(n, share, rate):
+    k = int(share * n)
+    expected = binom.cdf(k, n, rate)
+    assert lower_tail(k, n, rate) == pytest.approx(expected, rel=1e-8, abs=1e-200)
+
+
+@settings(deadline=None)
+@given(n=st.integers(1, 300), share=st.floats(0.0, 1.0), rate=st.floats(0.001, 0.999))
+def test_small_tails_are_exact_where_scipy_is_not(n, share, rate):
+    k, p = int(share * n), Fraction(rate)
+    exact = sum(math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k + 1))
+    assert lower_tail(k, n, rate) == pytest.approx(float(exact), rel=1e-11, abs=1e-300)
+
+
+def test_tails_broadcast_and_end_where_they_should():
+    k = np.arange(-1, 12)
+    assert lower_tail(k, 10, 0.3) == pytest.approx(binom.cdf(k, 10, 0.3))
+    assert lower_tail([[0], [1]], [5, 6, 7], 0.2).shape == (2, 3)
+    assert lower_tail([0, 4, 5], 5, 0.0).tolist() == [1.0, 1.0, 1.0]
+    assert lower_tail([0, 4, 5], 5, 1.0).tolist() == [0.0, 0.0, 1.0]
+    assert 0.0 < float(lower_tail(0, 6000, 0.1)) < 1e-270
+
+
+@pytest.mark.parametrize(("k", "n", "rate"), [(0.5, 3, 0.1), (0, -1, 0.1), (0, 3, 1.1), (0, 3, math.nan)])
+def test_what_is_no_binomial_is_refused(k, n, rate):
+    with pytest.raises(DataError):
+        lower_tail(k, n, rate)
+
+
+@pytest.mark.parametrize(
+    ("rate", "delta"),
+    [(0.1, 0.1), (0.05, 0.05), (0.2, 0.2), (0.3, 1e-3), (0.01, 0.1), (0.1, 1e-6), (0.9, 0.9)],
+)
+def test_the_edge_of_the_rejection_region_is_scipys(rate, delta):
+    least = least_trials(rate, delta, 20_000)
+    errors = np.arange(least.size)
+    assert np.all(np.diff(least) > 0)
+    assert np.all(binom.cdf(errors, least, rate) <= delta)
+    assert np.all(binom.cdf(errors, least - 1, rate) > delta)
+    assert binom.cdf(least.size, 20_000, rate) > delta
+
+
+def test_the_fewest_labels_follow_from_risk_and_delta():
+    for risk in (0.01, 0.05, 0.1, 0.3, 0.7):
+        for delta in (0.001, 0.05, 0.1, 0.5, 0.9):
+            k = fewest_labels(risk, delta)
+            assert (1 - risk) ** k <= delta
+            assert k == 1 or (1 - risk) ** (k - 1) > delta
+    assert fewest_labels() == 22
+    assert certify([0.9], [True], 1e-9).reason == "not enough labels yet: 1 of 2302585092"
+
+
+def step_by_step(p, y, risk, delta, least_share):
+    """The fixed sequence as the source describes it, one test after the other."""
+    last = None
+    tested = set()
+    for k in range(1, p.size + 1):
+        errors_that_would_do = np.flatnonzero(binom.cdf(np.arange(k + 1), k, risk) <= delta)
+        before = np.flatnonzero(binom.cdf(np.arange(k), k - 1, risk) <= delta)
+        if k < p.size and len(errors_that_would_do) == len(before):
+            continue  # no further error has become tolerable
+        accepted = p >= np.sort(p)[::-1][k - 1]
+        count = int(accepted.sum())
+        if count in tested or count < least_share * p.size:
+            continue
+        tested.add(count)
+        if binom.cdf(int(np.sum(~y[accepted])), count, risk) > delta:
+            break
+        last = float(p[accepted].min())
+    return last
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    items=st.one_of(coarse, fine),
+    risk=levels,
+    delta=levels,
+    least_share=st.sampled_from([0.0, 0.02, 0.2, 0.9, 1.0]),
+)
+def test_the_fixed_sequence_step_by_step(items, risk, delta, least_share):
+    p, y = split(items)
+    found = certify(p, y, risk, delta, least_share=least_share)
+    assert found.threshold == step_by_step(p, y, risk, delta, least_share)
+    assert (found.n, found.risk, found.delta, found.revoked) == (p.size, risk, delta, False)
+    if found.threshold is None:
+        assert (found.accepted, found.errors, found.p_value) == (0, 0, None)
+    else:
+        accepted = p >= found.threshold
+        assert found.accepted == accepted.sum() >= fewest_labels(risk, delta)
+        assert found.errors == np.sum(~y[accepted])
+        assert found.p_value == pytest.approx(binom.cdf(found.errors, found.accepted, risk))
+        assert found.p_value <= delta
+
+
+@given(items=st.one_of(coarse, fine), data=st.data())
+def test_the_order_of_labels_does_not_matter_and_a_right_one_never_hurts(items, data):
+    p, y = split(items)
+    p2, y2 = split(data.draw(st.permutations(items)))
+    found = certify(p, y, 0.2, 0.2)
+    assert certify(p2, y2, 0.2, 0.2) == found
+    if items:
+        y[data.draw(st.integers(0, p.size - 1))] = True
+        better = certify(p, y, 0.2, 0.2)
+        assert better.accepted >= found.accepted
+
+
+@given(items=fine)
+def test_only_the_order_of_confidences_counts(items):
+    p, y = split(items)
+    squashed = p / 2 + 0.25
+    if np.unique(squashed).size == np.unique(p).size:
+        assert certify(squashed, y, 0.2, 0.2).accepted == certify(p, y, 0.2, 0.2).accepted
+
+
+def test_reasons_say_what_is_missing():
+    assert certify([], []).reason == "not enough labels yet: 0 of 22"
+    assert certify([0.9] * 21, [True] * 21).reason == "not enough labels yet: 21 of 22"
+    descending = np.linspace(1, 0, 100)
+    right = np.ones(100, dtype=bool)
+    right[:2] = False
+    assert certify(descending, right).reason == "2 of the 22 most confident were wrong, where none may be"
+    assert certify(np.ones(100), np.arange(100) > 30).reason == (
+        "31 of the 100 most confident were wrong, where at most 5 may be"
+    )
+    right[:2] = True
+    right[60:] = False
+    found = certify(descending, right)
+    assert (found.threshold, found.accepted, found.errors) == (descending[51], 52, 0)
+    assert found.reason == (
+        "at most 10 % of those at 0.485 and above are wrong, with 90 % confidence: 0 of 52 labels were"
+    )
+
+
+def test_items_of_equal_confidence_are_accepted_together():
+    assert certify([0.9] * 20 + [0.8] * 10, [True] * 30).accepted == 30
+    assert certify([0.9] * 20 + [0.8] * 10, [True] * 20 + [False] * 10).threshold is None
+
+
+def test_a_large_data_set_does_not_start_at_its_luckiest_items():
+    """Where 5 % are wrong throughout, 22 without an error are one data set in three."""
+    rng = np.random.default_rng(0)
+    found = dict.fromkeys((0.0, 0.02), 0)
+    for _ in range(100):
+        p, y = rng.random(10_000), rng.random(10_000) < 0.95
+        for share in found:
+            found[share] += certify(p, y, least_share=share).threshold is not None
+    assert found[0.0] < 50 < 85 <= found[0.02]
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.0, -0.1, 1.5, math.nan])
+def test_impossible_promises_are_refused(bad):
+    for arguments in ({"risk": bad}, {"delta": bad}):
+        with pytest.raises(DataError, match="strictly between"):
+            certify([0.9], [True], **arguments)
+        with pytest.raises(DataError, match="strictly between"):
+            fewest_labels(**arguments)
+    if not 0.0 <= bad <= 1.0:
+        with pytest.raises(DataError, match="least_share"):
+            certify([0.9], [True], least_share=bad)
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    for p, y in [([0.5], []), ([math.nan], [True]), ([1.2], [True]), ([[0.5]], [[True]])]:
+        with pytest.raises(DataError):
+            certify(p, y)
+
+
+@pytest.mark.parametrize(("risk", "delta"), [(0.1, 0.1), (0.2, 0.05)])
+@pytest.mark.parametrize("power", [0.5, 0.8, 0.95])
+def test_labels_needed_is_the_first_count_with_that_power(risk, delta, power):
+    counts = np.arange(1, 4000)
+    tolerable = np.searchsorted(least_trials(risk, delta, 4000), counts, side="right") - 1
+    for true_error in (0.0, 0.01, 0.05, 0.07, 0.08):
+        powers = binom.cdf(tolerable, counts, true_error)
+        assert labels_needed(true_error, risk, delta, power=power) == counts[np.argmax(powers >= power)]
+
+
+def test_some_certificates_take_for_ever():
+    assert labels_needed(0.1) is None
+    assert labels_needed(0.4) is None
+    assert labels_needed(0.0999, limit=5000) is None
+    with pytest.raises(DataError):
+        labels_needed(-0.1)
+    with pytest.raises(DataError):
+        labels_needed(0.05, power=1.0)
+
+
+def test_the_power_table_grows_with_error_and_power():
+    rows = power_table()
+    assert rows[0].labels == (22, 22, 22)
+    for row in rows:
+        assert list(row.labels) == sorted(row.labels)
+    for column in zip(*(row.labels for row in rows), strict=True):
+        assert list(column) == sorted(column)
+
+
+def test_a_revoked_certificate_promises_nothing_and_stays_so():
+    found = certify([0.9] * 40, [True] * 40, calibrator="line-x-1")
+    assert found.calibrator == "line-x-1"
+    gone = found.revoke("because")
+    assert (gone.threshold, gone.p_value, gone.revoked, gone.reason) == (None, None, True, "because")
+    assert gone.revoke("again") == gone
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        gone.threshold = 0.5
+
+
+def test_a_million_labels_take_under_a_second():
+    rng = np.random.default_rng(0)
+    p = rng.random(1_000_000)
+    y = rng.random(p.size) < p
+    start = time.process_time()
+    assert certify(p, y).threshold == pytest.approx(0.8, abs=0.01)
+    assert time.process_time() - start < 1.0

@@ -1,0 +1,131 @@
+"""Reliability diagrams: what is in each bin, whether the intervals and the band cover, and JSON."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.calibration import CalibrationWarning, expected_calibration_error, reliability, wilson_interval
+from lsp_calib.errors import DataError
+
+pairs = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=60)
+
+
+def simulated(n, seed, power=1.0):
+    rng = np.random.default_rng(seed)
+    p = rng.beta(2, 1, n)
+    return p, rng.random(n) < p**power
+
+
+def test_bins_by_hand():
+    p = [0.0, 0.1, 0.15, 0.9, 1.0]
+    data = reliability(p, [False, True, False, True, True], bins=10)
+    assert (data.n, data.n_correct) == (5, 3)
+    assert [item.n for item in data.bins] == [1, 2, 0, 0, 0, 0, 0, 0, 0, 2]
+    assert [(item.lower, item.upper) for item in data.bins][1] == (0.1, 0.2)
+    second = data.bins[1]
+    assert (second.confidence, second.accuracy) == (pytest.approx(0.125), 0.5)
+    assert (second.low, second.high) == wilson_interval(1, 2)
+    empty = data.bins[2]
+    assert (empty.confidence, empty.accuracy, empty.low, empty.band_low) == (None, None, None, None)
+
+
+def test_bins_by_mass_and_quantile_points():
+    p, y = simulated(1000, 0)
+    data = reliability(p, y, bins=4, strategy="mass")
+    assert [item.n for item in data.bins] == [250] * 4
+    assert data.bins[0].lower == p.min()
+    assert data.bins[-1].upper == p.max()
+    assert [item.n for item in data.points] == [200] * 5
+    assert all(item.lower <= item.confidence <= item.upper for item in data.points)
+
+
+def test_equal_confidences_share_a_quantile_point():
+    data = reliability([0.2] * 90 + [0.8] * 10, [True, False] * 50)
+    assert [(item.n, item.confidence) for item in data.points] == [
+        (90, pytest.approx(0.2)),
+        (10, pytest.approx(0.8)),
+    ]
+
+
+@pytest.mark.parametrize("strategy", ["width", "mass"])
+def test_ece_is_the_weighted_mean_of_its_gaps(strategy):
+    p, y = simulated(777, 1, power=2.0)
+    data = reliability(p, y, bins=8, strategy=strategy)
+    gaps = sum(item.n * abs(item.confidence - item.accuracy) for item in data.bins if item.n)
+    assert gaps / 777 == pytest.approx(expected_calibration_error(p, y, 8, strategy), abs=1e-12)
+
+
+@given(items=pairs, data=st.data(), strategy=st.sampled_from(["width", "mass"]))
+@pytest.mark.filterwarnings("ignore::lsp_calib.calibration.CalibrationWarning")
+def test_any_input_gives_finite_json_whatever_its_order(items, data, strategy):
+    def diagram(items):
+        p, y = [p for p, _ in items], [y for _, y in items]
+        return reliability(p, y, strategy=strategy, resamples=20).to_json()
+
+    document = diagram(items)
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert sum(item["n"] for item in document["bins"]) == len(items)
+    for item in document["bins"] + document["points"]:
+        if item["n"]:
+            assert 0.0 <= item["low"] <= item["accuracy"] <= item["high"] <= 1.0
+            assert 0.0 <= item["bandLow"] <= item["bandHigh"] <= 1.0
+            assert 0.0 <= item["confidence"] <= 1.0
+    shuffled = diagram(data.draw(st.permutations(items)))
+    assert shuffled == document
+
+
+def test_the_band_of_many_items_is_the_normal_one():
+    # 20,000 items in one bin are drawn in groups: the spread must still be that of 20,000 single ones.
+    p, y = simulated(20_000, 2)
+    with pytest.warns(CalibrationWarning):
+        bar = reliability(p, y, bins=1, resamples=4000).bins[0]
+    half = 1.96 * math.sqrt(np.sum(p * (1 - p))) / p.size
+    assert bar.band_low == pytest.approx(p.mean() - half, abs=half / 10)
+    assert bar.band_high == pytest.approx(p.mean() + half, abs=half / 10)
+
+
+def test_the_same_seed_gives_the_same_band():
+    p, y = simulated(100, 3)
+    assert reliability(p, y) == reliability(p, y)
+    assert reliability(p, y) != reliability(p, y, seed=1)
+
+
+def test_wilson_ends():
+    assert wilson_interval(0, 0) == (0.0, 1.0)
+    assert wilson_interval(0, 10)[0] == 0.0
+    assert wilson_interval(10, 10)[1] == 1.0
+    # Agresti & Coull 1998: 0 of 10 gives up to z^2 / (n + z^2).
+    assert wilson_interval(0, 10)[1] == pytest.approx(1.959964**2 / (10 + 1.959964**2), abs=1e-6)
+    for arguments in ((-1, 3), (4, 3), (1, 3, 0.0), (1, 3, 1.0)):
+        with pytest.raises(DataError):
+            wilson_interval(*arguments)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bins": 0},
+        {"points": 0},
+        {"resamples": 0},
+        {"level": 1.0},
+        {"level": 0.0},
+        {"level": math.nan},
+        {"strategy": "size"},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(DataError):
+        reliability([0.5, 0.9], [True, False], **options)
+
+
+def test_what_cannot_be_measured_is_refused_or_warned_of():
+    with pytest.raises(DataError):
+        reliability([], [])
+    with pytest.warns(CalibrationWarning, match="all 4 confidences"):
+        reliability([0.5] * 4, [True, False] * 2)
+    with pytest.warns(CalibrationWarning, match="2 labels are all of one class"):
+        reliability([0.1, 0.9], [True, True])

@@ -1,0 +1,325 @@
+"""What a model says about its own answer: true or false, a probability in words, a rating."""
+
+import math
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.confidence import (
+    Stated,
+    TrueFalse,
+    contained_true_false,
+    exact_true_false,
+    invalid_share,
+    majority_vote,
+    parse_probability,
+    parse_rating,
+    stated,
+    summarise_stated,
+    true_false_tokens,
+    true_token,
+)
+from lsp_calib.errors import DataError
+
+
+def position(**probabilities):
+    """Alternatives; "_" before a word stands for a space."""
+    return [(word.replace("_", " "), math.log(p)) for word, p in probabilities.items()]
+
+
+def test_the_most_probable_token_that_contains_the_word_counts_in_any_case():
+    answer = contained_true_false([position(TRUE=0.2, true=0.3, _False=0.1, falsey=0.25)])
+    assert answer.true == pytest.approx(0.3)
+    assert answer.false == pytest.approx(0.25)
+    assert answer.normalised == pytest.approx(0.3 / 0.55)
+
+
+def test_two_answered_tokens_are_looked_at_and_no_third():
+    blank, word = position(_=0.9), position(True_=0.8)
+    assert contained_true_false([blank, word]).true == pytest.approx(0.8)
+    assert not contained_true_false([blank, blank, word]).valid
+
+
+def test_five_alternatives_are_looked_at_and_no_sixth():
+    others = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.09}
+    assert contained_true_false([position(true=0.05, **others)]).true == pytest.approx(0.05)
+    assert contained_true_false([position(true=0.05, e=0.06, **others)]) == TrueFalse(None, None)
+    assert true_token(position(True_=0.05, e=0.06, **others)) is None
+
+
+def test_what_was_not_found_bounds_the_answer():
+    assert TrueFalse(None, 0.7).confidence == 0.0
+    assert TrueFalse(None, 0.7).normalised == 0.0
+    assert TrueFalse(0.7, None).normalised == 1.0
+    nothing = TrueFalse(None, None)
+    assert (nothing.valid, nothing.confidence, nothing.normalised) == (False, None, None)
+
+
+def test_virk_wants_the_word_as_it_is_written():
+    assert true_token(position(_True=0.25, true=0.5, TRUE=0.1)) == pytest.approx(0.25)
+    assert true_token(position(true=0.5, Truer=0.2)) is None
+
+
+@pytest.mark.parametrize("bad", [math.nan, 0.1])
+def test_impossible_alternatives_are_refused(bad):
+    for rule in (lambda x: contained_true_false([x]), true_token):
+        with pytest.raises(DataError, match="True"):
+            rule([("True", bad)])
+
+
+def test_counts_below_one_are_refused():
+    for arguments in ({"most": 0}, {"tokens": 0}):
+        with pytest.raises(DataError):
+            contained_true_false([position(true=0.5)], **arguments)
+
+
+VOCABULARY = [
+    "True",
+    " true",
+    '"TRUE"',
+    "false",
+    " False.",
+    "untrue",
+    "Tr",
+    "falsehood",
+    "true1",
+    "**True",
+    "\n",
+]
+
+
+def test_every_spelling_of_the_words_is_found_and_no_other_word():
+    tokens = true_false_tokens(VOCABULARY)
+    assert [VOCABULARY[at] for at in tokens.true] == ["True", " true", '"TRUE"', "**True"]
+    assert [VOCABULARY[at] for at in tokens.false] == ["false", " False."]
+    with pytest.raises(DataError, match="'false'"):
+        true_false_tokens(["true"])
+
+
+@given(
+    weights=st.lists(st.floats(1e-3, 1.0), min_size=len(VOCABULARY), max_size=len(VOCABULARY)),
+    data=st.data(),
+)
+def test_the_exact_form_is_at_least_what_the_papers_rules_see(weights, data):
+    p = np.array(weights) / sum(weights)
+    exact = exact_true_false(np.log(p), true_false_tokens(VOCABULARY))
+    words = [text for text in VOCABULARY if text not in ("untrue", "true1", "falsehood")]
+    seen = [(text, math.log(p[VOCABULARY.index(text)])) for text in words]
+    by_rule = contained_true_false([data.draw(st.permutations(seen))])
+    assert exact.true + exact.false <= 1.0 + 1e-12
+    assert 0.0 <= exact.normalised <= 1.0
+    assert (by_rule.true or 0.0) <= exact.true + 1e-12
+    assert (by_rule.false or 0.0) <= exact.false + 1e-12
+    assert (true_token(seen) or 0.0) <= exact.true + 1e-12
+
+
+def test_the_exact_form_with_no_probability_for_either_has_no_norm():
+    tokens = true_false_tokens(["true", "false", "x"])
+    answer = exact_true_false([-math.inf, -math.inf, 0.0], tokens)
+    assert (answer.confidence, answer.normalised) == (0.0, None)
+
+
+@pytest.mark.parametrize("bad", [[0.0], [[0.0, -1.0]], [math.nan, -1.0], [-1.0, 0.5]])
+def test_impossible_distributions_are_refused(bad):
+    with pytest.raises(DataError):
+        exact_true_false(bad, true_false_tokens(["true", "false"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("80%", 0.8),
+        ("80.00%", 0.8),
+        ("80 %.", 0.8),
+        ("The probability is about 80.", 0.8),
+        ("80 percent", 0.8),
+        ("80 per cent", 0.8),
+        ("**80**%", 0.8),
+        ("80\\%", 0.8),
+        ("~80%", 0.8),
+        ("70-80%", 0.75),
+        ("70% to 80%", 0.75),
+        ("between 70 and 80 percent", 0.75),
+        ("Probability: 80", 0.8),
+        ("I'd say 80.5", 0.805),
+        ("Probability (0-100): 80", 0.8),
+        ("The probability that all 3 tests pass is 90.", 0.9),
+        ("99.9%", 0.999),
+        ("0%", 0.0),
+        ("0", 0.0),
+        ("100", 1.0),
+        ("0.8%", 0.008),
+        ("0.8 (80%)", 0.8),
+        ("I would say 80%. There is a 20% chance that it fails.", 0.8),
+    ],
+)
+def test_numbers_of_per_cent_in_every_form(text, expected):
+    assert parse_probability(text) == expected
+    assert parse_probability(text, fractions=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0.8", 0.8),
+        (".8", 0.8),
+        ("1.0", 1.0),
+        ("My confidence is 0.85.", 0.85),
+        ("P(correct) = 0.7", 0.7),
+        ("On a scale of 0 to 1, 0.7", 0.7),
+        ("4/5", 0.8),
+        ("8 out of 10", 0.8),
+        ("I am 8 out of 10 confident", 0.8),
+        ("9 in 10 chance", 0.9),
+        ("Probability = 80/100", 0.8),
+        ("It is a fifty-fifty chance.", 0.5),
+        ("50/50", 0.5),
+    ],
+)
+def test_fractions_are_an_addition_that_can_be_left_out(text, expected):
+    assert parse_probability(text) == expected
+    assert parse_probability(text, fractions=False) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Yes.",
+        "The 3 tests pass.",
+        "Python 3.8 is used.",
+        "It returns 0.5 for x.",
+        "The probability is high. It handles 3 cases.",
+        "1",
+        "The probability is 1.",
+        "150%",
+        "-5%",
+        "1,000%",
+        "101",
+        "confidence: 2/0",
+        "v80%",
+    ],
+)
+def test_other_numbers_are_no_probability(text):
+    assert parse_probability(text) is None
+
+
+@given(text=st.text(alphabet=st.sampled_from("0123456789.,%/-– probability isoutf\n"), max_size=40))
+def test_whatever_is_read_is_a_probability(text):
+    for fractions in (True, False):
+        found = parse_probability(text, fractions=fractions)
+        assert found is None or 0.0 <= found <= 1.0
+
+
+@given(per_mille=st.integers(0, 1000))
+def test_every_percentage_is_read_back_exactly(per_mille):
+    text = f"{per_mille / 10:.1f}"
+    assert parse_probability(f"I am {text} % sure.") == float(f"{per_mille / 1000:.3f}")
+
+
+def test_a_long_answer_is_read_in_good_time():
+    assert parse_probability("probability is about " * 2000 + "1" * 2000) is None
+
+
+def test_no_more_answers_are_taken_than_needed():
+    answers = iter(["Yes.", "80%", "never asked"])
+    assert stated(answers) == Stated(0.8, 2, fell_back=False)
+    assert next(answers) == "never asked"
+
+
+def test_after_three_more_answers_it_is_even():
+    asked = count()
+    assert stated(f"no number {'x' * next(asked)}" for _ in range(10)) == Stated(0.5, 4, fell_back=True)
+    assert next(asked) == 4
+    assert stated(["no"], resamples=0).fell_back
+
+
+def test_giving_up_early_is_refused():
+    with pytest.raises(DataError, match="up to 4"):
+        stated(["no", "no"])
+    with pytest.raises(DataError):
+        stated([])
+    with pytest.raises(DataError):
+        stated(["80%"], resamples=-1)
+
+
+def test_a_stated_half_is_told_from_a_refusal():
+    summary = summarise_stated([stated(["50%"]), stated(["?"] * 4), stated(["?", "80%"])])
+    assert (summary.n, summary.answers) == (3, pytest.approx(7 / 3))
+    assert summary.fell_back == pytest.approx(1 / 3)
+    assert summary.half == pytest.approx(2 / 3)
+    assert summary.not_half.tolist() == [False, False, True]
+    with pytest.raises(DataError):
+        summarise_stated([])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("3", 3),
+        ("3.", 3),
+        ("**4**", 4),
+        ("3/4", 3),
+        ("2 out of 4", 2),
+        ("Score: 3", 3),
+        ("Rating (1-4): 2", 2),
+        ("On a scale from 1 to 4, I would rate this summary a 3.", 3),
+        ("Score: 3. The summary misses 2 details.", 3),
+        ("3 - Agree", 3),
+        ("Strongly agree", 4),
+        ("agree", 3),
+        ("I disagree.", 2),
+        ("I disagree strongly", 1),
+        ("", None),
+        ("I cannot rate this.", None),
+        ("2 or 3", None),
+        ("5", None),
+        ("0", None),
+        ("-3", None),
+        ("2.5", None),
+        ("Rating: 2.5", None),
+        ("I do not agree", None),
+        ("Agree, or strongly agree", None),
+    ],
+)
+def test_ratings_in_every_form(text, expected):
+    assert parse_rating(text) == expected
+
+
+def test_after_examples_only_the_first_line_is_the_answer():
+    run_on = "\n 2\n\nCode: def f\nRating: 4"
+    assert parse_rating(run_on) == 4
+    assert parse_rating(run_on, few_shot=True) == 2
+    assert parse_rating("\n\n", few_shot=True) is None
+
+
+def test_the_majority_of_the_valid_samples_decides():
+    vote = majority_vote(["4", "2", "?", "2", "2", "4"])
+    assert (vote.rating, vote.counts, vote.invalid) == (2, (0, 3, 0, 2), 1)
+    assert vote.confidence == pytest.approx(1 / 3)
+    assert vote.mean_confidence == pytest.approx((3 / 3 + 2 * 1) / 5)
+
+
+def test_a_draw_goes_to_the_lower_rating():
+    assert majority_vote(["4", "1", "4", "1"]).rating == 1
+
+
+def test_samples_without_a_rating_make_an_invalid_answer():
+    vote = majority_vote(["?", "5"])
+    assert (vote.rating, vote.confidence, vote.mean_confidence, vote.invalid) == (None, None, None, 2)
+    assert invalid_share([vote, majority_vote(["1", "1"])]) == 0.5
+    for empty in (majority_vote, invalid_share):
+        with pytest.raises(DataError):
+            empty([])
+
+
+@given(ratings=st.lists(st.integers(1, 4), min_size=1, max_size=9), data=st.data())
+def test_the_order_of_the_samples_does_not_matter(ratings, data):
+    answers = [str(rating) for rating in ratings]
+    vote = majority_vote(answers)
+    assert majority_vote(data.draw(st.permutations(answers))) == vote
+    assert 0.0 <= vote.confidence <= 1.0
+    assert vote.mean_confidence == pytest.approx((sum(ratings) / len(ratings) - 1) / 3)

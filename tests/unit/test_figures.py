@@ -1,0 +1,224 @@
+"""Figures: what they say and how many of each thing they draw; never which pixel."""
+
+import os
+import subprocess
+import sys
+from functools import cache, partial
+
+import matplotlib.colors
+import matplotlib.text
+import numpy as np
+import pytest
+
+from lsp_calib.calibration import CalibrationWarning
+from lsp_calib.calibration.reliability import reliability
+from lsp_calib.calibration.selective import risk_coverage
+from lsp_calib.confidence import token_positions
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.figures import (
+    DARK,
+    LIGHT,
+    THEMES,
+    draw_reliability,
+    draw_risk_coverage,
+    draw_skill_by_t,
+    draw_token_positions,
+    save_both,
+)
+
+rng = np.random.default_rng(7)
+CONFIDENCE = rng.beta(2, 1, 400)
+CORRECT = rng.random(400) < CONFIDENCE**2
+LOGPROBS = [-rng.exponential(0.5, size) for size in rng.integers(1, 30, 200)]
+SKILL = {
+    "geometric mean": [(1, 0.05), (2, 0.11), (4, 0.2), (8, 0.18), (None, 0.15)],
+    "arithmetic mean": [(1, 0.05), (2, 0.1), (4, 0.15), (8, 0.14), (None, -0.02)],
+}
+LENGTHS = [len(item) for item in LOGPROBS]
+
+
+DRAWINGS = {
+    "reliability": partial(draw_reliability, reliability(CONFIDENCE, CORRECT)),
+    "mass": partial(draw_reliability, reliability(CONFIDENCE, CORRECT, strategy="mass")),
+    "skill": partial(draw_skill_by_t, SKILL, LENGTHS, chosen=[4, 4, 8]),
+    "positions": partial(draw_token_positions, token_positions(LOGPROBS)),
+    "risk": partial(draw_risk_coverage, risk_coverage(CONFIDENCE, CORRECT), marks={"accept": 0.9}, risk=0.1),
+}
+
+
+@cache
+def drawn(name, theme):
+    figure = DRAWINGS[name](theme=theme, title="A title", note="a note")
+    figure.canvas.draw()
+    return figure
+
+
+def texts(figure):
+    """Everything that can be read in the figure."""
+    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_visible()]
+
+
+def bars(axes, label):
+    (found,) = [container for container in axes.containers if container.get_label().startswith(label)]
+    return found.patches
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+@pytest.mark.parametrize("theme", THEMES, ids=["light", "dark"])
+def test_every_figure_says_what_was_counted_in_both_themes(name, theme):
+    figure = drawn(name, theme)
+    assert "A title" in texts(figure)
+    assert any(text.startswith("n = ") and text.endswith(" · a note") for text in texts(figure))
+    assert matplotlib.colors.to_hex(figure.get_facecolor()) == theme.paper
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+@pytest.mark.parametrize("theme", THEMES, ids=["light", "dark"])
+def test_no_text_has_a_colour_that_the_paper_swallows(name, theme):
+    for text in drawn(name, theme).findobj(matplotlib.text.Text):
+        if text.get_text() and text.get_visible():
+            assert contrast(text.get_color(), theme.paper) >= 4.5, text.get_text()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_lines_and_text_stand_out_from_the_paper(theme):
+    for color in (theme.ink, theme.muted, theme.first, theme.second):
+        assert contrast(color, theme.paper) >= 4.5
+    assert contrast(theme.ink, theme.fill) >= 4.5
+
+
+def contrast(one, other):
+    """WCAG 2.1 contrast ratio."""
+
+    def luminance(color):
+        rgb = np.array(matplotlib.colors.to_rgb(color))
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_reliability_diagram_draws_its_data():
+    data = reliability(CONFIDENCE, CORRECT)
+    figure = draw_reliability(data)
+    above, axes = figure.axes
+    filled = [item for item in data.bins if item.n]
+    assert [bar.get_height() for bar in bars(axes, "share correct")] == [item.accuracy for item in filled]
+    boxes = bars(axes, "range if calibrated (95 %)")
+    assert [box.get_y() for box in boxes] == [item.band_low for item in filled]
+    assert [box.get_y() + box.get_height() for box in boxes] == pytest.approx(
+        [item.band_high for item in filled]
+    )
+    assert [bar.get_height() for bar in above.containers[0]] == [item.n for item in data.bins]
+    feet = [text.get_text() for text in axes.texts]
+    assert feet == [f"{item.n:,}" for item in filled]
+    (points,) = [item for item in axes.containers if item.get_label().startswith("5 quantiles")]
+    assert points.lines[0].get_xydata().tolist() == [[item.confidence, item.accuracy] for item in data.points]
+
+
+def test_bins_of_equal_mass_have_no_frequencies_above_them():
+    assert len(draw_reliability(reliability(CONFIDENCE, CORRECT, strategy="mass")).axes) == 1
+
+
+def test_a_single_item_and_many_bins_can_be_drawn():
+    with pytest.warns(CalibrationWarning):
+        one = reliability([1.0], [True], bins=20)
+    figure = draw_reliability(one)
+    assert "n = 1, 1 correct" in texts(figure)
+    assert [text.get_rotation() for text in figure.axes[1].texts] == [90.0]
+
+
+def test_skill_by_t_sets_all_tokens_apart_and_counts_the_choices():
+    figure = draw_skill_by_t(SKILL, LENGTHS, chosen=[4, 4, 8, 8, None])
+    above, axes = figure.axes
+    said = texts(figure)
+    assert {"all", "base rate", "geometric mean", "arithmetic mean", "chosen in k folds"} < set(said)
+    assert said.count("2/5") == 2
+    assert said.count("1/5") == 1
+    curve = next(line for line in axes.lines if line.get_label() == "geometric mean")
+    assert curve.get_xydata().tolist() == [[1, 0.05], [2, 0.11], [4, 0.2], [8, 0.18]]
+    assert sum(bar.get_height() for bar in above.patches) == len(LENGTHS)
+
+
+def test_skill_of_all_tokens_alone_can_be_drawn():
+    assert "n = 3" in texts(draw_skill_by_t({"total": [(None, -0.4)]}, [1, 2, 3]))
+
+
+@pytest.mark.parametrize(
+    ("skill", "lengths"),
+    [({}, [1]), ({"a": []}, [1]), ({"a": [(1, 0.1)]}, []), ({name: [(1, 0.1)] for name in "abcd"}, [1])],
+)
+def test_skill_by_t_without_data_is_refused(skill, lengths):
+    with pytest.raises(DataError):
+        draw_skill_by_t(skill, lengths)
+
+
+def test_positions_draw_mean_and_median_and_how_many_reach_them():
+    data = token_positions(LOGPROBS)
+    above, axes = draw_token_positions(data).axes
+    lines = {line.get_label(): line.get_ydata().tolist() for line in axes.lines}
+    assert lines == {"median": data.median.tolist(), "mean": data.mean.tolist()}
+    assert [bar.get_height() for bar in above.patches] == data.n.tolist()
+
+
+def test_risk_coverage_ends_at_the_error_rate_and_marks_thresholds():
+    data = risk_coverage(CONFIDENCE, CORRECT)
+    figure = draw_risk_coverage(data, marks={"accept": 0.9, "never": 1.5}, risk=0.1)
+    (axes,) = figure.axes
+    curve = next(line for line in axes.lines if line.get_label() == "by confidence")
+    assert curve.get_xydata()[-1].tolist() == [1.0, pytest.approx(1 - CORRECT.mean())]
+    assert {"accept ≥ 0.90", "target risk 0.1", "perfect ranking", "no ranking"} < set(texts(figure))
+    assert not any("never" in text for text in texts(figure))
+    for threshold, coverage, risk in zip(data.threshold, data.coverage, data.risk, strict=True):
+        assert coverage == pytest.approx(np.mean(threshold <= CONFIDENCE))
+        assert risk == pytest.approx(np.interp(coverage, *curve.get_xydata().T))
+
+
+def test_one_threshold_and_perfect_answers_can_be_drawn():
+    draw_risk_coverage(risk_coverage([0.5] * 4, [True, False] * 2)).canvas.draw()
+    with pytest.warns(CalibrationWarning):
+        perfect = risk_coverage([0.5, 0.6], [True, True])
+    draw_risk_coverage(perfect).canvas.draw()
+
+
+def test_two_files_are_written_and_the_same_data_make_the_same_bytes(tmp_path):
+    draw = partial(draw_token_positions, token_positions(LOGPROBS))
+    files = save_both(draw, tmp_path / "a.png")
+    assert [file.name for file in files] == ["a-light.png", "a-dark.png"]
+    again = save_both(draw, tmp_path / "b.png")
+    assert [file.read_bytes() for file in files] == [file.read_bytes() for file in again]
+    assert files[0].read_bytes() != files[1].read_bytes()
+    for suffix in ("svg", "pdf"):
+        assert all(file.stat().st_size for file in save_both(draw, tmp_path / f"c.{suffix}"))
+
+
+@pytest.mark.parametrize("name", ["missing/a.png", "a.docx"])
+def test_a_file_that_cannot_be_written_is_an_error_of_ours(tmp_path, name):
+    with pytest.raises(DataError, match="cannot be written"):
+        save_both(partial(draw_token_positions, token_positions(LOGPROBS)), tmp_path / name)
+
+
+def test_global_settings_are_left_alone(tmp_path):
+    before = dict(matplotlib.rcParams)
+    save_both(DRAWINGS["reliability"], tmp_path / "a.png")
+    for draw in DRAWINGS.values():
+        draw()
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_matplotlib_is_imported_by_the_first_drawing_and_pyplot_by_none():
+    program = (
+        "import sys; from lsp_calib.evaluation.figures import *; assert 'matplotlib' not in sys.modules\n"
+        "from lsp_calib.confidence import token_positions\n"
+        "draw_token_positions(token_positions([[-1.0]], least=1)).canvas.draw()\n"
+        "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env=os.environ)
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    for theme in (LIGHT, DARK):
+        with pytest.raises(DataError, match=r"lsp-calib\[figures\]"):
+            draw_risk_coverage(risk_coverage([0.1, 0.9], [False, True]), theme)

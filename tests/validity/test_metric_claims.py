@@ -1,0 +1,106 @@
+"""What the metrics claim to cover, they cover; on data whose truth is known."""
+
+import math
+
+import numpy as np
+import pytest
+
+from lsp_calib.calibration import (
+    bootstrap_interval,
+    brier_score,
+    calibrated_band,
+    debiased_calibration_error,
+    expected_calibration_error,
+    reliability,
+    skill_score,
+    wilson_interval,
+)
+
+
+def simulated(n, rng, power=1.0):
+    """Beta(2, 1) confidences; calibrated for power 1, overconfident above."""
+    p = rng.beta(2, 1, n)
+    return p, rng.random(n) < p**power
+
+
+def at_least(share, trials, level=0.95):
+    """Whether a share is not below the level by more than 3 standard errors."""
+    return share > level - 3 * math.sqrt(level * (1 - level) / trials)
+
+
+# Calibrated Beta(2, 1): E p = 2/3, E p^2 = 1/2. So Brier is E p (1 - p) = 1/6, the reference 2/9, skill 1/4.
+@pytest.mark.parametrize(("metric", "truth"), [(brier_score, 1 / 6), (skill_score, 0.25)])
+def test_bootstrap_intervals_cover_the_truth(metric, truth):
+    rng = np.random.default_rng(0)
+    intervals = [bootstrap_interval(metric, *simulated(300, rng), resamples=200, seed=s) for s in range(300)]
+    covered = np.mean([i.low <= truth <= i.high for i in intervals])
+    # Percentile intervals of 300 items and 200 resamples are a little short: 93 %.
+    assert at_least(covered, 300, 0.93)
+    assert covered < 0.99
+
+
+def test_the_calibrated_band_of_ece_covers_calibrated_scores_and_those_alone():
+    rng = np.random.default_rng(1)
+
+    def above(power):
+        bands = [
+            calibrated_band(expected_calibration_error, *simulated(300, rng, power), resamples=200, seed=s)
+            for s in range(200)
+        ]
+        assert all(0.0 < band.low < band.high for band in bands)
+        return np.mean([not band.low <= band.value <= band.high for band in bands])
+
+    assert at_least(1 - above(1.0), 200, 0.94)
+    assert above(2.0) > 0.95
+
+
+def test_the_band_of_each_bin_covers_a_calibrated_score_and_not_an_overconfident_one():
+    rng = np.random.default_rng(2)
+
+    def inside(power):
+        bars = [
+            bar
+            for s in range(100)
+            for bar in reliability(
+                *simulated(400, rng, power), bins=5, strategy="mass", resamples=200, seed=s
+            ).bins
+        ]
+        return np.mean([bar.band_low <= bar.accuracy <= bar.band_high for bar in bars])
+
+    assert at_least(inside(1.0), 500)
+    assert inside(3.0) < 0.4
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.9])
+def test_wilson_intervals_cover(share):
+    # Exactly, over the binomial distribution: not each share at 95 %, but none far below.
+    n = 40
+    covered = 0.0
+    for k in range(n + 1):
+        low, high = wilson_interval(k, n)
+        if low <= share <= high:
+            covered += math.comb(n, k) * share**k * (1 - share) ** (n - k)
+    assert 0.92 < covered <= 1.0
+
+
+def test_debiasing_takes_out_what_chance_adds():
+    rng = np.random.default_rng(3)
+    samples = [simulated(100, rng) for _ in range(1000)]
+    squared = np.array([debiased_calibration_error(p, y, norm="squared") for p, y in samples])
+    assert abs(squared.mean()) < 4 * squared.std() / math.sqrt(1000)
+    plain = np.mean([expected_calibration_error(p, y, 10, "mass") for p, y in samples])
+    debiased = np.mean([debiased_calibration_error(p, y, norm="l1") for p, y in samples])
+    assert 0.3 * plain < debiased < 0.7 * plain
+
+
+def test_debiasing_is_unbiased_for_a_real_error_too():
+    # 0.2 too high in one bin, right in the other: a squared error of 0.02.
+    rng = np.random.default_rng(4)
+    p = np.repeat([0.3, 0.9], 25)
+    squared = np.array(
+        [
+            debiased_calibration_error(p, rng.random(50) < np.where(p > 0.5, p - 0.2, p), 2, norm="squared")
+            for _ in range(2000)
+        ]
+    )
+    assert abs(squared.mean() - 0.02) < 4 * squared.std() / math.sqrt(2000)
