@@ -23,9 +23,7 @@ def test_parameters_of_a_message_are_left_out(
     assert "Failed to handle notification" in caplog.text
 
 
-def test_an_error_is_named_without_its_text(
-    logger: logging.Logger, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_error_is_named_without_its_text(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise ValueError("my secret")
     except ValueError:
