@@ -118,8 +118,10 @@ class RecordWriter:
 
     def add(self, record: Record) -> None:
         """Keep a record; on disk when this returns."""
-        self._write(record.to_line() + "\n")
-        self.done[record.item] = record
+        line = record.to_line()
+        self._write(line + "\n")
+        # What is read back is what counts: a line holds its numbers rounded.
+        self.done[record.item] = Record.from_row(json.loads(line))
 
     def close(self) -> None:
         self._file.close()

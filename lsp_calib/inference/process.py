@@ -171,7 +171,8 @@ def _load(arguments: argparse.Namespace, writer: Writer) -> LlamaModel | None:
 
 def _listen(stream: BinaryIO, queue: Queue, writer: Writer) -> None:
     """Read frames until the client is gone, then end the process, also out of a running decode."""
-    with contextlib.suppress(EngineError, OSError):
+    code = 1
+    try:
         while (message := wire.read(stream)) is not None:
             if message.get("op") == "cancel":
                 request_id = message.get("id")
@@ -182,8 +183,13 @@ def _listen(stream: BinaryIO, queue: Queue, writer: Writer) -> None:
             else:
                 request_id, request = wire.request_from_wire(message)
                 queue.put(request_id, request)
-    sys.stderr.flush()
-    os._exit(0)
+        code = 0
+    except (EngineError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+    finally:
+        # Whatever happened: without this thread nobody would notice that the client is gone.
+        sys.stderr.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":

@@ -109,17 +109,9 @@ def serve(
 
     Raises SystemExit with code 1 if it went without `shutdown`, as the protocol has it.
     """
-    import logging
+    from lsp_calib.server import logs
 
-    # Standard output carries the protocol and standard error ends in the editor's log: warnings only.
-    handler = logging.FileHandler(log_file, encoding="utf-8") if log_file else logging.StreamHandler()
-    logging.basicConfig(
-        level=logging.INFO if log_file else logging.WARNING,
-        handlers=[handler],
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    # pygls logs whole documents at INFO: source text does not belong in a log.
-    logging.getLogger("pygls").setLevel(logging.ERROR)
+    logs.set_up(log_file)
     server = create_server(command_line)
     if tcp:
         server.start_tcp(*tcp)

@@ -12,7 +12,7 @@ from lsp_calib.values import CalibratorRef, Suggestion
 
 
 class Status:
-    """State, model, calibrator, how many suggestions of each tier, and how long they took."""
+    """State, model, calibrator of completions, suggestions of each tier, and how long they took."""
 
     def __init__(self) -> None:
         self.state = EngineState.STARTING
@@ -24,7 +24,8 @@ class Status:
 
     def count(self, suggestion: Suggestion) -> None:
         """A suggestion was made."""
-        self.calibrator = suggestion.confidence.calibrator
+        if suggestion.kind != "summary":
+            self.calibrator = suggestion.confidence.calibrator
         self._tiers[suggestion.confidence.tier.value] += 1
         if suggestion.source == "model":
             self._latencies.append(suggestion.timing.total_ms)

@@ -109,7 +109,6 @@ def test_a_path_to_a_known_file_gets_its_card(tmp_path: Path) -> None:
     assert cards.card_for_file(file, {card.name: card}).sha256 == "", "another size: another file"
 
 
-
 @pytest.mark.parametrize(
     "text",
     ["", "name = ", 'name = "x"', 'colour = "red"', "[completion]\nshape = 1", '[[sources]]\nurl = "x"'],

@@ -130,7 +130,7 @@ def test_a_place_that_cannot_be_written_is_a_data_error(tmp_path: Path) -> None:
 def test_no_source_text_is_kept(whole: bytes) -> None:
     """Only what a refit needs: names of places, numbers, tokens' ids."""
     assert {key for line in whole.decode().splitlines()[1:] for key in json.loads(line)} == {
-        *("item", "group", "stratum", "correct", "shown", "stop", "tokens", "logprobs", "ms")
+        *("item", "group", "stratum", "correct", "shown", "stop", "tokens", "logprobs", "typed_logprob", "ms")
     }
 
 

@@ -26,7 +26,9 @@ requests = st.builds(
 generations = st.builds(
     Generation,
     anything,
-    st.lists(st.builds(Token, counts, st.floats(-1e6, 0), st.floats(-1e6, 0), anything), max_size=20).map(tuple),
+    st.lists(st.builds(Token, counts, st.floats(-1e6, 0), st.floats(-1e6, 0), anything), max_size=20).map(
+        tuple
+    ),
     st.sampled_from(Stop),
     st.builds(Timing, numbers, counts, counts, numbers, numbers, numbers),
 )

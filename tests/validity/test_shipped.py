@@ -101,7 +101,7 @@ def test_the_readme_quotes_it(shipped: Path) -> None:
 
 
 def assert_same(left: Any, right: Any, where: str = "") -> None:
-    """Equal, numbers to nine digits: another processor may round the last ones differently (and so the id)."""
+    """Equal, numbers to nine digits: another processor may round the last ones (and so make another id)."""
     if isinstance(left, dict):
         assert left.keys() == right.keys(), where
         for key in left.keys() - {"id"}:

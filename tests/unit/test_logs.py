@@ -1,0 +1,38 @@
+"""What is typed never reaches a log."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from lsp_calib.server.logs import WithoutParameters
+
+
+@pytest.fixture
+def logger(caplog: pytest.LogCaptureFixture) -> logging.Logger:
+    caplog.handler.addFilter(WithoutParameters())
+    return logging.getLogger("pygls.protocol.json_rpc")
+
+
+def test_parameters_of_a_message_are_left_out(
+    logger: logging.Logger, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger.error("Failed to handle notification %r: %s", "textDocument/didChange", {"text": "my secret"})
+    assert "secret" not in caplog.text
+    assert "Failed to handle notification" in caplog.text
+
+
+def test_an_error_is_named_without_its_text(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise ValueError("my secret")
+    except ValueError:
+        logger.exception("Failed to handle request %s", "my secret")
+    assert "secret" not in caplog.text
+    assert "ValueError" in caplog.text
+
+
+def test_our_own_messages_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.handler.addFilter(WithoutParameters())
+    logging.getLogger("lsp_calib.server").warning("No model: %s", "none is installed")
+    assert "No model: none is installed" in caplog.text
