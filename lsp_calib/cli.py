@@ -167,6 +167,31 @@ def refit(as_json: bool, model: str | None) -> None:
         click.echo(f"{done} ({result['n']} labels): {result['reason']}.")
 
 
+@main.group(name="eval")
+def evaluate() -> None:
+    """Measure: the tables and figures that the documentation quotes."""
+
+
+@evaluate.command("excess-loss")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("docs/excess-loss.md"),
+    show_default=True,
+    help="Write the page here.",
+)
+@click.option(
+    "--most", type=click.IntRange(10), default=1000, show_default=True, help="Data sets a truth and n."
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+def excess_loss(output: Path, most: int, seed: int) -> None:
+    """What calibrators lose against the truth, by number of labels (minutes; needs scikit-learn)."""
+    from lsp_calib.evaluation.excess_loss import write_page
+
+    write_page(output, most=most, seed=seed, progress=lambda text: click.echo(text, err=True))
+    click.echo(f"The table is in {output}.")
+
+
 @main.group()
 def models() -> None:
     """The models: which there are, getting, checking and removing them."""
