@@ -44,6 +44,10 @@ test: $(VENV)/.dev model ## Set up everything and run the tests
 test-long: $(VENV)/.dev model ## The longer suites: the tests must fail on a model that returns noise
 	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest -m long $(ARGS)
 
+.PHONY: bench
+bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn
+	$(bin)/python -m pytest tests/benchmarks -m long --benchmark-group-by=group --benchmark-columns=median,min,max $(ARGS)
+
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style and types
 	$(bin)/ruff check .

@@ -27,7 +27,14 @@ from lsp_calib.calibration.correlation import RankCorrelations, kendall, rank_co
 from lsp_calib.calibration.curves import Curve, curve_from_json, curve_to_json
 from lsp_calib.calibration.drift import Watch
 from lsp_calib.calibration.fitting import fit_calibrator
-from lsp_calib.calibration.folds import FirstT, grouped_folds, out_of_fold, select_first_t
+from lsp_calib.calibration.folds import (
+    FirstT,
+    SelectedMeasure,
+    grouped_folds,
+    out_of_fold,
+    select_first_t,
+    select_measure,
+)
 from lsp_calib.calibration.histogram import HistogramCalibrator
 from lsp_calib.calibration.intervals import (
     Interval,
@@ -120,6 +127,7 @@ __all__ = [
     "ReliabilityData",
     "RiskCoverage",
     "RiskPolicy",
+    "SelectedMeasure",
     "SequentialCalibrator",
     "Shelf",
     "TemperatureCalibrator",
@@ -160,6 +168,7 @@ __all__ = [
     "reliability",
     "risk_coverage",
     "select_first_t",
+    "select_measure",
     "skill_score",
     "smooth_ece",
     "spearman",

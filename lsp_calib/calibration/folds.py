@@ -5,7 +5,8 @@ Scores are computed on pooled out-of-fold predictions, never as a mean over fold
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 import numpy as np
@@ -15,9 +16,10 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_
 from lsp_calib.calibration.cautions import quietly
 from lsp_calib.calibration.metrics import skill_score
 from lsp_calib.calibration.platt import PlattCalibrator, Predictor
-from lsp_calib.confidence import geometric_mean
+from lsp_calib.confidence import by_name, geometric_mean
 from lsp_calib.errors import DataError
 
+K = TypeVar("K", bound=Hashable)
 Fit = Callable[[FloatArray, BoolArray], Predictor]
 
 # None is "all tokens". Virk et al. found 4 and up; the small ones show that too small a t loses information.
@@ -115,34 +117,89 @@ def select_first_t(
         raise DataError("There is no candidate for the number of first tokens.")
     ordered = sorted(set(candidates), key=lambda t: float("inf") if t is None else t)
     raw = {t: np.array([geometric_mean(item, t) for item in log_probabilities]) for t in ordered}
-    _, labels = paired(raw[ordered[0]], correct)
-    codes = group_codes(groups, labels.size)
-    if len(ordered) > 1 and np.unique(codes).size < 3:
-        raise DataError("Choosing the number of first tokens needs items of at least 3 groups.")
+    first, per_fold, confidence, skills = _select(raw, correct, groups, fit, folds, seed)
+    with quietly():
+        skill = skill_score(confidence, paired(confidence, correct)[1])
+    return FirstT(first, per_fold, confidence, skill, tuple(skills.items()))
 
-    def choose(items: BoolArray) -> tuple[int | None, dict[int | None, float]]:
-        if len(ordered) == 1 and not items.all():
-            return ordered[0], {}
+
+@attrs.frozen(eq=False)
+class SelectedMeasure:
+    """Which measure makes the best confidence, and how good it is when honestly chosen.
+
+    measure: its name, chosen on all data. The other fields are those of `FirstT`, with names for numbers.
+    """
+
+    measure: str
+    per_fold: tuple[str, ...]
+    confidence: FloatArray
+    skill: float
+    skill_by_measure: tuple[tuple[str, float], ...]
+
+
+def select_measure(
+    log_probabilities: Sequence[Sequence[float]],
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    measures: Sequence[str],
+    *,
+    fit: Fit = PlattCalibrator.fit,
+    folds: int = 5,
+    seed: int = 0,
+) -> SelectedMeasure:
+    """Choose the measure of raw confidence, as `select_first_t` chooses t.
+
+    measures: names as `confidence.by_name` takes them. Among equals the one that stands first wins.
+    Raises DataError as `select_first_t` does, and on an unknown name.
+    """
+    if not measures:
+        raise DataError("There is no measure to choose from.")
+    raw = {name: np.array([by_name(name)(item) for item in log_probabilities]) for name in measures}
+    measure, per_fold, confidence, skills = _select(raw, correct, groups, fit, folds, seed)
+    with quietly():
+        skill = skill_score(confidence, paired(confidence, correct)[1])
+    return SelectedMeasure(measure, per_fold, confidence, skill, tuple(skills.items()))
+
+
+def _select(
+    raw: Mapping[K, FloatArray],
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    fit: Fit,
+    folds: int,
+    seed: int,
+) -> tuple[K, tuple[K, ...], FloatArray, dict[K, float]]:
+    """The choice on all data, that of each fold, the honest predictions, and the skill of each candidate.
+
+    raw: the raw confidences, shape (n,), of each candidate; among equals the first wins.
+    """
+    candidates = list(raw)
+    _, labels = paired(raw[candidates[0]], correct)
+    codes = group_codes(groups, labels.size)
+    if len(candidates) > 1 and np.unique(codes).size < 3:
+        raise DataError("Choosing a raw confidence needs items of at least 3 groups.")
+
+    def choose(items: BoolArray) -> tuple[K, dict[K, float]]:
+        if len(candidates) == 1 and not items.all():
+            return candidates[0], {}
         inner = grouped_folds(codes[items], folds, seed=seed)
         with quietly():
             skills = {
-                t: skill_score(_pooled(raw[t][items], labels[items], inner, fit), labels[items])
-                for t in ordered
+                key: skill_score(_pooled(raw[key][items], labels[items], inner, fit), labels[items])
+                for key in candidates
             }
-        return max(ordered, key=lambda t: -np.inf if np.isnan(skills[t]) else skills[t]), skills
+        return max(candidates, key=lambda key: -np.inf if np.isnan(skills[key]) else skills[key]), skills
 
-    first, skill_by_first = choose(np.ones(labels.size, dtype=np.bool_))
+    best, skills = choose(np.ones(labels.size, dtype=np.bool_))
     outer = grouped_folds(codes, folds, seed=seed)
     confidence = np.empty(labels.size)
-    per_fold: list[int | None] = []
+    per_fold: list[K] = []
     for k in range(int(outer.max()) + 1):
         test = outer == k
         chosen, _ = choose(~test)
         per_fold.append(chosen)
         confidence[test] = fit(raw[chosen][~test], labels[~test]).predict(raw[chosen][test])
-    with quietly():
-        skill = skill_score(confidence, labels)
-    return FirstT(first, tuple(per_fold), confidence, skill, tuple(skill_by_first.items()))
+    return best, tuple(per_fold), confidence, skills
 
 
 def _pooled(raw: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> FloatArray:
