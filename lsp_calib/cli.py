@@ -186,6 +186,10 @@ def evaluate() -> None:
 @click.option("--seed", type=int, default=0, show_default=True)
 def excess_loss(output: Path, most: int, seed: int) -> None:
     """What calibrators lose against the truth, by number of labels (minutes; needs scikit-learn)."""
+    from importlib.util import find_spec
+
+    if find_spec("sklearn") is None:
+        raise SettingsError("The table compares with scikit-learn: run `pip install scikit-learn` first.")
     from lsp_calib.evaluation.excess_loss import write_page
 
     write_page(output, most=most, seed=seed, progress=lambda text: click.echo(text, err=True))
