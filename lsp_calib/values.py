@@ -8,7 +8,8 @@ document + position -> Prompt -> Generation -> raw confidence -> Confidence -> S
 from __future__ import annotations
 
 import enum
-from typing import Any
+import uuid
+from typing import Any, Self
 
 import attrs
 
@@ -146,6 +147,20 @@ class Suggestion:
     tokens: int
     source: str
     timing: Timing
+
+    @classmethod
+    def new(cls, kind: str, text: str, confidence: Confidence, model: str, generation: Generation) -> Self:
+        """A suggestion that a model has just made, with an id of its own."""
+        return cls(
+            id=uuid.uuid4().hex[:16],
+            kind=kind,
+            text=text,
+            confidence=confidence,
+            model=model,
+            tokens=len(generation.tokens),
+            source="model",
+            timing=generation.timing,
+        )
 
     def to_wire(self) -> dict[str, Any]:
         """The suggestion object of the contract (camelCase, JSON types only)."""

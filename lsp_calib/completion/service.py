@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 import attrs
@@ -56,16 +55,7 @@ class CompletionService:
         if not text:
             return None
         confidence = self._judge.assess(model, prompt.version, "line", cursor.language, generation.logprobs)
-        suggestion = Suggestion(
-            id=uuid.uuid4().hex[:16],
-            kind="line",
-            text=text,
-            confidence=confidence,
-            model=model.name,
-            tokens=len(generation.tokens),
-            source="model",
-            timing=generation.timing,
-        )
+        suggestion = Suggestion.new("line", text, confidence, model.name, generation)
         return Completion(suggestion, cursor, generation.logprobs, model, prompt.version)
 
     async def ask(self, cursor: Cursor, priority: Priority) -> tuple[Prompt, Generation]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-import uuid
 from typing import TYPE_CHECKING
 
 import attrs
@@ -54,16 +53,7 @@ class SummaryService:
         if not text:
             return None
         confidence = self._judge.assess(model, prompt.version, "summary", language, generation.logprobs)
-        suggestion = Suggestion(
-            id=uuid.uuid4().hex[:16],
-            kind="summary",
-            text=text,
-            confidence=confidence,
-            model=model.name,
-            tokens=len(generation.tokens),
-            source="model",
-            timing=generation.timing,
-        )
+        suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
         return Summary(suggestion, generation.logprobs, model, prompt.version)
 
 
