@@ -57,8 +57,7 @@ class BetaCalibrator:
 
         raw, correct, weights: arrays of shape (n,), as in `PlattCalibrator.fit`.
         spread: standard deviation of Gaussian priors of a, b and c around the identity. The default is as
-        good
-            as maximum likelihood where that exists, and keeps separable labels and one class finite.
+            good as maximum likelihood where that exists, and keeps separable labels and one class finite.
         A negative a or b is set to 0 and the rest refitted, as Kull et al. do; where that leaves a choice,
         the most probable one is taken. The problem is convex, so this is its optimum.
         Raises DataError on different shapes, NaN, or values out of range.

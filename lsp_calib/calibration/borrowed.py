@@ -21,8 +21,7 @@ def borrow(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
     """The calibrator with the mean curve of `others`, source "prior", n = 0; its prior carries their spread.
 
     others: shipped calibrators. Those of the same task are used, if there are none all of them, and of these
-        the
-        ones of the most frequent measure: slopes of different measures do not average.
+        the ones of the most frequent measure: slopes of different measures do not average.
     The variance counts BUILT_IN's as one more deviation, so that one or two calibrators do not look certain.
     """
     pool = [other for other in others if other.purpose.task == purpose.task] or list(others)

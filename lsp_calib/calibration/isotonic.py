@@ -52,8 +52,7 @@ class IsotonicCalibrator:
         raw, correct, weights: arrays of shape (n,), as in `PlattCalibrator.fit`.
         ends: whether a first block of wrong ones only and a last one of correct ones only say what Laplace's
             rule says of their number, 1 / (k + 2) and (k + 1) / (k + 2), or what the neighbouring block says
-            if
-            that is less extreme: no number of labels shows a probability of 0. False leaves 0 and 1.
+            if that is less extreme: no number of labels shows a probability of 0. False leaves 0 and 1.
         Raises DataError on different shapes, NaN, or values out of range.
         Source: Zadrozny & Elkan 2002; Ayer et al. 1955.
         """

@@ -78,8 +78,7 @@ class MultipleCalibrator:
         groups: array of shape (n,), what must not be split in choosing; None: every item is its own.
         weights: shape (n,), as in `PlattCalibrator.fit`.
         spreads: standard deviations of the coefficients to choose from; among equals the narrowest. With
-        fewer
-            than 2 groups there is no choosing: the narrowest. Without labels: 0.5 for everything.
+            fewer than 2 groups there is no choosing: the narrowest. Without labels: 0.5 for everything.
         Raises DataError on shapes that do not fit together or numbers that are not finite.
         """
         table = _table(features)

@@ -69,8 +69,7 @@ class TokenTemperature:
     temperature: the best of those tried. refined: where a parabola through it and its neighbours (over the
         logarithm of temperature) has its minimum, equal to it at the ends of the grid.
     temperatures, loss: float arrays of shape (k,): what was tried, and the mean negative log-probability of
-    the
-        tokens in nats.
+        the tokens in nats.
     """
 
     temperature: float

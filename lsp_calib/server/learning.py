@@ -8,7 +8,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from lsprotocol import types
 
 from lsp_calib import home
 from lsp_calib.calibration.judge import Judge
@@ -89,20 +92,29 @@ class Feedback:
         return self._session.running and self._session.settings.feedback
 
     def _later(self, work: Callable[[FeedbackStore], object]) -> None:
-        self._submit(work).add_done_callback(_log_failure)
+        self._submit(work).add_done_callback(partial(self._report_failure, asyncio.get_running_loop()))
 
     def _submit(self, work: Callable[[FeedbackStore], T]) -> Future[T]:
+        loop = asyncio.get_running_loop()
+
         def run() -> T:
             if self._store is None:
                 self._store = FeedbackStore(home.home() / "feedback.db")
+                if (aside := self._store.moved_aside) is not None:
+                    damaged = f"{self._store.path} was damaged. It was moved to {aside}"
+                    self._warn(loop, f"{damaged} as it was, and a fresh one begun.")
             return work(self._store)
 
         return self._thread.submit(run)
 
+    def _report_failure(self, loop: asyncio.AbstractEventLoop, future: Future[object]) -> None:
+        error = future.exception()
+        if isinstance(error, LspCalibError):
+            logger.error("Feedback could not be kept: %s", error)
+            self._warn(loop, f"What becomes of suggestions cannot be kept: {error}")
+        elif error is not None:
+            logger.error("Feedback could not be kept.", exc_info=error)
 
-def _log_failure(future: Future[object]) -> None:
-    error = future.exception()
-    if isinstance(error, LspCalibError):
-        logger.error("Feedback could not be kept: %s", error)
-    elif error is not None:
-        logger.error("Feedback could not be kept.", exc_info=error)
+    def _warn(self, loop: asyncio.AbstractEventLoop, message: str) -> None:
+        """Tell the user, once; from the store's thread."""
+        loop.call_soon_threadsafe(self._session.say, message, types.MessageType.Warning)

@@ -117,14 +117,14 @@ class Session:
         for language in ("python",):
             self.status.calibrator = self._judge.calibrator(await self.purpose(language)).ref
         for complaint in self._judge.complaints:
-            self._say(complaint, types.MessageType.Warning)
+            self.say(complaint, types.MessageType.Warning)
         self._notify_status()
 
     def _engine_state(self, state: EngineState, message: str, fraction: float | None) -> None:
         self.status.state, self.status.message = state, message
         self._progress.update(state, message, fraction)
         if state in (EngineState.NO_MODEL, EngineState.ERROR):
-            self._say(
+            self.say(
                 message, types.MessageType.Error if state is EngineState.ERROR else types.MessageType.Warning
             )
         self._notify_status()
@@ -140,7 +140,7 @@ class Session:
             self._said.update(new)
             self._show("\n".join(new), types.MessageType.Warning)
 
-    def _say(self, message: str, kind: types.MessageType) -> None:
+    def say(self, message: str, kind: types.MessageType) -> None:
         """Show a message, once."""
         if self.running and message not in self._said:
             self._said.add(message)

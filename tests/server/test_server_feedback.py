@@ -197,6 +197,25 @@ async def test_a_damaged_store_costs_no_answer(connect: Connect) -> None:
     await editor.command("accepted", suggestion)
     assert len(list(editor.home.glob("feedback.db.corrupt-*"))) == 1
     assert editor.rows("SELECT id FROM suggestions") == [(suggestion["id"],)]
+    [message] = [message for message in editor.messages if "was damaged" in message]
+    assert "feedback.db.corrupt-" in message, "the user has to know where the old one is"
+
+
+async def test_a_store_that_cannot_be_written_is_said_once(connect: Connect) -> None:
+    """Suggestions go on; that nothing is learned from them is said in one message."""
+    editor = await connect(SCRIPT, initialized=False)
+    (editor.home / "feedback.db").mkdir()
+    editor.client.initialized(None)  # type: ignore[arg-type]
+    editor.open(TEXT)
+    for line in range(3):
+        assert await editor.suggestion(line, 2)
+    for _ in range(100):
+        if editor.messages:
+            break
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.3)
+    [message] = editor.messages
+    assert "feedback.db" in message
 
 
 async def test_events_carry_numbers_only(connect: Connect) -> None:

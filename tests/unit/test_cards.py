@@ -39,7 +39,7 @@ def test_a_shipped_card_says_all_that_is_needed_to_get_and_ask_its_model(name: s
         assert card.completion.fim_middle
     assert card.sources
     for source in card.sources:
-        assert source.kind in ("package-index", "url")
+        assert source.kind == "package-index"
         for requirement, member in source.parts:
             assert re.fullmatch(r"[\w.-]+==[\w.]+", requirement), "an exact version"
             assert member

@@ -22,7 +22,8 @@ from lsp_calib.values import ModelIdentity
 
 MODELS = home.shipped_models()
 SHIPPED = sorted((MODELS / "calibrators").glob("*.json"))
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README, DOCS = ROOT / "README.md", ROOT / "docs"
 
 
 def records_of(path: Path) -> Path:
@@ -98,6 +99,30 @@ def test_the_readme_quotes_it(shipped: Path) -> None:
     assert skill.value is not None
     assert f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})" in text
     assert re.search(rf"\b{calibrator.n}\b", text)
+    ece, roc = calibrator.metrics["ece"], calibrator.metrics["auc"]
+    assert f"{ece.value:.3f}; a calibrated score would show {ece.low:.3f} to {ece.high:.3f}" in text
+    assert f"{roc.value:.2f} ({roc.low:.2f} to {roc.high:.2f})" in text
+
+
+def test_the_documentation_quotes_the_records(shipped: Path) -> None:
+    """The table of what is typed, in docs/confidence.md, is what the records say."""
+    text = (DOCS / "confidence.md").read_text("utf-8")
+    measure = by_name(Calibrator.load(shipped).measure)
+    _, records = read_records(records_of(shipped))
+    records = [record for record in records if record.shown]
+    correct = np.array([record.correct for record in records])
+    groups = [record.group for record in records]
+    plain = np.array([measure(record.logprobs) for record in records])
+    given = np.array([measure(record.logprobs_given_typed) for record in records])
+    strata = np.array([record.stratum for record in records])
+    for stratum, words in (("after-indentation", "after the indentation"), ("mid-word", "in a word")):
+        at = strata == stratum
+        assert (
+            f"| {words} | {at.sum()} | {correct[at].mean():.0%} | {auc(plain[at], correct[at]):.2f} "
+            f"| {auc(given[at], correct[at]):.2f} |"
+        ) in text
+    without, with_typed = (skill_score(out_of_fold(raw, correct, groups), correct) for raw in (plain, given))
+    assert f"{without:+.2f} without, {with_typed:+.2f} with." in text
 
 
 def assert_same(left: Any, right: Any, where: str = "") -> None:
