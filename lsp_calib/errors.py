@@ -10,7 +10,9 @@
     │   └── DownloadError        a source did not deliver
     └── EngineError          the model is there but did not answer         exit code 5
         ├── EngineDiedError      the model process ended during a request
-        └── RequestCancelledError
+        ├── RequestCancelledError
+        │   └── SupersededError  by a newer request for the same document
+        └── DeadlineError        not answered in the time it was given
 
 Each message says what happened, what it means where that is not plain, and what to do.
 An `LspCalibError` becomes exactly one of: a log line, a `window/showMessage`, a JSON-RPC error or an exit
@@ -61,4 +63,12 @@ class EngineDiedError(EngineError):
 
 
 class RequestCancelledError(EngineError):
+    pass
+
+
+class SupersededError(RequestCancelledError):
+    pass
+
+
+class DeadlineError(EngineError):
     pass

@@ -49,19 +49,35 @@ class Prompt:
 
 
 @attrs.frozen
+class Softmax:
+    """What is known of the whole distribution a token was chosen from; only where it was asked for.
+
+    logit: the chosen token's. log_sum_exps: logarithm of the softmax's denominator at each temperature that
+    was asked for, so that the token's log-probability at temperature T is logit / T - log_sum_exp.
+    entropy: of the unmodified softmax, in nats.
+    """
+
+    logit: float
+    log_sum_exps: tuple[float, ...]
+    entropy: float
+
+
+@attrs.frozen
 class Token:
-    """A generated token.
+    """A generated (or a scored) token.
 
     logprob: natural logarithm of its probability under the model's unmodified softmax.
     typed_logprob: that of all tokens together that agree with the characters already typed; 0 where there
         were none left to agree with.
     text: what it adds to the answer.
+    softmax: the distribution it came from, where a request asked for it.
     """
 
     id: int
     logprob: float
     typed_logprob: float
     text: str
+    softmax: Softmax | None = None
 
 
 class Stop(enum.StrEnum):
@@ -70,11 +86,16 @@ class Stop(enum.StrEnum):
     LINE = "line"
     END_OF_TEXT = "endOfText"
     LENGTH = "length"
+    EARLY = "early"  # the caller saw from the first tokens that it has no use for the rest
 
 
 @attrs.frozen
 class Timing:
-    """Times in milliseconds; token counts of the prompt."""
+    """Times in milliseconds; token counts of the prompt and of the answer.
+
+    decode_ms: of the whole, the time spent inside llama.cpp; 0 where that is not known.
+    generated_tokens: tokens the model was asked for, those that only reproduced typed characters included.
+    """
 
     queue_ms: float = 0.0
     prompt_tokens: int = 0
@@ -82,6 +103,8 @@ class Timing:
     prompt_ms: float = 0.0
     generate_ms: float = 0.0
     total_ms: float = 0.0
+    decode_ms: float = 0.0
+    generated_tokens: int = 0
 
 
 @attrs.frozen
@@ -90,12 +113,15 @@ class Generation:
 
     text: after the forced characters, up to (not including) the stop.
     tokens: those that carry the answer, the token that ended it last; purely forced ones left out.
+    doubt: why the probabilities cannot be had or believed, in words for the user; empty where they can. No
+        confidence is derived from an answer in doubt.
     """
 
     text: str
     tokens: tuple[Token, ...]
     stop: Stop
     timing: Timing
+    doubt: str = ""
 
     @property
     def logprobs(self) -> tuple[float, ...]:

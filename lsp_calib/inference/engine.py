@@ -1,4 +1,4 @@
-"""What every engine answers to: the model process today, a remote server later.
+"""What every engine answers to: the model process, or a remote server.
 
 Callers never learn which one they have. An engine is used from one asyncio event loop.
 """
@@ -6,17 +6,17 @@ Callers never learn which one they have. An engine is used from one asyncio even
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 import attrs
 
 from lsp_calib.inference.cards import ModelCard
-from lsp_calib.values import Generation, ModelIdentity, Prompt
+from lsp_calib.values import Generation, ModelIdentity, Prompt, Token
 
 
 class Priority(enum.IntEnum):
-    """Interactive work goes first: somebody is typing."""
+    """Interactive work goes first, and interrupts background work: somebody is typing."""
 
     INTERACTIVE = 0
     BACKGROUND = 1
@@ -34,20 +34,68 @@ class EngineState(enum.StrEnum):
 
 
 @attrs.frozen
+class Sampling:
+    """Draw tokens from the softmax at a temperature above 0; the same seed draws the same ones."""
+
+    temperature: float
+    seed: int
+
+
+@attrs.frozen
 class Request:
-    """One generation, greedy, ended by the line's end, the end of the text or `max_tokens`."""
+    """One generation, ended by the line's end, the end of the text or `max_tokens`.
+
+    document: where this is not empty, a later interactive request of the same client for the same document
+        supersedes this one (SupersededError).
+    deadline: seconds from now within which it must be answered (DeadlineError), None for no limit.
+    one_line: stop at the line's end.
+    sampling: None decodes greedily. Probabilities are those of the unmodified softmax either way.
+    temperatures: not empty: each token comes with its `Softmax` at these temperatures.
+    """
 
     prompt: Prompt
     max_tokens: int
     priority: Priority = Priority.INTERACTIVE
+    document: str = ""
+    deadline: float | None = None
+    one_line: bool = True
+    sampling: Sampling | None = None
+    temperatures: tuple[float, ...] = ()
+
+
+@attrs.frozen
+class EarlyStop:
+    """Leave an answer unfinished when its first tokens say that it will not be wanted.
+
+    worth_finishing: called once with the log-probabilities of the first `first` tokens, as
+        `Generation.logprobs` has them. False ends the generation there (Stop.EARLY); decoding goes on while
+        it is asked, so a token or two more may be there.
+    """
+
+    first: int
+    worth_finishing: Callable[[tuple[float, ...]], bool]
+
+
+@attrs.frozen
+class ScoreRequest:
+    """Score a given text, token by token, after a prompt (teacher forcing).
+
+    prompt: its `forced` characters are ignored. temperatures: as for `Request`; never empty.
+    """
+
+    prompt: Prompt
+    text: str
+    priority: Priority = Priority.BACKGROUND
+    temperatures: tuple[float, ...] = (1.0,)
 
 
 @attrs.frozen
 class LoadedModel:
-    """A model that can answer: which bytes it is, and how it wants to be asked."""
+    """A model that can answer: which bytes it is, how it wants to be asked, and what runs it."""
 
     identity: ModelIdentity
     card: ModelCard
+    engine: str = ""
 
 
 StateListener = Callable[[EngineState, str, float | None], None]
@@ -57,15 +105,19 @@ StateListener = Callable[[EngineState, str, float | None], None]
 class Engine(Protocol):
     """A model that can be asked.
 
-    Cancelling the task that awaits `generate` stops the work itself, inside a running decode.
+    Cancelling the task that awaits `generate` or `score` stops the work itself, inside a running decode.
     """
 
     async def ready(self) -> LoadedModel:
         """Wait until the model can answer. Raises ModelError or EngineError if it never will."""
         ...
 
-    async def generate(self, request: Request) -> Generation:
+    async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
         """Answer a request. Raises EngineError if the engine fails on it; the next one may succeed."""
+        ...
+
+    def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
+        """The tokens of a given text with their `Softmax`, as they are evaluated. Raises EngineError."""
         ...
 
     async def restart(self) -> None:

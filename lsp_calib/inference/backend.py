@@ -1,0 +1,99 @@
+"""What runs a model inside the model process: llama.cpp's binding, or its prebuilt server.
+
+The process's decoding thread calls `begin` and `Run.advance`; its listening thread may call `interrupt` and
+set `Run.enough` at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from lsp_calib.inference.engine import Request, ScoreRequest
+from lsp_calib.values import Generation, Token
+
+
+class Interrupted(Exception):  # noqa: N818 - not an error: the run can go on later
+    """The interrupt flag stopped a run. Nothing is lost: `advance` goes on where it was."""
+
+
+@attrs.frozen
+class LoadOptions:
+    """How a model is loaded.
+
+    context: positions for one document. threads: 0 chooses by measuring. gpu_layers: 0 for none. mlock: keep
+    the weights from being swapped out. on_progress: called with the loaded fraction in [0, 1].
+    """
+
+    path: Path
+    context: int
+    threads: int = 0
+    gpu_layers: int = 0
+    mlock: bool = False
+    on_progress: Callable[[float], None] = lambda _: None
+
+
+@attrs.define
+class Counters:
+    """What a backend has done since it was loaded. Read by another thread; never reset.
+
+    prompt_tokens, generated_tokens: evaluated, reused ones left out. decode_ms: time inside llama.cpp.
+    """
+
+    prompt_tokens: int = 0
+    generated_tokens: int = 0
+    decode_ms: float = 0.0
+
+
+class Run(Protocol):
+    """One request on its way. It belongs to the thread that made it, but for `enough`."""
+
+    enough: bool
+    """Set from another thread: end with what there is (Stop.EARLY)."""
+
+    def advance(self) -> Generation | None:
+        """Go on until the end; None where the request was to score a text, whose tokens went to `on_tokens`.
+
+        Raises Interrupted when the backend was interrupted (call again to resume), EngineError on failure.
+        """
+        ...
+
+    def close(self) -> None:
+        """The run is over or not wanted any more. What it left in the cache may be reused."""
+        ...
+
+
+class Backend(Protocol):
+    """A loaded model."""
+
+    name: str
+    """What runs it, with its version, for people: "llama-cpp-python 0.3.36"."""
+    notes: list[str]
+    """What the user should know of how it was loaded: "The GPU could not be used: ..."."""
+    counters: Counters
+    threads: int
+    """Threads it decodes with at present."""
+
+    def begin(
+        self, request: Request | ScoreRequest, *, on_tokens: Callable[[list[Token]], None], tell_after: int = 0
+    ) -> Run:
+        """A run for a request; nothing is evaluated yet.
+
+        on_tokens: called from `advance`. For a score: with the scored tokens, piece by piece. For a
+        generation: once, with its first `tell_after` tokens as soon as they are there; not at all where that
+        is 0 or the answer is shorter.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """Stop the running `advance` within tens of milliseconds, or the next one at its start."""
+        ...
+
+    def resume(self) -> None:
+        """Take the interruption back."""
+        ...
+
+    def close(self) -> None: ...
