@@ -8,11 +8,13 @@
     │   ├── NoModelError         none is installed
     │   ├── ModelFileError       truncated, not GGUF, wrong checksum
     │   └── DownloadError        a source did not deliver
-    └── EngineError          the model is there but did not answer         exit code 5
-        ├── EngineDiedError      the model process ended during a request
-        ├── RequestCancelledError
-        │   └── SupersededError  by a newer request for the same document
-        └── DeadlineError        not answered in the time it was given
+    ├── EngineError          the model is there but did not answer         exit code 5
+    │   ├── EngineDiedError      the model process ended during a request
+    │   ├── RequestCancelledError
+    │   │   └── SupersededError  by a newer request for the same document
+    │   └── DeadlineError        not answered in the time it was given
+    ├── StoppedError         somebody pressed Ctrl-C; work is kept      exit code 130
+    └── SandboxError         code that nobody has read cannot be run safely exit code 6
 
 Each message says what happened, what it means where that is not plain, and what to do.
 An `LspCalibError` becomes exactly one of: a log line, a `window/showMessage`, a JSON-RPC error or an exit
@@ -72,3 +74,11 @@ class SupersededError(RequestCancelledError):
 
 class DeadlineError(EngineError):
     pass
+
+
+class StoppedError(LspCalibError):
+    exit_code = 130
+
+
+class SandboxError(LspCalibError):
+    exit_code = 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from lsp_calib.errors import SettingsError
@@ -34,6 +35,27 @@ def private_folder(folder: Path) -> Path:
             f"The state folder {folder} cannot be used: {error}. "
             "Set LSP_CALIB_HOME to a folder you can write to."
         ) from error
+    return folder
+
+
+def run_folder() -> Path:
+    """Where model processes and their clients meet: sockets and locks, for the user alone.
+
+    Raises SettingsError if others own it or can look into it.
+    """
+    return owned_folder(private_folder(home() / "run"))
+
+
+def owned_folder(folder: Path) -> Path:
+    """The folder, if it is this user's and nobody else's. Raises SettingsError if not."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise SettingsError(f"{folder} is not a folder of its own. Remove it; it is made again.")
+    if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
+        raise SettingsError(
+            f"The folder {folder} belongs to somebody else or is open to others: whoever can write there "
+            "could read what you type. Remove it; it is made again."
+        )
     return folder
 
 

@@ -25,6 +25,9 @@ def _installed_model() -> Path | None:
     return path.absolute() if path.is_file() else None
 
 
+# Each test has a state folder of its own, and with it a model process: it must not stay for long afterwards.
+os.environ.setdefault("LSP_CALIB_LINGER", "0.5")
+
 # Settled before any test puts another state folder in place.
 _MODEL = _installed_model()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from lsp_calib.calibration.calibrator import Calibrator, Purpose, Task
 from lsp_calib.calibration.shelf import Shelf
 from lsp_calib.calibration.tiers import PRESETS, Policy
@@ -24,10 +26,24 @@ class Judge:
         self._chosen: dict[Purpose, Calibrator] = {}
 
     def assess(
-        self, model: ModelIdentity, prompt_version: str, task: Task, language: str, logprobs: Sequence[float]
+        self,
+        model: ModelIdentity,
+        prompt_version: str,
+        task: Task,
+        language: str,
+        logprobs: Sequence[float],
+        *,
+        doubt: str = "",
     ) -> Confidence:
-        """The confidence of one answer. logprobs: natural logarithms, one for each token that carries it."""
-        return self.calibrator(Purpose(model, prompt_version, task, language)).assess(logprobs, self.policy)
+        """The confidence of one answer. logprobs: natural logarithms, one for each token that carries it.
+
+        doubt: why these cannot be believed, as `Generation.doubt` has it. Then there is no confidence, the
+        tier is review, and the doubt is the reason.
+        """
+        calibrator = self.calibrator(Purpose(model, prompt_version, task, language))
+        if not doubt:
+            return calibrator.assess(logprobs, self.policy)
+        return attrs.evolve(calibrator.assess((), self.policy), reason=doubt)
 
     def calibrator(self, purpose: Purpose) -> Calibrator:
         """The calibrator in force for a purpose."""

@@ -42,24 +42,45 @@ class CompletionService:
         self._engine = engine
         self._judge = judge
 
-    async def complete(self, cursor: Cursor, priority: Priority = Priority.INTERACTIVE) -> Completion | None:
+    async def complete(
+        self, cursor: Cursor, priority: Priority = Priority.INTERACTIVE, *, document: str = ""
+    ) -> Completion | None:
         """The completion of the line at `cursor`, None if the model has nothing to offer there.
 
+        document: where given, a later request for the same document supersedes this one.
         Raises ModelError or EngineError if it could not be asked.
         """
         model = (await self._engine.ready()).identity
-        prompt, generation = await self.ask(cursor, priority)
+        prompt, generation = await self.ask(cursor, priority, document=document)
         if generation.stop is Stop.LENGTH:
             return None
         text = clean(generation.text, cursor)
         if not text:
             return None
-        confidence = self._judge.assess(model, prompt.version, "line", cursor.language, generation.logprobs)
+        # Numbers in doubt are not kept: nothing is to be learned from them.
+        logprobs = () if generation.doubt else generation.logprobs
+        confidence = self._judge.assess(
+            model, prompt.version, "line", cursor.language, logprobs, doubt=generation.doubt
+        )
         suggestion = Suggestion.new("line", text, confidence, model.name, generation)
-        return Completion(suggestion, cursor, generation.logprobs, model, prompt.version)
+        return Completion(suggestion, cursor, logprobs, model, prompt.version)
 
-    async def ask(self, cursor: Cursor, priority: Priority) -> tuple[Prompt, Generation]:
-        """The prompt for `cursor` and the model's bare answer: what evaluation measures."""
+    async def ask(
+        self,
+        cursor: Cursor,
+        priority: Priority,
+        *,
+        document: str = "",
+        reuse: bool = True,
+        temperatures: tuple[float, ...] = (),
+    ) -> tuple[Prompt, Generation]:
+        """The prompt for `cursor` and the model's bare answer: what evaluation measures.
+
+        document, reuse, temperatures: as for `Request`.
+        """
         card = (await self._engine.ready()).card
         prompt = build_prompt(cursor, card.completion, card.window)
-        return prompt, await self._engine.generate(Request(prompt, MOST_TOKENS, priority))
+        request = Request(
+            prompt, MOST_TOKENS, priority, document=document, reuse=reuse, temperatures=temperatures
+        )
+        return prompt, await self._engine.generate(request)

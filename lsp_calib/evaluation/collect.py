@@ -1,59 +1,130 @@
-"""Ask a model at many places and keep what it answered."""
+"""Answers to the items of a task, from whatever workers there are, as records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from lsp_calib.completion.postprocess import clean
-from lsp_calib.completion.prompt import version_of
-from lsp_calib.completion.service import CompletionService
-from lsp_calib.evaluation.lines import LineItem
-from lsp_calib.evaluation.records import Header, Record, RecordWriter
-from lsp_calib.inference.engine import Engine, Priority
-from lsp_calib.values import Stop
+import attrs
+
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.asking import Answerer, Completing, close_engines
+from lsp_calib.evaluation.pools import DaskPool, DirectPool, JoblibPool, TeamPool
+from lsp_calib.evaluation.records import Header, Record, read_records
+from lsp_calib.evaluation.runner import Pool, run
+from lsp_calib.evaluation.tasks import Task
+from lsp_calib.inference.choice import EngineChoice, Remote
 
 
-async def collect_lines(
-    engine: Engine,
-    service: CompletionService,
-    items: Sequence[LineItem],
+@attrs.frozen
+class Workers:
+    """Who asks.
+
+    jobs: processes on this machine; 1: this one. They are clients of the user's one model process, which
+        decodes for one at a time; own_model: each has a model process of its own.
+    scheduler: of a Dask cluster, "" for none. remotes: servers' addresses, each asked at the same time.
+    Raises SettingsError if these contradict each other.
+    """
+
+    jobs: int = 1
+    own_model: bool = False
+    scheduler: str = ""
+    remotes: tuple[str, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        kinds = [self.jobs > 1, bool(self.scheduler), len(self.remotes) > 1]
+        if sum(kinds) > 1:
+            raise SettingsError("Give one of --jobs, --scheduler or several --remote.")
+        if self.own_model and self.jobs < 2:
+            raise SettingsError("--own-model gives each of several --jobs a model process: say how many.")
+        if self.remotes and (self.own_model or self.scheduler):
+            raise SettingsError(
+                "With --remote the model runs elsewhere: --own-model and --scheduler do not apply."
+            )
+
+
+ALONE = Workers()
+
+
+def collect(
+    task: Task,
+    choice: EngineChoice,
+    workers: Workers,
     path: Path,
     *,
     seed: int,
-    on_progress: Callable[[int, int], None],
-) -> list[Record]:
-    """Records of all `items`, in their order; those that `path` has already are not asked for again.
+    created: str,
+    on_progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> tuple[Header, list[Record]]:
+    """The records of all items of `task`, and the header of `path`, which then holds them; see `runner.run`.
 
-    on_progress: called with (done, all). A record is on disk before the next item is asked for.
+    created: ISO date, for a file that is begun now.
+    Raises DataError if servers do not run the same model, and what `run` raises.
     """
-    loaded = await engine.ready()
-    writer = RecordWriter(
-        path, Header("line", "python", loaded.identity, version_of(loaded.card.completion), seed)
-    )
-    try:
-        for at, item in enumerate(items):
-            on_progress(at, len(items))
-            if item.id in writer.done:
-                continue
-            _, generation = await service.ask(item.cursor, Priority.BACKGROUND)
-            text = clean(generation.text, item.cursor)
-            writer.add(
-                Record(
-                    item=item.id,
-                    group=item.group,
-                    stratum=item.stratum,
-                    correct=item.is_correct(text),
-                    # As in the editor: an empty or a runaway answer is not offered.
-                    shown=bool(text) and generation.stop is not Stop.LENGTH,
-                    stop=generation.stop.value,
-                    tokens=tuple(token.id for token in generation.tokens),
-                    logprobs=tuple(token.logprob for token in generation.tokens),
-                    typed_logprob=generation.tokens[0].typed_logprob if generation.tokens else 0.0,
-                    ms=generation.timing.total_ms,
+    asks = _asks(task, choice, workers)
+    with _pool(asks, workers) as (pool, ask):
+        described = [one.describe() for one in asks] if len(asks) > 1 else [pool.call(asks[0].describe)]
+        answerer = described[0]
+        if workers.own_model:
+            close_engines()  # the one that was only asked who it is would keep its memory
+        if any(other != answerer for other in described):
+            raise DataError(
+                "The servers do not answer alike: "
+                + "; ".join(
+                    f"{url}: {other.model.name}"
+                    for url, other in zip(workers.remotes, described, strict=True)
                 )
+                + ". Records of two models are not mixed: ask one after the other."
             )
-    finally:
-        writer.close()
-    on_progress(len(items), len(items))
-    return [writer.done[item.id] for item in items]
+        header = Header(
+            task=task.name,
+            language="python",
+            model=answerer.model,
+            prompt_version=answerer.prompt_version,
+            seed=seed,
+            sources=task.sources,
+            created=created,
+        )
+        if isinstance(pool, TeamPool):
+            pool = TeamPool([_expecting(one, answerer) for one in asks])
+        records = run(task.items, _expecting(ask, answerer), pool, path, header, on_progress=on_progress)
+    found, _ = read_records(path)
+    return found, records
+
+
+def _asks(task: Task, choice: EngineChoice, workers: Workers) -> list[Completing]:
+    if not workers.remotes:
+        return [Completing(choice, task.judges)]
+    known = choice.remote or Remote("")
+    return [
+        Completing(attrs.evolve(choice, remote=attrs.evolve(known, url=url)), task.judges)
+        for url in workers.remotes
+    ]
+
+
+def _expecting(ask: Completing, answerer: Answerer) -> Completing:
+    return attrs.evolve(ask, expected=answerer)
+
+
+@contextlib.contextmanager
+def _pool(asks: list[Completing], workers: Workers) -> Iterator[tuple[Pool, Completing]]:
+    """The pool and what it is to be given; closed at the end, with the engines of this process."""
+    ask = asks[0]
+    pool: Pool
+    with contextlib.ExitStack() as stack:
+        stack.callback(close_engines)
+        if workers.scheduler:
+            pool = DaskPool(workers.scheduler)
+        elif workers.jobs > 1:
+            pool = JoblibPool(workers.jobs)
+            if workers.own_model:
+                folder = tempfile.mkdtemp(prefix="lsp-calib-")
+                stack.callback(shutil.rmtree, folder, ignore_errors=True)
+                ask = attrs.evolve(ask, private=folder)
+        else:
+            pool = TeamPool(asks) if len(asks) > 1 else DirectPool()
+        stack.callback(pool.close)
+        yield pool, ask

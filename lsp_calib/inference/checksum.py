@@ -1,26 +1,24 @@
-"""The SHA-256 of a model file, remembered by path, size, time and inode so that it is computed once."""
+"""What is known of a model file, above all its SHA-256, remembered by path, size, time and inode."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
-import tempfile
 from pathlib import Path
+from typing import Any
 
-from lsp_calib import home
 from lsp_calib.errors import ModelFileError
+from lsp_calib.inference import sidecar
 
 _CHUNK = 1 << 20
+_MEMORY = ".sha256.json"
+_FIRST_USE = ".first-use.json"
 
 
 def sha256_of(path: Path, *, fresh: bool = False) -> str:
     """Hexadecimal SHA-256 of a file; from memory if the file has not changed since, unless `fresh`."""
-    known = _remembered()
-    stamp = _stamp(path)
-    entry = known.get(str(path))
-    if not fresh and entry is not None and entry[:-1] == stamp:
-        return str(entry[-1])
+    known = None if fresh else recall(path, "sha256")
+    if isinstance(known, str):
+        return known
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
@@ -31,17 +29,22 @@ def sha256_of(path: Path, *, fresh: bool = False) -> str:
 
 def remember(path: Path, sha256: str) -> None:
     """Keep a checksum that was just computed. Never fails: at worst it is computed again."""
-    known = _remembered()
-    target = _memory()
-    with contextlib.suppress(OSError):
-        known[str(path)] = [*_stamp(path), sha256]
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
-            scratch = Path(file.name)
-            json.dump(known, file, indent=1)
-        try:
-            scratch.replace(target)
-        except OSError:
-            scratch.unlink()
+    keep(path, "sha256", sha256)
+
+
+def recall(path: Path, what: str) -> Any:
+    """What was kept of a file under the name `what`, None if that is nothing or the file has changed."""
+    entry = _entry(path)
+    return entry.get(what) if entry else None
+
+
+def keep(path: Path, what: str, value: Any) -> None:
+    """Keep something that was found out about a file, for as long as the file is the same. Never fails."""
+    try:
+        stamp = _stamp(path)
+    except OSError:
+        return
+    sidecar.update(_MEMORY, str(path.absolute()), {**(_entry(path) or {}), "stamp": stamp, what: value})
 
 
 def verify(path: Path, expected: str, *, fresh: bool = False) -> str:
@@ -57,20 +60,32 @@ def verify(path: Path, expected: str, *, fresh: bool = False) -> str:
     return actual
 
 
-def _memory() -> Path:
-    return home.private_folder(home.home() / "models") / ".sha256.json"
+def first_use(file: str) -> str:
+    """The SHA-256 that a file without a published one had when it was first pulled; empty if it never was."""
+    known = sidecar.read(_FIRST_USE).get(file)
+    return known if isinstance(known, str) else ""
 
 
-def _remembered() -> dict[str, list[int | str]]:
+def keep_first_use(file: str, sha256: str) -> None:
+    """From now on these are the right bytes of `file`: nobody has said what they should be."""
+    sidecar.update(_FIRST_USE, file, sha256)
+
+
+def forget_first_use(file: str) -> None:
+    """The next pull of `file` is the first again."""
+    sidecar.update(_FIRST_USE, file, None)
+
+
+def _entry(path: Path) -> dict[str, Any] | None:
+    """What is remembered of a file that has not changed since."""
+    entry = sidecar.read(_MEMORY).get(str(path.absolute()))
     try:
-        known = json.loads(_memory().read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(known, dict):
-        return {}
-    return {path: entry for path, entry in known.items() if isinstance(entry, list)}
+        current = isinstance(entry, dict) and entry.get("stamp") == _stamp(path)
+    except OSError:
+        return None
+    return entry if current else None
 
 
-def _stamp(path: Path) -> list[int | str]:
+def _stamp(path: Path) -> list[int]:
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ino]

@@ -4,28 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
+import logging
+import math
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-from lsp_calib import home
 from lsp_calib.errors import (
+    DeadlineError,
     EngineDiedError,
     EngineError,
     LspCalibError,
     ModelError,
     ModelFileError,
-    RequestCancelledError,
+    SettingsError,
 )
-from lsp_calib.inference import wire
+from lsp_calib.inference import lockfile, meeting, starting, wire
 from lsp_calib.inference.cards import ModelCard, choose
-from lsp_calib.inference.engine import EngineState, LoadedModel, Request, StateListener
-from lsp_calib.values import Generation, ModelIdentity
+from lsp_calib.inference.connection import Connection
+from lsp_calib.inference.engine import (
+    EarlyStop,
+    EngineState,
+    LoadedModel,
+    Request,
+    ScoreRequest,
+    StateListener,
+)
+from lsp_calib.inference.meeting import Meeting
+from lsp_calib.inference.starting import Child
+from lsp_calib.values import Generation, ModelIdentity, Token
+
+logger = logging.getLogger(__name__)
 
 # After so many deaths without one answer between them, another start would not help.
 _MOST_DEATHS = 3
+# Seconds before a start, by the number of deaths just before it.
+_BACK_OFF = (0.0, 0.0, 0.5, 2.0)
+# Seconds for a process that is there to be found listening and to say welcome.
+_PATIENCE = 30.0
+# Seconds for a process to end that was asked to, before it is killed.
+_END = 2.0
 
 
 def _silent(_state: EngineState, _message: str, _fraction: float | None) -> None:
@@ -33,10 +51,12 @@ def _silent(_state: EngineState, _message: str, _fraction: float | None) -> None
 
 
 class ModelProcess:
-    """An `Engine`: starts the model process when first needed and again when it has died.
+    """An `Engine`: the user's one process for a model, started by whoever needs it first.
 
     wanted: a card's name or the path of a GGUF file; None for the best installed model.
-    threads, gpu_layers: passed on; 0 threads lets the process choose.
+    threads, gpu_layers, mlock: how to load it, if this is its first client; 0 threads lets it choose.
+    linger: seconds that the process stays after its last client; LSP_CALIB_LINGER in the environment goes
+        before it.
     on_state: told of loading, readiness and failure.
     """
 
@@ -46,25 +66,26 @@ class ModelProcess:
         *,
         threads: int = 0,
         gpu_layers: int = 0,
+        mlock: bool = False,
+        linger: float = 10.0,
         on_state: StateListener = _silent,
     ) -> None:
         self._wanted = wanted
-        self._threads = threads
-        self._gpu_layers = gpu_layers
+        self._options = wire.Options(threads, gpu_layers, mlock)
+        self._linger = linger
         self._on_state = on_state
-        self._start_lock = asyncio.Lock()
-        self._process: asyncio.subprocess.Process | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._ready: asyncio.Future[LoadedModel] | None = None
-        self._waiting: dict[int, asyncio.Future[Generation]] = {}
-        self._ids = itertools.count(1)
+        self._connection: Connection | None = None
+        self._opening: asyncio.Task[Connection] | None = None
+        self._child: Child | None = None
+        self._card: ModelCard | None = None
+        self._where: Meeting | None = None
         self._deaths = 0
         self._failure: LspCalibError | None = None
 
     @property
     def pid(self) -> int | None:
-        """The model process, None while there is none."""
-        return self._process.pid if self._process and self._process.returncode is None else None
+        """The model process, None while there is no connection to one."""
+        return self._connection.pid if self._connection and not self._connection.gone else None
 
     async def ready(self) -> LoadedModel:
         """Start the process if need be and wait until the model is loaded.
@@ -72,183 +93,252 @@ class ModelProcess:
         Raises ModelError if there is no usable model (and again at each later call, without another try),
         EngineDiedError if the process died while loading.
         """
-        if self._failure is not None:
-            raise self._failure
-        async with self._start_lock:
-            if self._ready is None:
-                try:
-                    await self._start()
-                except LspCalibError as error:
-                    self._fail(error)
-                    raise
-        assert self._ready is not None
-        return await asyncio.shield(self._ready)
+        return self._model(await self._ready())
 
-    async def generate(self, request: Request) -> Generation:
-        """Raises ModelError, EngineDiedError (the next request starts a new process), EngineError."""
-        await self.ready()
-        request_id = next(self._ids)
-        answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id] = answer
+    async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
+        """Raises ModelError, EngineDiedError (the next request starts a new process), SupersededError,
+        DeadlineError, EngineError."""
+        first = early_stop.first if early_stop is not None else 0
         try:
-            self._send(wire.request_to_wire(request_id, request))
-            return await answer
-        except asyncio.CancelledError:
-            if not answer.done() or answer.cancelled():
-                self._send({"op": "cancel", "id": request_id})
-            raise
-        finally:
-            self._waiting.pop(request_id, None)
+            # The process knows the deadline as well; this one also counts the time until it is ready.
+            async with asyncio.timeout(request.deadline):
+                connection = await self._ready()
+                with connection.ask(lambda id_: wire.request_to_wire(id_, request, first=first)) as inbox:
+                    while "generation" not in (message := await inbox.next()):
+                        if early_stop is None or "first" not in message:
+                            continue
+                        if not early_stop.worth_finishing(wire.logprobs_from_wire(message["first"])):
+                            connection.enough(inbox)
+        except TimeoutError as error:
+            raise DeadlineError("The request was not answered in the time it was given.") from error
+        self._deaths = 0
+        return wire.generation_from_wire(message["generation"])
+
+    async def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
+        """Raises what `generate` raises."""
+        connection = await self._ready()
+        with connection.ask(lambda id_: wire.request_to_wire(id_, request)) as inbox:
+            while "scored" not in (message := await inbox.next()):
+                for token in wire.tokens_from_wire(message.get("tokens")):
+                    yield token
+        self._deaths = 0
+
+    async def stats(self) -> wire.Stats:
+        """What the process does and has done, all clients together. Starts it if need be."""
+        connection = await self._ready()
+        with connection.ask(lambda id_: {"op": "stats", "id": id_}) as inbox:
+            return wire.stats_from_wire((await inbox.next()).get("stats", {}))
 
     async def restart(self) -> None:
-        """Forget a failure and the running process; the next request starts a new one."""
+        """Forget a failure and end the process, for all its clients; the next request starts a new one."""
+        await self._end_process()
         await self.close()
         self._failure = None
         self._deaths = 0
 
     async def close(self) -> None:
-        """Close the connection; the process goes by itself, and is ended if it does not within 2 s."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        if process.stdin is not None:
-            process.stdin.close()
-        await _end(process)
-        if self._reading is not None:
-            await self._reading
+        """Close the connection, or stop a start. The process goes when it has no other clients."""
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.cancel()
+            await asyncio.wait([opening])
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
-    async def _start(self) -> None:
-        self._on_state(EngineState.STARTING, "Starting the model.", None)
-        # Reading cards and probing files touches the disk: not on the event loop.
-        card, path = await asyncio.to_thread(choose, self._wanted)
-        command = [
-            # -P: the working folder is the user's workspace, whose modules must not be run.
-            *(sys.executable, "-P", "-m", "lsp_calib.inference.process"),
-            *(f"--model={path}", "--sha256", card.sha256, "--size", str(card.size)),
-            *("--context", str(card.context), "--threads", str(self._threads)),
-            *("--gpu-layers", str(self._gpu_layers)),
-        ]
-        with _log_file() as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                # An interrupt typed in a terminal is for the client; it then closes the connection.
-                start_new_session=os.name == "posix",
+    async def _ready(self) -> Connection:
+        """A connection to a process whose model is loaded."""
+        connection = await self._connected()
+        await asyncio.shield(connection.ready)
+        return connection
+
+    async def _connected(self) -> Connection:
+        if self._connection is not None and self._connection.gone:
+            # What became of it is being found out, and may be the end of all trying.
+            await asyncio.shield(self._connection.ended)
+        if self._failure is not None:
+            raise type(self._failure)(str(self._failure))
+        if self._connection is not None and not self._connection.gone:
+            return self._connection
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+            self._opening.add_done_callback(self._opened)
+        opening = self._opening
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if opening.cancelled() and not (task is not None and task.cancelling()):
+                raise EngineDiedError("The engine was closed before it was ready.") from None
+            raise
+
+    def _opened(self, opening: asyncio.Task[Connection]) -> None:
+        if self._opening is opening:
+            self._opening = None
+        if not opening.cancelled():
+            opening.exception()  # there may be nobody left who waits for it
+
+    async def _open(self) -> Connection:
+        try:
+            await asyncio.sleep(_BACK_OFF[self._deaths])
+            self._on_state(EngineState.STARTING, "Starting the model.", None)
+            # Reading cards and looking for files touches the disk: not on the event loop.
+            card, path = await asyncio.to_thread(choose, self._wanted)
+            where = await asyncio.to_thread(meeting.place, path, card.context)
+            self._card, self._where = card, where
+            connection = await self._meet(where, card, path)
+        except EngineDiedError:
+            raise
+        except LspCalibError as error:
+            self._fail(error)
+            raise
+        self._connection = connection
+        if connection.options != self._options:
+            logger.info(
+                "The model was loaded with %s, as who started it wanted; %s counts when it is restarted.",
+                connection.options,
+                self._options,
             )
-        self._ready = asyncio.get_running_loop().create_future()
-        self._reading = asyncio.create_task(self._read(self._process, card))
+        return connection
 
-    async def _read(self, process: asyncio.subprocess.Process, card: ModelCard) -> None:
-        assert process.stdout is not None
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, EngineError):
-            while True:
-                header = await process.stdout.readexactly(wire.HEADER.size)
-                body = await process.stdout.readexactly(wire.length(header))
-                self._receive(wire.decode(body), card)
-        await self._gone(process)
+    async def _meet(self, where: Meeting, card: ModelCard, path: Path) -> Connection:
+        """Connect; where nobody is there, start a process and connect to that one, or to who was faster.
 
-    def _receive(self, message: wire.Message, card: ModelCard) -> None:
+        Raises EngineDiedError if it ended before it listened, EngineError if none comes to listen in time.
+        """
+        hello = wire.Hello(self._options, _linger(self._linger))
+        pause = 0.02
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                while True:
+                    with contextlib.suppress(OSError):
+                        return await Connection.open(where, hello, self._event, self._lost)
+                    child = self._child = Child(card, path)
+                    try:
+                        listening = await asyncio.wrap_future(child.listening)
+                        code = 0 if listening else await asyncio.wrap_future(child.code)
+                    except asyncio.CancelledError:
+                        child.stop()
+                        raise
+                    if not listening and code != meeting.LOST:
+                        raise self._died(code)
+                    if not listening:
+                        # Another one was faster and is about to listen; or it is about to go.
+                        await asyncio.sleep(pause)
+                        pause = min(2 * pause, 0.5)
+        except TimeoutError as error:
+            pid = await asyncio.to_thread(lockfile.holder, where.lock)
+            raise EngineDiedError(
+                f"The model process (number {pid}) does not answer. Restart the model "
+                "(`lsp-calib.restartModel`), or end that process."
+            ) from error
+
+    def _event(self, connection: Connection, message: wire.Message) -> None:
+        """What the process says that answers no request."""
+        title = self._card.title if self._card else "The model"
         match message.get("event"):
             case "loading":
-                self._on_state(EngineState.LOADING, f"Loading {card.title}.", float(message["fraction"]))
-                return
+                self._on_state(EngineState.LOADING, f"Loading {title}.", float(message["fraction"]))
             case "ready":
-                if self._ready is not None and not self._ready.done():
-                    identity = ModelIdentity(card.name, card.quantisation, str(message["sha256"]))
-                    self._ready.set_result(LoadedModel(identity, card))
-                self._on_state(EngineState.READY, f"{card.title} is ready.", None)
-                return
+                for note in connection.ready.result().notes:
+                    logger.warning("%s", note)
+                self._on_state(EngineState.READY, f"{title} is ready.", None)
             case "failed":
                 kind = ModelFileError if message.get("kind") == "file" else ModelError
                 self._fail(kind(str(message.get("message"))))
-                return
-        answer = self._waiting.get(message.get("id", -1))
-        if answer is None or answer.done():
-            return
-        if "generation" in message:
-            self._deaths = 0
-            try:
-                answer.set_result(wire.generation_from_wire(message["generation"]))
-            except EngineError as error:
-                answer.set_exception(error)
-        elif message.get("error") == "cancelled":
-            answer.set_exception(RequestCancelledError("The request was cancelled."))
-        else:
-            answer.set_exception(EngineError(str(message.get("message"))))
+            case "busy":
+                self._on_state(EngineState.BUSY, f"{title} is busy with another window.", None)
+            case "free":
+                self._on_state(EngineState.READY, f"{title} is ready.", None)
+            case "error":
+                logger.error("The model process: %s", message.get("message"))
 
-    async def _gone(self, process: asyncio.subprocess.Process) -> None:
-        """The process closed its output: every request in flight fails, the next one starts afresh."""
-        code = await _end(process)
-        asked_to_go = self._process is not process
-        error = EngineDiedError(
-            f"The model process ended unexpectedly ({_how(code)}). The next request starts it again. "
-            f"Its last words are in {_log_path()}."
-        )
-        ready, self._ready = self._ready, None
-        if ready is not None and not ready.done():
-            ready.set_exception(self._failure or error)
-            # Nobody may be waiting: a failure must not be reported twice.
-            ready.exception()
-        for answer in self._waiting.values():
-            if not answer.done():
-                answer.set_exception(error)
-        if asked_to_go or self._failure is not None:
-            return
-        self._process = None
+    async def _lost(self, connection: Connection) -> LspCalibError:
+        """What requests in flight fail with, now that the connection is over."""
+        if connection is not self._connection:
+            return EngineDiedError("The engine was closed during the request.")
+        if self._failure is not None:
+            return self._failure
+        if connection.farewell:
+            self._on_state(EngineState.STARTING, connection.farewell, None)
+            return EngineDiedError(connection.farewell)
+        code = None
+        if self._child is not None and self._child.pid == connection.pid:
+            # Only who started it is told how it ended.
+            with contextlib.suppress(TimeoutError):
+                code = await asyncio.wait_for(asyncio.wrap_future(self._child.code), 1)
+        return self._died(code)
+
+    def _died(self, code: int | None) -> LspCalibError:
+        """Count a death, and say so; after too many, for good."""
         self._deaths += 1
-        if self._deaths >= _MOST_DEATHS:
-            self._fail(
-                ModelError(
-                    f"The model process ended {self._deaths} times without an answer ({_how(code)}). "
-                    f"It is not started again until the server or the model is restarted. See {_log_path()}."
-                )
-            )
-        else:
+        how = "" if code is None else f" ({starting.how(code)})"
+        error = EngineDiedError(
+            f"The model process ended unexpectedly{how}. The next request starts it again. "
+            f"Its last words are in {starting.log_path()}."
+        )
+        if self._deaths < _MOST_DEATHS:
             self._on_state(EngineState.STARTING, str(error), None)
+            return error
+        self._failure = ModelError(
+            f"The model process ended {self._deaths} times without an answer{how}. It is not started again "
+            f"until the server or the model is restarted. See {starting.log_path()}."
+        )
+        self._on_state(EngineState.ERROR, str(self._failure), None)
+        return error
 
     def _fail(self, error: LspCalibError) -> None:
         self._failure = error
-        if self._ready is not None and not self._ready.done():
-            self._ready.set_exception(error)
-            self._ready.exception()
         no_model = isinstance(error, ModelError) and not isinstance(error, ModelFileError)
         self._on_state(EngineState.NO_MODEL if no_model else EngineState.ERROR, str(error), None)
 
-    def _send(self, message: wire.Message) -> None:
-        process = self._process
-        if process is None or process.stdin is None or process.stdin.is_closing():
-            # It has just died; `_gone` fails the request that is registered by now.
-            if "segments" in message:
-                raise EngineDiedError("The model process has just ended. The next request starts it again.")
+    def _model(self, connection: Connection) -> LoadedModel:
+        assert self._card is not None
+        loaded = connection.ready.result()
+        identity = ModelIdentity(self._card.name, self._card.quantisation, loaded.sha256)
+        return LoadedModel(identity, self._card, loaded.engine)
+
+    async def _end_process(self) -> None:
+        """Ask the process to end, if there is one; kill one that does not."""
+        if self._where is None:
             return
-        process.stdin.write(wire.encode(message))
+        lock = self._where.lock
+        pid = await asyncio.to_thread(lockfile.holder, lock)
+        if pid is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END):
+                await self._ask_to_end(self._where)
+                await _freed(lock, pid)
+                return
+        await asyncio.to_thread(lockfile.kill_holder, lock, pid)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END):
+                await _freed(lock, pid)
+
+    async def _ask_to_end(self, where: Meeting) -> None:
+        connection = self._connection
+        if connection is None or connection.gone:
+            with contextlib.suppress(OSError, EngineError):
+                connection = await Connection.open(where, wire.Hello(), lambda *_: None, self._lost)
+        if connection is not None:
+            connection.send({"op": "restart"})
+            await asyncio.shield(connection.ended)
 
 
-async def _end(process: asyncio.subprocess.Process) -> int:
-    """The exit code of a process that is about to go by itself; it is killed if it does not within 2 s."""
-    try:
-        return await asyncio.wait_for(process.wait(), 2)
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        return await process.wait()
+async def _freed(lock: Path, pid: int) -> None:
+    """Wait until process `pid` does not hold the lock any more."""
+    while await asyncio.to_thread(lockfile.holder, lock) == pid:
+        await asyncio.sleep(0.02)
 
 
-def _log_path() -> Path:
-    return home.home() / "log" / "model.log"
-
-
-@contextlib.contextmanager
-def _log_file() -> Iterator[int]:
-    home.private_folder(_log_path().parent)
-    descriptor = os.open(_log_path(), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _how(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
+def _linger(default: float) -> float:
+    """Raises SettingsError for a LSP_CALIB_LINGER that is no number of seconds."""
+    named = os.environ.get("LSP_CALIB_LINGER")
+    if not named:
+        return default
+    with contextlib.suppress(ValueError):
+        seconds = float(named)
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    raise SettingsError(f"LSP_CALIB_LINGER is {named!r}; it must be a number of seconds, 0 or more.")

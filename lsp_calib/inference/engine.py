@@ -51,6 +51,8 @@ class Request:
     one_line: stop at the line's end.
     sampling: None decodes greedily. Probabilities are those of the unmodified softmax either way.
     temperatures: not empty: each token comes with its `Softmax` at these temperatures.
+    reuse: False evaluates the whole prompt afresh, always in the same batches: the numbers then do not
+        depend, to the last bit, on what was asked before. For measurements that others are to repeat.
     """
 
     prompt: Prompt
@@ -61,6 +63,7 @@ class Request:
     one_line: bool = True
     sampling: Sampling | None = None
     temperatures: tuple[float, ...] = ()
+    reuse: bool = True
 
 
 @attrs.frozen

@@ -1,93 +1,39 @@
-"""The model process: the only place where a model is loaded.
+"""The model process: the only place where a model is loaded. One for each user and model.
 
-It speaks the frames of `wire` over its standard input and output and goes when its input closes, so it never
-outlives its client, however that ends. Native output is sent to standard error: it cannot disturb a frame.
+It holds a lock for its life; who does not get it leaves at once. It serves the clients that find it at its
+socket, and goes some seconds after the last of them, however that one ended.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
-import heapq
-import itertools
+import faulthandler
 import os
+import socket
+import stat
 import sys
 import threading
-import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
 
-from lsp_calib.errors import EngineError, ModelError, RequestCancelledError
-from lsp_calib.inference import checksum, gguf, wire
-from lsp_calib.inference.engine import Request
+from lsp_calib.errors import ModelError, ModelFileError
+from lsp_calib.inference import backends, checksum, gguf, lockfile, meeting, wire
+from lsp_calib.inference.backend import Backend, LoadOptions
+from lsp_calib.inference.listening import Listening
+from lsp_calib.inference.meeting import Meeting
 
-if TYPE_CHECKING:
-    from lsp_calib.inference.llama import LlamaModel
+# Its log is emptied at the start when it has more bytes than this.
+_MOST_LOG = 1 << 20
 
-
-class Queue:
-    """Requests by priority, then by age. Filled by the reading thread, emptied by the decoding one."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, int, Request, float]] = []
-        self._count = itertools.count()
-        self._changed = threading.Condition()
-        self._running: int | None = None
-        self._model: LlamaModel | None = None
-
-    def serve(self, model: LlamaModel) -> None:
-        """From now on a cancelled request that is already running is stopped inside its decode."""
-        with self._changed:
-            self._model = model
-
-    def put(self, request_id: int, request: Request) -> None:
-        with self._changed:
-            heapq.heappush(
-                self._heap, (request.priority, next(self._count), request_id, request, time.perf_counter())
-            )
-            self._changed.notify()
-
-    def take(self) -> tuple[int, Request, float]:
-        """The next request with the seconds it waited. Blocks."""
-        with self._changed:
-            while not self._heap:
-                self._changed.wait()
-            _, _, request_id, request, since = heapq.heappop(self._heap)
-            self._running = request_id
-            if self._model is not None:
-                self._model.abort.clear()
-            return request_id, request, time.perf_counter() - since
-
-    def done(self) -> None:
-        with self._changed:
-            self._running = None
-
-    def cancel(self, request_id: int) -> bool:
-        """Stop a request; True if it was still waiting, and so is not answered by the decoding thread."""
-        with self._changed:
-            if self._running == request_id and self._model is not None:
-                self._model.abort.set()
-                return False
-            before = len(self._heap)
-            self._heap = [entry for entry in self._heap if entry[2] != request_id]
-            heapq.heapify(self._heap)
-            return len(self._heap) < before
+Find = Callable[[], backends.Factory]
 
 
-class Writer:
-    """Frames to the client, from either thread."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._lock = threading.Lock()
-
-    def send(self, message: wire.Message) -> None:
-        with self._lock, contextlib.suppress(BrokenPipeError):
-            self._stream.write(wire.encode(message))
-            self._stream.flush()
-
-
-def main() -> None:
+def main(find: Find = backends.find) -> None:
+    """find: what gives the backend's factory; an import of a second, done after the lock is held."""
     parser = argparse.ArgumentParser(
         description="The model process of lsp-calib; started by it, not by hand."
     )
@@ -95,101 +41,95 @@ def main() -> None:
     parser.add_argument("--sha256", default="")
     parser.add_argument("--size", type=int, default=0)
     parser.add_argument("--context", type=int, required=True)
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--gpu-layers", type=int, default=0)
     arguments = parser.parse_args()
 
-    # Frames get descriptors of their own; what native code prints goes to standard error.
-    frames_out = os.fdopen(os.dup(1), "wb")
-    frames_in = os.fdopen(os.dup(0), "rb")
-    os.dup2(2, 1)
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a device, not a file
-        os.dup2(nothing.fileno(), 0)
-    writer = Writer(frames_out)
-    queue = Queue()
-    threading.Thread(target=_listen, args=(frames_in, queue, writer), daemon=True).start()
+    where = meeting.place(arguments.model, arguments.context)
+    if lockfile.take(where.lock) is None:
+        sys.exit(meeting.LOST)
+    _trim_log()
+    faulthandler.enable()
+    listening = meeting.listen(where)
+    with contextlib.suppress(OSError):  # who started it may be gone, and others have come
+        os.write(1, f"{meeting.LISTENING}\n".encode())
+    os.dup2(2, 1)  # what native code prints goes to the log
 
-    model = _load(arguments, writer)
-    if model is None:
-        frames_out.close()
-        os._exit(1)  # the listening thread is still blocked in a read
-    queue.serve(model)
-    while True:
-        request_id, request, waited = queue.take()
+    code = 1
+    try:
+        code = asyncio.run(_serve(arguments, find, where, listening))
+    except Exception:  # noqa: BLE001 - the last chance to say what it was
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)  # the decoding thread may be in native code
+
+
+async def _serve(
+    arguments: argparse.Namespace, find: Find, where: Meeting, listening_socket: socket.socket
+) -> int:
+    options: Future[wire.Options] = Future()
+    listening = Listening(where, options)
+
+    def work() -> None:
         try:
-            generation = model.generate(request, queued=waited)
-            writer.send({"id": request_id, "generation": wire.generation_to_wire(generation)})
-        except RequestCancelledError as error:
-            writer.send({"id": request_id, "error": "cancelled", "message": str(error)})
-        except EngineError as error:
-            writer.send({"id": request_id, "error": "failed", "message": str(error)})
-        finally:
-            queue.done()
+            backend = _load(arguments, find, options, listening)
+            if backend is not None:
+                listening.decoding.serve(backend)
+        except Exception:  # noqa: BLE001 - whatever it was
+            traceback.print_exc()
+        else:
+            return
+        # Without this thread nobody is answered. The clients notice the end and start another process.
+        sys.stderr.flush()
+        meeting.clear(where)
+        os._exit(1)
+
+    threading.Thread(target=work, name="decoding", daemon=True).start()
+    return await listening.serve(listening_socket)
 
 
-def _load(arguments: argparse.Namespace, writer: Writer) -> LlamaModel | None:
+def _load(
+    arguments: argparse.Namespace, find: Find, options: Future[wire.Options], listening: Listening
+) -> Backend | None:
+    """The loaded model; None if it cannot be, which the clients are told."""
     path: Path = arguments.model
+    reported = 0.0
+
+    def progress(fraction: float) -> None:
+        nonlocal reported
+        if fraction - reported >= 0.1 or fraction == 1.0:
+            reported = fraction
+            listening.loading(fraction)
+
     try:
         gguf.check_header(path)
         if arguments.size:
             gguf.check_size(path, arguments.size)
         sha256 = checksum.verify(path, arguments.sha256)
-        try:
-            from lsp_calib.inference.llama import LlamaModel
-        except ImportError as error:
-            writer.send(
-                {
-                    "event": "failed",
-                    "kind": "missing",
-                    "message": f"llama-cpp-python is not installed ({error}). "
-                    "Run `pip install 'lsp-calib[local]'` in the environment of lsp-calib.",
-                }
+        factory = find()
+        wanted = options.result()
+        listening.loading(0.0)
+        backend = factory(
+            LoadOptions(
+                path=path,
+                context=arguments.context,
+                threads=wanted.threads,
+                gpu_layers=wanted.gpu_layers,
+                mlock=wanted.mlock,
+                on_progress=progress,
             )
-            return None
-        reported = 0.0
-
-        def progress(fraction: float) -> None:
-            nonlocal reported
-            if fraction - reported >= 0.1 or fraction == 1.0:
-                reported = fraction
-                writer.send({"event": "loading", "fraction": fraction})
-
-        writer.send({"event": "loading", "fraction": 0.0})
-        model = LlamaModel(
-            path,
-            context=arguments.context,
-            threads=arguments.threads,
-            gpu_layers=arguments.gpu_layers,
-            on_progress=progress,
         )
     except ModelError as error:
-        writer.send({"event": "failed", "kind": "file", "message": str(error)})
+        listening.failed("file" if isinstance(error, ModelFileError) else "missing", str(error))
         return None
-    writer.send({"event": "ready", "sha256": sha256})
-    return model
+    listening.loaded(wire.Loaded(sha256, backend.name, tuple(backend.notes), backend.threads))
+    return backend
 
 
-def _listen(stream: BinaryIO, queue: Queue, writer: Writer) -> None:
-    """Read frames until the client is gone, then end the process, also out of a running decode."""
-    code = 1
-    try:
-        while (message := wire.read(stream)) is not None:
-            if message.get("op") == "cancel":
-                request_id = message.get("id")
-                if isinstance(request_id, int) and queue.cancel(request_id):
-                    writer.send(
-                        {"id": request_id, "error": "cancelled", "message": "The request was cancelled."}
-                    )
-            else:
-                request_id, request = wire.request_from_wire(message)
-                queue.put(request_id, request)
-        code = 0
-    except (EngineError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-    finally:
-        # Whatever happened: without this thread nobody would notice that the client is gone.
-        sys.stderr.flush()
-        os._exit(code)
+def _trim_log() -> None:
+    """All model processes of the user append to one log, which they inherit as standard error."""
+    status = os.fstat(2)
+    if stat.S_ISREG(status.st_mode) and status.st_size > _MOST_LOG:
+        os.ftruncate(2, 0)
 
 
 if __name__ == "__main__":

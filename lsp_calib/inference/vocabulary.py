@@ -40,13 +40,18 @@ class Vocabulary:
         """
         covering = self._ids[self._range(remaining)]
         short = [
-            self._ids[at]
+            int(self._ids[at])
             for size in range(1, min(len(remaining), self._longest + 1))
             if not _splits_word(remaining, size) and (at := self._find(remaining[:size])) is not None
         ]
-        allowed = np.unique(
-            np.concatenate([covering, np.asarray([*short, *self._first_of(remaining)], np.int64)])
-        )
+        # A first token that covers everything is among those already; before white space they are half of the
+        # vocabulary, too many to sort out twins among them.
+        short += [
+            token
+            for token in self._first_of(remaining)
+            if token not in short and len(self.pieces[token]) < len(remaining)
+        ]
+        allowed = np.concatenate([covering, np.asarray(short, np.int64)]) if short else covering
         if not allowed.size:
             raise EngineError(f"The model has no token for the {remaining[:1]!r} before the cursor.")
         return allowed

@@ -10,14 +10,14 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from lsp_calib import __version__
+from lsp_calib.inference.choice import open_engine
 from lsp_calib.server import settings as settings_module
 from lsp_calib.server.protocol import CalibProtocol, has_inline_completion
 
 if TYPE_CHECKING:
-    from pygls.workspace import TextDocument
-
     from lsp_calib.inference.engine import Engine, StateListener
     from lsp_calib.server.session import Session
+    from lsp_calib.server.text import CalibDocument
 
 
 class CalibServer(LanguageServer):
@@ -35,7 +35,7 @@ class CalibServer(LanguageServer):
         self.settings = self.initial_settings
         self.trusted = settings_module.Trusted()
         self.problems: list[str] = []
-        self.make_engine = self._model_process
+        self.make_engine = self._open_engine
         self.shut_down = False
         self._session: Session | None = None
 
@@ -48,10 +48,10 @@ class CalibServer(LanguageServer):
             self._session = Session(self)
         return self._session
 
-    def open_document(self, uri: str) -> TextDocument | None:
+    def open_document(self, uri: str) -> CalibDocument | None:
         """The document, None unless it is open: no handler reads from disk behind the editor's back."""
         # pygls keeps documents by their names without percent escapes.
-        document: TextDocument | None = self.workspace.text_documents.get(unquote(uri))
+        document: CalibDocument | None = self.workspace.text_documents.get(unquote(uri))
         return document
 
     def on_initialize(self, params: types.InitializeParams, capabilities: types.ServerCapabilities) -> None:
@@ -69,13 +69,9 @@ class CalibServer(LanguageServer):
         ):
             capabilities.completion_provider = None
 
-    def _model_process(self, on_state: StateListener) -> Engine:
-        from lsp_calib.inference.client import ModelProcess
-
-        trusted = self.trusted
-        return ModelProcess(
-            trusted.model, threads=trusted.threads, gpu_layers=trusted.gpu_layers, on_state=on_state
-        )
+    def _open_engine(self, on_state: StateListener) -> Engine:
+        choice = settings_module.engine_choice(self.trusted, self.settings)
+        return open_engine(choice, on_state)
 
     async def close(self) -> None:
         self.shut_down = True

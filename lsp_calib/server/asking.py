@@ -100,7 +100,7 @@ class Completions:
 
     async def _complete(self, uri: str, cursor: Cursor) -> Answer | None:
         try:
-            completion = await self._service.complete(cursor)
+            completion = await self._service.complete(cursor, document=uri)
         except RequestCancelledError:
             return None
         except LspCalibError as error:

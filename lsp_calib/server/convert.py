@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
-from pygls.workspace import TextDocument
+
+from lsp_calib.server.text import CalibDocument
 
 if TYPE_CHECKING:
     from lsp_calib.completion import Cursor
@@ -14,19 +15,11 @@ if TYPE_CHECKING:
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!<>|~&:@])")
 
 
-def lines_of(document: TextDocument) -> tuple[str, ...]:
-    """The document's lines without their ends, with the empty one after a last line end."""
-    lines = [line.rstrip("\r\n") for line in document.lines]
-    if not lines or document.lines[-1].endswith(("\n", "\r")):
-        lines.append("")
-    return tuple(lines)
-
-
-def cursor_at(document: TextDocument, position: types.Position) -> Cursor:
+def cursor_at(document: CalibDocument, position: types.Position) -> Cursor:
     """The cursor at an LSP position; beyond the end of a line or of the document means that end."""
     from lsp_calib.completion import Cursor
 
-    lines = lines_of(document)
+    lines = document.bare_lines
     if position.line >= len(lines):
         return Cursor.at(lines, len(lines) - 1, len(lines[-1]), language_of(document))
     # A position inside a surrogate pair is rounded.
@@ -34,21 +27,21 @@ def cursor_at(document: TextDocument, position: types.Position) -> Cursor:
     return Cursor.at(lines, position.line, column, language_of(document))
 
 
-def position_of(document: TextDocument, cursor: Cursor) -> types.Position:
+def position_of(document: CalibDocument, cursor: Cursor) -> types.Position:
     """Where a cursor is, as the client counts."""
     return types.Position(cursor.line, column_units(document, cursor.before, cursor.column))
 
 
-def language_of(document: TextDocument) -> str:
+def language_of(document: CalibDocument) -> str:
     return document.language_id or "plaintext"
 
 
-def column_units(document: TextDocument, line: str, column: int) -> int:
+def column_units(document: CalibDocument, line: str, column: int) -> int:
     """A column in code points as the client counts it."""
     return int(document.position_codec.client_num_units(line[:column]))
 
 
-def whole_line(document: TextDocument, line: int, text: str) -> types.Range:
+def whole_line(document: CalibDocument, line: int, text: str) -> types.Range:
     """The range of a line's text, its indentation left out."""
     start = len(text) - len(text.lstrip())
     return types.Range(

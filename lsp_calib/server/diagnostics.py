@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
-from pygls.workspace import TextDocument
 
 from lsp_calib.server.app import CalibServer
-from lsp_calib.server.convert import lines_of, whole_line
+from lsp_calib.server.convert import whole_line
 from lsp_calib.server.protocol import pulls_diagnostics
 from lsp_calib.server.settings import Settings
+from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.words import tier_words
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def current(ls: CalibServer, uri: str) -> list[types.Diagnostic]:
     document = ls.open_document(uri)
     if document is None:
         return []
-    lines = lines_of(document)
+    lines = document.bare_lines
     found = (
         _diagnostic(ls.settings, document, line, lines[line], suggestion)
         for line, suggestion in ls.session.documents.inserted(uri)
@@ -64,7 +64,7 @@ def refresh(ls: CalibServer, uri: str) -> None:
 
 
 def _diagnostic(
-    settings: Settings, document: TextDocument, line: int, text: str, suggestion: Suggestion
+    settings: Settings, document: CalibDocument, line: int, text: str, suggestion: Suggestion
 ) -> types.Diagnostic | None:
     confidence = suggestion.confidence
     severity = {

@@ -12,7 +12,6 @@ from lsp_calib.completion import Completion, Cursor
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.server import diagnostics
-from lsp_calib.server.convert import lines_of
 from lsp_calib.values import Suggestion
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class Documents:
 
     def _lines(self, uri: str) -> tuple[str, ...] | None:
         document = self._session.server.open_document(uri)
-        return None if document is None else lines_of(document)
+        return None if document is None else document.bare_lines
 
     def _record(self, events: list[Event], uri: str | None = None) -> None:
         self._session.feedback.record(events)

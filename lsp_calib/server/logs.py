@@ -38,3 +38,5 @@ def set_up(log_file: Path | None) -> None:
     )
     # At lower levels pygls logs every message.
     logging.getLogger("pygls").setLevel(logging.ERROR)
+    # At INFO it logs the address of every request.
+    logging.getLogger("httpx").setLevel(logging.WARNING)

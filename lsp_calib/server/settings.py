@@ -6,13 +6,14 @@ A wrong or unknown value never stops the server: it is named in a message and th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import attrs
 
 from lsp_calib import home
+from lsp_calib.inference.choice import URL_WORDS, EngineChoice, Remote, in_the_clear, is_url
 
 Switch = Literal["auto", True, False]
 
@@ -29,6 +30,10 @@ class Trusted:
     model: str | None = None
     threads: int = 0
     gpu_layers: int = 0
+    mlock: bool = False
+    remote_url: str | None = None  # remote.url
+    remote_model: str | None = None  # remote.model
+    remote_key_file: str | None = None  # remote.keyFile
 
 
 @attrs.frozen
@@ -47,6 +52,15 @@ class Settings:
     accept_from: float | None = None  # tiers.acceptFrom
     reject_below: float | None = None  # tiers.rejectBelow
     feedback: bool = True  # feedback.enabled
+    linger_seconds: float = 10.0  # lingerSeconds
+
+
+@attrs.frozen
+class _Checked:
+    """A text that has to be of some kind; a wrong one is not repeated in messages: it may hold a password."""
+
+    fits: Callable[[str], bool]
+    words: str
 
 
 _KEYS: dict[str, tuple[str, Any]] = {
@@ -62,19 +76,25 @@ _KEYS: dict[str, tuple[str, Any]] = {
     "tiers.acceptFrom": ("accept_from", (0.0, 1.0, float)),
     "tiers.rejectBelow": ("reject_below", (0.0, 1.0, float)),
     "feedback.enabled": ("feedback", bool),
+    "lingerSeconds": ("linger_seconds", (0.0, 3600.0, float)),
 }
 _TRUSTED_KEYS: dict[str, tuple[str, Any]] = {
     "model": ("model", str),
     "threads": ("threads", (0, 512, int)),
     "gpuLayers": ("gpu_layers", (0, 100_000, int)),
+    "mlock": ("mlock", bool),
+    "remote.url": ("remote_url", _Checked(is_url, URL_WORDS)),
+    "remote.model": ("remote_model", str),
+    "remote.keyFile": ("remote_key_file", str),
 }
+_FLOATS = ("accept_from", "reject_below", "linger_seconds")
 
 
 def parse(raw: object, base: Settings = Settings()) -> tuple[Settings, list[str]]:
     """Settings from an editor's object over `base`, with a message for each key that cannot be used."""
     changes, problems = _read(raw, _KEYS, "lspCalib")
     for name in list(changes):
-        if name in {"accept_from", "reject_below"} and changes[name] is not None:
+        if name in _FLOATS:
             changes[name] = float(changes[name])
     settings = attrs.evolve(base, **changes)
     low, high = settings.reject_below, settings.accept_from
@@ -93,11 +113,14 @@ def parse_trusted(raw: object) -> tuple[Trusted, list[str]]:
 
 
 def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, list[str]]:
-    """Command line over environment over editor over the user's `config.toml`."""
+    """Command line over environment over editor over the user's `config.toml`, setting by setting.
+
+    But `remote.keyFile` counts only where the `remote.url` in force was set.
+    """
     unreadable: list[str] = []
     user, problems = parse_trusted(_user_file(unreadable))
-    problems = unreadable + problems
-    environment = Trusted(model=os.environ.get("LSP_CALIB_MODEL") or None)
+    environment, more = _environment()
+    problems = unreadable + problems + more
     levels = (command_line, environment, editor, user)
     default = Trusted()
     chosen = {
@@ -111,7 +134,41 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
         )
         for field in attrs.fields(Trusted)
     }
-    return Trusted(**chosen), problems
+    # A key belongs to the server it was given for: it does not follow to one that was named elsewhere.
+    named = next((level for level in levels if level.remote_url is not None), None)
+    if named is not None and named.remote_key_file != chosen["remote_key_file"]:
+        chosen["remote_key_file"] = named.remote_key_file
+    trusted = Trusted(**chosen)
+    if warning := in_the_clear(trusted.remote_url or ""):
+        problems.append(warning)
+    return trusted, problems
+
+
+def engine_choice(trusted: Trusted, settings: Settings = Settings()) -> EngineChoice:
+    """The engine that the settings name."""
+    remote = None
+    if trusted.remote_url:
+        file = Path(trusted.remote_key_file) if trusted.remote_key_file else None
+        remote = Remote(trusted.remote_url, trusted.remote_model, file)
+    return EngineChoice(
+        model=trusted.model,
+        threads=trusted.threads,
+        gpu_layers=trusted.gpu_layers,
+        mlock=trusted.mlock,
+        linger=settings.linger_seconds,
+        remote=remote,
+    )
+
+
+def _environment() -> tuple[Trusted, list[str]]:
+    """What the environment sets; an empty variable is none."""
+    raw = {
+        "model": os.environ.get("LSP_CALIB_MODEL") or None,
+        "remote.url": os.environ.get("LSP_CALIB_REMOTE_URL") or None,
+        "remote.model": os.environ.get("LSP_CALIB_REMOTE_MODEL") or None,
+    }
+    changes, problems = _read(raw, _TRUSTED_KEYS, "environment")
+    return Trusted(**changes), problems
 
 
 def _user_file(problems: list[str]) -> object:
@@ -145,6 +202,8 @@ def _read(raw: object, keys: Mapping[str, tuple[str, Any]], where: str) -> tuple
             continue
         if _fits(value, kind):
             changes[name] = value
+        elif isinstance(kind, _Checked):
+            problems.append(f"{where}.{key} must be {kind.words}; it is ignored.")
         else:
             problems.append(f"{where}.{key} cannot be {value!r} ({_words(kind)}); the default is used.")
     return changes, problems
@@ -170,6 +229,8 @@ def _fits(value: object, kind: Any) -> bool:
         return isinstance(value, bool)
     if kind is str:
         return isinstance(value, str)
+    if isinstance(kind, _Checked):
+        return isinstance(value, str) and kind.fits(value)
     if len(kind) == 3 and isinstance(kind[2], type):
         low, high, number = kind
         types = (int,) if number is int else (int, float)

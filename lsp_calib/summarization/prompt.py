@@ -35,7 +35,7 @@ def build_prompt(function: Function, chat: ChatFormat, window: int) -> Prompt:
             (Segment.TEXT, f"{opening}```\n{code}\n```"),
             (Segment.CONTROL, chat.user_close + chat.assistant_open),
             (Segment.TEXT, summary),
-            (Segment.CONTROL, chat.user_close),
+            (Segment.CONTROL, chat.answer_close),
         ]
         opening = ""
     segments += [

@@ -52,9 +52,12 @@ class SummaryService:
         text = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
         if not text:
             return None
-        confidence = self._judge.assess(model, prompt.version, "summary", language, generation.logprobs)
+        logprobs = () if generation.doubt else generation.logprobs
+        confidence = self._judge.assess(
+            model, prompt.version, "summary", language, logprobs, doubt=generation.doubt
+        )
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
-        return Summary(suggestion, generation.logprobs, model, prompt.version)
+        return Summary(suggestion, logprobs, model, prompt.version)
 
 
 def first_sentence(text: str, *, whole: bool) -> str:

@@ -1,4 +1,4 @@
-"""`lsp-calib calibrate`: complete lines of real source, compare, fit."""
+"""`lsp-calib calibrate`: complete lines of real source, compare, fit; or fit again from records alone."""
 
 from __future__ import annotations
 
@@ -6,26 +6,21 @@ import datetime
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import attrs
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
-from lsp_calib.calibration.calibrator import Calibrator, Origin, Purpose
+from lsp_calib.calibration.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.fitting import fit_calibrator
-from lsp_calib.calibration.judge import Judge
 from lsp_calib.calibration.shelf import Shelf
-from lsp_calib.completion import CompletionService
-from lsp_calib.completion.prompt import version_of
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.collect import collect_lines
-from lsp_calib.evaluation.lines import LineItem, sample_lines
-from lsp_calib.evaluation.records import Record
-from lsp_calib.inference.client import ModelProcess
-from lsp_calib.inference.engine import LoadedModel
-from lsp_calib.tools.oneshot import with_engine
+from lsp_calib.evaluation.collect import ALONE, Workers
+from lsp_calib.evaluation.records import Header, Record, read_records, sources_of
+from lsp_calib.evaluation.scores import groups_of
+from lsp_calib.evaluation.tasks import line_task
+from lsp_calib.tools.collecting import generate, writable
 
 
 @attrs.frozen
@@ -56,7 +51,6 @@ class Report:
 
 def calibrate(
     paths: tuple[Path, ...],
-    task: str,
     samples: int,
     seed: int,
     records: Path | None,
@@ -64,42 +58,37 @@ def calibrate(
     model: str | None,
     threads: int,
     *,
+    created: str | None = None,
+    workers: Workers = ALONE,
     quiet: bool = False,
 ) -> Report:
     """Fit a calibrator of line completion on the Python source below `paths`, each a project.
 
-    records: keeps the generations, and is resumed if it has some already. output: None puts the calibrator
-    in force for this user. Raises DataError if there is too little source.
+    records: keeps the generations, and is resumed if it has some already. Without `paths` the calibrator is
+        made of what is in there: neither a model nor source is needed.
+    output: None puts the calibrator in force for this user. created: ISO date; None: the day of the records.
+    Raises DataError if there is too little source, SettingsError if there is nothing to fit on.
     """
-    assert task == "line", "the command line offers no other"
-    # Asking takes long: a place that cannot be written to is better named before.
-    for wanted in (records, output):
-        if wanted is not None and not wanted.absolute().parent.is_dir():
-            raise SettingsError(f"There is no folder {wanted.absolute().parent} to write {wanted.name} to.")
-    items = draw(paths, samples, seed)
-
-    async def ask(engine: ModelProcess) -> tuple[LoadedModel, list[Record]]:
-        service = CompletionService(engine, Judge(Shelf.open()))
-        columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-        with (
-            tempfile.TemporaryDirectory() as scratch,
-            Progress(*columns, console=Console(stderr=True), disable=quiet) as progress,
-        ):
-            bar = progress.add_task("Completing lines", total=len(items))
-            kept = await collect_lines(
-                engine,
-                service,
-                items,
+    writable(records, output)
+    if paths:
+        with tempfile.TemporaryDirectory() as scratch:
+            header, kept = generate(
+                line_task(paths, samples, seed),
+                workers,
                 records or Path(scratch) / "records.jsonl",
+                model=model,
+                threads=threads,
                 seed=seed,
-                on_progress=lambda done, _: progress.update(bar, completed=done),
+                quiet=quiet,
+                created=created,
             )
-        return await engine.ready(), kept
-
-    loaded, kept = with_engine(ask, model=model, threads=threads)
+    elif records is not None:
+        header, kept = read_records(records)
+    else:
+        raise SettingsError("Name the source to calibrate on (PATH...), or records to fit again (--records).")
     shipped = output is not None
-    today = datetime.date.today().isoformat()
-    calibrator = fit_records(loaded, kept, shipped=shipped, created=today)
+    day = created or header.created or datetime.date.today().isoformat()
+    calibrator = fit_records(header, kept, shipped=shipped, created=day)
     if output is None:
         path = Shelf.open().promote(calibrator)
     else:
@@ -108,44 +97,51 @@ def calibrate(
     return Report(calibrator, path, len(kept))
 
 
-def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
-    """About `samples` places, equally many from each project."""
-    roots = sorted({path.resolve() for path in paths})
-    names = Counter(root.name for root in roots)
-    each = -(-samples // len(roots))
-    items: list[LineItem] = []
-    for root in roots:
-        # Two folders called src are two projects.
-        name = root.name if names[root.name] == 1 else root.as_posix().lstrip("/")
-        items += sample_lines(root, name, each, seed)
-    if len(items) < 20:
-        raise DataError(f"Only {len(items)} lines of Python could be drawn; at least 20 are needed.")
-    return items
+def fit_records(header: Header, records: list[Record], *, shipped: bool, created: str) -> Calibrator:
+    """The calibrator that records make. Only what would have been shown counts. created: ISO date.
 
-
-def fit_records(loaded: LoadedModel, records: list[Record], *, shipped: bool, created: str) -> Calibrator:
-    """The calibrator that records make. Only what would have been shown counts. created: ISO date."""
-    shown = [record for record in records if record.shown]
-    groups = [record.group for record in shown]
-    if len(set(groups)) == 1:
-        # One project: its files are the next best thing to keep together.
-        groups = [record.item.rsplit(":", 2)[0] for record in shown]
-    return fit_calibrator(
-        Purpose(loaded.identity, version_of(loaded.card.completion), "line", "python"),
+    Raises DataError if they are of another task, or too few.
+    """
+    if header.task != "line":
+        raise DataError(
+            f"The records are of the task {header.task!r}: a calibrator for the editor is made of lines as "
+            "people ask for them (task `line`)."
+        )
+    shown = [record for record in records if record.shown and record.logprobs]
+    calibrator = fit_calibrator(
+        Purpose(header.model, header.prompt_version, "line", header.language),
         [record.logprobs_given_typed for record in shown],
-        [record.correct for record in shown],
-        groups,
+        [record.correct["exact"] for record in shown],
+        groups_of(shown),
         source="shipped" if shipped else "workspace",
         state="shipped" if shipped else "ready",
         created=created,
         strata=dict(sorted(Counter(record.stratum for record in shown).items())),
-        provenance=tuple(
-            _origin(name, count) for name, count in sorted(Counter(r.group for r in shown).items())
+        provenance=sources_of(shown),
+    )
+    return _rounded(calibrator)
+
+
+def _rounded(calibrator: Calibrator) -> Calibrator:
+    """With numbers of nine significant digits: those beyond are the rounding of one processor, and the same
+    records are to make the same file on all."""
+    return attrs.evolve(
+        calibrator,
+        platt=attrs.evolve(
+            calibrator.platt, slope=_nine(calibrator.platt.slope), intercept=_nine(calibrator.platt.intercept)
         ),
+        metrics={
+            name: attrs.evolve(
+                interval, value=_nine(interval.value), low=_nine(interval.low), high=_nine(interval.high)
+            )
+            for name, interval in calibrator.metrics.items()
+        },
     )
 
 
-def _origin(name: str, count: int) -> Origin:
-    """Name and version of a project in a folder such as `click-8.1.7`."""
-    stem, _, version = name.rpartition("-")
-    return Origin(stem, version, count) if stem and version[:1].isdigit() else Origin(name, "", count)
+@overload
+def _nine(value: float) -> float: ...
+@overload
+def _nine(value: None) -> None: ...
+def _nine(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.9g}")

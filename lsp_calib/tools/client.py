@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -68,6 +69,11 @@ class Editor(LanguageClient):
         self._draining: asyncio.Task[None] | None = None
         self._register()
 
+    @property
+    def pid(self) -> int | None:
+        """The server's process, None before it was started."""
+        return self._server.pid if self._server is not None else None
+
     async def start(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> None:
         """Start the server. Raises LspCalibError if there is no such program."""
         try:
@@ -104,6 +110,18 @@ class Editor(LanguageClient):
         """Send a notification. Raises LspCalibError if the server has ended."""
         self._check_alive(method)
         self.protocol.notify(method, params)
+
+    def ask_later(self, method: str, params: object) -> Callable[[], None]:
+        """Send a request whose answer, an error included, is thrown away.
+
+        Gives the function that cancels it (`$/cancelRequest`). Raises LspCalibError if the server has ended.
+        """
+        self._check_alive(method)
+        request = uuid.uuid4().hex
+        answer = self.protocol.send_request(method, params, msg_id=request)
+        # Without a look at it, the answer that is an error would be reported as one that nobody saw.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return lambda: self.tell(types.CANCEL_REQUEST, types.CancelParams(request))
 
     async def command(self, name: str, *arguments: object, seconds: float = _PROMPT) -> Any:
         """The result of `workspace/executeCommand`."""
@@ -253,10 +271,14 @@ class Document:
         return types.Position(line, len(self.lines[line][:column].encode("utf-16-le")) // 2)
 
     def replace(self, line: int, start: int, end: int, text: str) -> None:
-        """Put `text`, which has no line end, in the place of columns `start` to `end`."""
-        span = types.Range(self.position(line, start), self.position(line, end))
-        old = self.lines[line]
-        self.lines[line] = old[:start] + text + old[end:]
+        """Put `text` in the place of columns `start` to `end` of a line."""
+        self.edit((line, start), (line, end), text)
+
+    def edit(self, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
+        """Put `text` in the place of what stands between two places (line, column)."""
+        span = types.Range(self.position(*start), self.position(*end))
+        joined = self.lines[start[0]][: start[1]] + text + self.lines[end[0]][end[1] :]
+        self.lines[start[0] : end[0] + 1] = joined.split("\n")
         self.version += 1
         self._editor.tell(
             types.TEXT_DOCUMENT_DID_CHANGE,
@@ -265,6 +287,10 @@ class Document:
                 [types.TextDocumentContentChangePartial(range=span, text=text)],
             ),
         )
+
+    def close(self) -> None:
+        """Close the file in the editor."""
+        self._editor.tell(types.TEXT_DOCUMENT_DID_CLOSE, types.DidCloseTextDocumentParams(self.identifier))
 
     def save(self) -> None:
         """Write the file, as a user who asks for it."""
@@ -277,14 +303,23 @@ class Document:
 
     async def complete(self, line: int, column: int, seconds: float) -> types.InlineCompletionItem | None:
         """The first inline completion there, None if there is none."""
-        params = types.InlineCompletionParams(
+        params = self._completion_at(line, column)
+        answer = await self._editor.ask(types.TEXT_DOCUMENT_INLINE_COMPLETION, params, seconds)
+        items = answer.items if isinstance(answer, types.InlineCompletionList) else answer
+        return items[0] if items else None
+
+    def complete_later(self, line: int, column: int) -> Callable[[], None]:
+        """Ask for an inline completion that nobody waits for; gives the function that cancels it."""
+        return self._editor.ask_later(
+            types.TEXT_DOCUMENT_INLINE_COMPLETION, self._completion_at(line, column)
+        )
+
+    def _completion_at(self, line: int, column: int) -> types.InlineCompletionParams:
+        return types.InlineCompletionParams(
             context=types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
             text_document=self.identifier,
             position=self.position(line, column),
         )
-        answer = await self._editor.ask(types.TEXT_DOCUMENT_INLINE_COMPLETION, params, seconds)
-        items = answer.items if isinstance(answer, types.InlineCompletionList) else answer
-        return items[0] if items else None
 
     async def diagnostics(self) -> list[types.Diagnostic]:
         """All diagnostics of the document, pulled."""

@@ -20,8 +20,9 @@ from lsp_calib.completion.prompt import version_of
 from lsp_calib.errors import DataError
 from lsp_calib.feedback.learning import refit_from_feedback
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.inference.client import ModelProcess
-from lsp_calib.server.settings import Trusted, resolve_trusted
+from lsp_calib.inference.choice import open_engine
+from lsp_calib.inference.engine import Engine
+from lsp_calib.server.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.summarization import SummaryService
 from lsp_calib.syntax import functions
 from lsp_calib.values import Suggestion
@@ -33,7 +34,13 @@ _MOST_BYTES = 5_000_000
 
 
 def complete_at(
-    path: Path, line: int, column: int | None, *, model: str | None, threads: int = 0
+    path: Path,
+    line: int,
+    column: int | None,
+    *,
+    model: str | None,
+    threads: int = 0,
+    remote: str | None = None,
 ) -> list[Suggestion]:
     """Suggestions at a place, counted from 0; an empty list if the model has none.
 
@@ -46,14 +53,16 @@ def complete_at(
     column = 1 << 30 if column is None else column  # the end of the line
     cursor = Cursor.at(lines, line, column, language_of(path))
 
-    async def ask(engine: ModelProcess) -> list[Suggestion]:
+    async def ask(engine: Engine) -> list[Suggestion]:
         completion = await CompletionService(engine, Judge(Shelf.open())).complete(cursor)
         return [] if completion is None else [completion.suggestion]
 
-    return with_engine(ask, model=model, threads=threads)
+    return with_engine(ask, model=model, threads=threads, remote=remote)
 
 
-def summarize_at(path: Path, line: int, *, model: str | None, threads: int = 0) -> Suggestion:
+def summarize_at(
+    path: Path, line: int, *, model: str | None, threads: int = 0, remote: str | None = None
+) -> Suggestion:
     """The summary of the innermost function that holds `line` (from 0). Raises DataError if there is none."""
     lines = read_lines(path)
     language = language_of(path)
@@ -62,19 +71,19 @@ def summarize_at(path: Path, line: int, *, model: str | None, threads: int = 0) 
         raise DataError(f"There is no Python function at line {line + 1} of {path}.")
     function = max(holding, key=lambda function: function.start)
 
-    async def ask(engine: ModelProcess) -> Suggestion:
+    async def ask(engine: Engine) -> Suggestion:
         summary = await SummaryService(engine, Judge(Shelf.open())).summarize(function, language)
         if summary is None:
             raise DataError(f"The model has nothing to say about {function.name}.")
         return summary.suggestion
 
-    return with_engine(ask, model=model, threads=threads)
+    return with_engine(ask, model=model, threads=threads, remote=remote)
 
 
-def refit_now(model: str | None) -> dict[str, Any]:
+def refit_now(model: str | None, remote: str | None = None) -> dict[str, Any]:
     """Refit from the feedback store; the answer of `lsp-calib.refit`."""
 
-    async def ask(engine: ModelProcess) -> dict[str, Any]:
+    async def ask(engine: Engine) -> dict[str, Any]:
         # The model is asked only who it is: labels of other models say nothing about it.
         loaded = await engine.ready()
         purpose = Purpose(loaded.identity, version_of(loaded.card.completion), "line", "python")
@@ -85,20 +94,26 @@ def refit_now(model: str | None) -> dict[str, Any]:
         finally:
             store.close()
 
-    return with_engine(ask, model=model)
+    return with_engine(ask, model=model, remote=remote)
 
 
-def with_engine(ask: Callable[[ModelProcess], Awaitable[T]], *, model: str | None, threads: int = 0) -> T:
-    """Run `ask` with a model process that is let go afterwards.
+def with_engine(
+    ask: Callable[[Engine], Awaitable[T]],
+    *,
+    model: str | None,
+    threads: int = 0,
+    remote: str | None = None,
+) -> T:
+    """Run `ask` with an engine that is let go afterwards: the model process, or a remote server.
 
     What is not given comes from where the server takes it: the environment, the user's `config.toml`.
     """
-    trusted, problems = resolve_trusted(Trusted(model=model, threads=threads), Trusted())
+    trusted, problems = resolve_trusted(Trusted(model=model, threads=threads, remote_url=remote), Trusted())
     for problem in problems:
         click.echo(f"lsp-calib: {problem}", err=True)
 
     async def run() -> T:
-        engine = ModelProcess(trusted.model, threads=trusted.threads, gpu_layers=trusted.gpu_layers)
+        engine = open_engine(engine_choice(trusted))
         try:
             return await ask(engine)
         finally:

@@ -39,6 +39,6 @@ def download_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
         task = progress.add_task(title, total=None)
 
         def update(done: int, total: int, what: str) -> None:
-            progress.update(task, completed=done, total=total, description=f"{title} · {what}")
+            progress.update(task, completed=done, total=total or None, description=f"{title} · {what}")
 
         yield update

@@ -48,7 +48,7 @@ class ScriptedEngine:
         self._loading: asyncio.Task[LoadedModel] | None = None
         self._child: asyncio.subprocess.Process | None = None
         self._raised: dict[str, int] = {}
-        self._note("made", model=trusted.model)
+        self._note("made", model=trusted.model, remote=trusted.remote_url)
 
     async def ready(self) -> LoadedModel:
         if failure := self._script.get("failure"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import Connect
+from openai_server import serving
 from scripted_editor import Editor, capabilities, until
 
 ASKS = capabilities(inline=True, configuration=True)
@@ -123,6 +124,24 @@ async def test_a_workspace_cannot_choose_the_model(connect: Connect) -> None:
     await editor.engine.until("loading", 2)
     assert {entry["model"] for entry in editor.engine.read("made")} == {None}
     assert "lspCalib.model is not a setting" in editor.messages[0]
+
+
+async def test_a_workspace_cannot_choose_where_code_is_sent(connect: Connect) -> None:
+    """Neither `workspace/configuration`, nor a push, nor plain options may name a server or a key file."""
+    async with serving() as thief:
+        remote = {"url": thief.url, "model": "smollm2-135m", "keyFile": "/etc/passwd"}
+        evil: dict[str, Any] = {"remote": remote, "trusted": {"remote": remote}, "remote.url": thief.url}
+        plain = {key: value for key, value in evil.items() if key != "trusted"}
+        editor = await connect(UNSURE, client=ASKS, options=plain, settings=evil)
+        await editor.engine.until("loading")
+        await tier(editor)
+        editor.configure(evil)
+        editor.configure(evil, push=True)
+        await editor.command("restartModel")
+        await editor.engine.until("loading", 2)
+        assert {entry["remote"] for entry in editor.engine.read("made")} == {None}
+        assert "lspCalib.remote" in editor.messages[0]
+        assert thief.connections == 0
 
 
 async def test_who_may_choose_the_model(connect: Connect, tmp_path: Any) -> None:

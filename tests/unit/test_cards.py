@@ -1,52 +1,66 @@
 """Model cards: which model is meant, and what to do when it is not there."""
 
+import os
 import re
+import struct
 from pathlib import Path
 
 import attrs
 import pytest
 
 from lsp_calib import home as state
-from lsp_calib.errors import NoModelError, SettingsError
-from lsp_calib.inference import cards
-from lsp_calib.inference.cards import choose, load_cards
+from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
+from lsp_calib.inference import cards, gguf, memory, speeds
+from lsp_calib.inference.cards import ChatFormat, CompletionFormat, ModelCard, choose, load_cards
+from lsp_calib.inference.templates import chat_format, completion_format
+
+HEADER = struct.pack("<4sIQQ", b"GGUF", 3, 0, 0)
 
 
 def install(name: str) -> Path:
-    """A file where the model would lie. Its bytes do not matter to the choice."""
-    path = load_cards()[name].path
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(b"bytes")
-    return path
+    """A file where the model would lie: an empty GGUF of the right size, which takes no room."""
+    card = load_cards()[name]
+    card.path.parent.mkdir(exist_ok=True)
+    card.path.write_bytes(HEADER)
+    os.truncate(card.path, card.size or 1 << 30)
+    return card.path
 
 
 @pytest.mark.parametrize("name", sorted(load_cards()))
 def test_a_shipped_card_says_all_that_is_needed_to_get_and_ask_its_model(name: str) -> None:
     card = load_cards()[name]
-    assert re.fullmatch("[0-9a-f]{64}", card.sha256)
+    assert re.fullmatch("[0-9a-f]{64}", card.sha256) or (card.sha256 == "" and not card.verified)
     assert card.file.endswith(".gguf")
     assert Path(card.file).name == card.file, "the file lies in the models folder itself"
-    assert card.size > 1 << 20
+    assert card.size > 1 << 20 or (card.size == 0 and not card.sha256), "a checksum comes with a size"
+    assert card.parameters > 1e8
+    assert card.kv_bytes > 0
     assert card.title
     assert card.licence
     assert card.quantisation
     assert card.window > 0
-    assert card.window / 4 < card.context, "a window of source text fits"
+    assert card.window / 2 < card.context, "a window of source text fits, even where its tokens are short"
     assert card.completion.layout in ("prefix", "fim")
     if card.completion.layout == "fim":
         assert card.completion.fim_prefix
         assert card.completion.fim_suffix
         assert card.completion.fim_middle
     assert card.sources
+    assert card.sources[0].kind == "hub", "a package index is the mirror"
     for source in card.sources:
+        if source.kind == "hub":
+            assert re.fullmatch(r"[\w.-]+/[\w.-]+", source.repo)
+            assert source.file == card.file
+            continue
         assert source.kind == "package-index"
+        assert card.sha256, "strangers' uploads are only as good as their checksum"
         for requirement, member in source.parts:
             assert re.fullmatch(r"[\w.-]+==[\w.]+", requirement), "an exact version"
             assert member
 
 
 def test_the_large_model_is_joined_from_22_parts_in_order() -> None:
-    (source,) = load_cards()["qwen2.5-coder-1.5b"].sources
+    _, source = load_cards()["qwen2.5-coder-1.5b"].sources
     numbers = [int(re.findall(r"\d+", member)[0]) for _, member in source.parts]
     assert numbers == list(range(1, 23))
     assert [int(re.findall(r"part(\d+)==", requirement)[0]) for requirement, _ in source.parts] == numbers
@@ -93,19 +107,20 @@ def test_an_unknown_model_is_a_settings_error_that_lists_the_known_ones(name: st
 @pytest.mark.usefixtures("home")
 def test_a_path_to_any_file_gets_a_plain_card(tmp_path: Path) -> None:
     file = tmp_path / "my-own.Q8_0.gguf"
-    file.write_bytes(b"12345")
+    file.write_bytes(HEADER)
     card, path = choose(str(file))
     assert path == file
-    assert (card.name, card.size, card.sha256) == ("my-own.Q8_0", 5, "")
+    assert (card.name, card.size, card.sha256) == ("my-own.Q8_0", 24, "")
     assert card.completion.layout == "prefix", "an unknown model is not asked with control tokens it may lack"
 
 
+@pytest.mark.usefixtures("home")
 def test_a_path_to_a_known_file_gets_its_card(tmp_path: Path) -> None:
-    card = attrs.evolve(load_cards()["smollm2-135m"], size=5)
+    card = attrs.evolve(load_cards()["smollm2-135m"], size=24)
     file = tmp_path / card.file
-    file.write_bytes(b"12345")
+    file.write_bytes(HEADER)
     assert cards.card_for_file(file, {card.name: card}) is card
-    file.write_bytes(b"123456")
+    file.write_bytes(HEADER + b"1")
     assert cards.card_for_file(file, {card.name: card}).sha256 == "", "another size: another file"
 
 
@@ -118,3 +133,170 @@ def test_a_damaged_card_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(state, "shipped_models", lambda: tmp_path)
     with pytest.raises(SettingsError, match=r"odd\.toml"):
         load_cards()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_damaged_file_is_named_before_anything_is_started() -> None:
+    path = install("smollm2-135m")
+    path.write_bytes(b"PK" + bytes(100))
+    with pytest.raises(ModelFileError, match="not a GGUF file"):
+        choose(None)
+    path.write_bytes(HEADER)
+    with pytest.raises(ModelFileError, match="truncated: 24 of"):
+        choose("smollm2-135m")
+
+
+def key(name: str) -> bytes:
+    return struct.pack("<Q", len(name.encode())) + name.encode()
+
+
+def own(folder: Path, *tokens: str, template: str = "") -> ModelCard:
+    """The card of a file that has these tokens and this chat template."""
+    pairs = [key("general.architecture") + struct.pack("<I", 8) + key("llama")]
+    pairs += [key("llama.context_length") + struct.pack("<II", 4, 1024)]
+    pairs += [key("tokenizer.chat_template") + struct.pack("<I", 8) + key(template)]
+    array = struct.pack("<IIQ", 9, 8, len(tokens)) + b"".join(map(key, tokens))
+    pairs += [key("tokenizer.ggml.tokens") + array]
+    path = folder / "own.gguf"
+    path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, len(pairs)) + b"".join(pairs))
+    return choose(str(path))[0]
+
+
+@pytest.mark.usefixtures("home")
+def test_a_file_without_a_card_is_asked_as_its_header_says(tmp_path: Path) -> None:
+    card = own(
+        tmp_path,
+        "a",
+        "<fim_middle>",
+        "<fim_prefix>",
+        "<fim_suffix>",
+        template="{{'<|im_start|>'}} <|im_end|>",
+    )
+    assert card.completion == CompletionFormat("fim", "<fim_prefix>", "<fim_suffix>", "<fim_middle>")
+    assert card.chat == load_cards()["smollm2-135m"].chat
+    assert card.context == 1024
+    plain = own(tmp_path, "a", "<fim_prefix>", template="{{ bos_token }}")
+    assert (plain.completion, plain.chat) == (CompletionFormat(), ChatFormat())
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("home")
+def test_a_card_agrees_with_what_the_file_says_of_itself(model_path: Path, model_card: ModelCard) -> None:
+    metadata = gguf.inspect(model_path)
+    assert metadata.quantisation == model_card.quantisation
+    assert metadata.kv_bytes == model_card.kv_bytes
+    assert metadata.parameters == pytest.approx(model_card.parameters, rel=0.02)
+    assert metadata.context_length >= model_card.context
+    assert chat_format(metadata.chat_template) == model_card.chat
+    assert completion_format(metadata.fim) == model_card.completion
+
+
+SMALL, MIDDLE, LARGE = "smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"
+QUICK, SLOW = (400.0, 100.0), (20.0, 4.0)
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("measured", "chosen"),
+    [
+        ({}, LARGE),
+        ({LARGE: QUICK}, LARGE),
+        ({LARGE: SLOW}, MIDDLE),
+        ({LARGE: SLOW, MIDDLE: SLOW}, SMALL),
+        ({MIDDLE: QUICK}, LARGE),
+        ({LARGE: SLOW, MIDDLE: QUICK, SMALL: QUICK}, MIDDLE),
+        ({MIDDLE: SLOW}, SMALL),
+        ({LARGE: SLOW, MIDDLE: SLOW, SMALL: (30.0, 5.0)}, SMALL),
+    ],
+    ids=lambda value: (
+        value if isinstance(value, str) else ",".join(f"{k}={v[1]:.0f}" for k, v in value.items())
+    ),
+)
+def test_the_best_installed_model_that_is_quick_enough_is_chosen(
+    measured: dict[str, tuple[float, float]], chosen: str
+) -> None:
+    for name in (SMALL, MIDDLE, LARGE):
+        install(name)
+    for name, speed in measured.items():
+        speeds.remember_speed(load_cards()[name], *speed)
+    assert choose(None)[0].name == chosen
+
+
+@pytest.mark.usefixtures("home")
+def test_a_model_that_takes_too_much_of_the_memory_has_to_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in (SMALL, LARGE):
+        install(name)
+    monkeypatch.setattr(memory, "total", lambda: 2 << 30)
+    assert choose(None)[0].name == SMALL
+    assert choose(LARGE)[0].name == LARGE
+    monkeypatch.setattr(memory, "total", lambda: 1 << 20)
+    assert choose(None)[0].name == SMALL, "the smallest, where none is comfortable"
+    monkeypatch.setattr(memory, "total", lambda: None)
+    assert choose(None)[0].name == LARGE, "where nothing is known of the memory, nothing is ruled out"
+
+
+def test_what_a_model_needs_is_its_weights_its_caches_and_something_over() -> None:
+    card = load_cards()["qwen2.5-coder-1.5b"]
+    assert memory.needed(card) > card.size + card.context * card.kv_bytes
+    assert memory.needed(load_cards()["qwen2.5-coder-7b"]) > 4 << 30, "estimated where the file is not here"
+    there, free = memory.total(), memory.available()
+    assert there is not None
+    assert free is not None
+    assert 0 < free <= there
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "idle", "found"),
+    [
+        ("max", "5", "1", (None, 4)),
+        ("1000", "900", "600", (1000, 300)),
+        ("1000", "5", "600", (1000, 0)),
+        ("lots", "5", "1", (None, 0)),
+    ],
+)
+def test_a_container_has_what_its_control_group_allows(
+    tmp_path: Path, limit: str, used: str, idle: str, found: tuple[int | None, int]
+) -> None:
+    assert memory._container(tmp_path) == (None, 0), "no control group"
+    (tmp_path / "memory.max").write_text(f"{limit}\n")
+    (tmp_path / "memory.current").write_text(f"{used}\n")
+    (tmp_path / "memory.stat").write_text(f"anon 7\ninactive_file {idle}\nactive_file 9\n")
+    assert memory._container(tmp_path) == found
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("speed", [(0.0, 1.0), (1.0, -1.0), (float("nan"), 1.0), (1.0, float("inf"))])
+def test_a_speed_that_cannot_be_is_not_remembered(speed: tuple[float, float]) -> None:
+    card = load_cards()[SMALL]
+    speeds.remember_speed(card, *speed)
+    assert speeds.known_speed(card) is None
+
+
+def test_a_damaged_memory_of_speeds_is_as_good_as_none(home: Path) -> None:
+    card = load_cards()[SMALL]
+    speeds.remember_speed(card, 100, 50)
+    known = speeds.known_speed(card)
+    assert known is not None
+    assert (known.prompt_per_s, known.generation_per_s) == (100, 50)
+    assert known.at > 0
+    for damage in ("", "[]", '{"smollm2-135m Q4_1": 5}', '{"smollm2-135m Q4_1": {"prompt_per_s": "fast"}}'):
+        (home / "models" / ".speed.json").write_text(damage)
+        assert speeds.known_speed(card) is None
+
+
+@pytest.mark.parametrize("name", sorted(load_cards()))
+def test_the_table_of_the_documentation_is_what_the_cards_say(name: str) -> None:
+    card = load_cards()[name]
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
+    fim = "yes" if card.completion.layout == "fim" else "no"
+    checksum = "verified" if card.verified else "none"
+    assert f"| `{name}` | {card.licence} | {fim} | {checksum} |" in page
+
+
+@pytest.mark.parametrize("name", sorted(load_cards()))
+def test_who_pulls_a_model_with_terms_is_told_where_they_are(name: str) -> None:
+    card = load_cards()[name]
+    assert (card.licence == "Apache-2.0") == (card.notice == "")
+    assert card.licence == "Apache-2.0" or "https://" in card.notice

@@ -41,7 +41,7 @@ def test_an_unchanged_file_is_not_read_again(file: Path, monkeypatch: pytest.Mon
 def test_fresh_means_reading_the_file(file: Path, memory: Path) -> None:
     checksum.sha256_of(file)
     known = json.loads(memory.read_text())
-    known[str(file)][-1] = "0" * 64
+    known[str(file)]["sha256"] = "0" * 64
     memory.write_text(json.dumps(known))
     assert checksum.sha256_of(file) == "0" * 64
     assert checksum.sha256_of(file, fresh=True) == sha256(b"some bytes")
@@ -83,6 +83,7 @@ def test_a_file_put_in_its_place_is_read_again(file: Path) -> None:
         b'{"FILE": 5}',
         b'{"FILE": []}',
         b'{"FILE": {"a": 1}}',
+        b'{"FILE": {"stamp": 1, "sha256": 2}}',
     ],
     ids=lambda damage: damage[:12].decode("latin-1"),
 )
@@ -90,7 +91,7 @@ def test_a_damaged_memory_costs_nothing_but_time(file: Path, memory: Path, damag
     checksum.sha256_of(file)
     memory.write_bytes(damage.replace(b"FILE", str(file).encode()))
     assert checksum.sha256_of(file) == sha256(b"some bytes")
-    assert json.loads(memory.read_text())[str(file)][-1] == sha256(b"some bytes")
+    assert json.loads(memory.read_text())[str(file)]["sha256"] == sha256(b"some bytes")
 
 
 def test_a_memory_that_cannot_be_written_does_not_matter(file: Path, memory: Path) -> None:
@@ -121,3 +122,26 @@ def test_a_wrong_checksum_names_the_file_both_sums_and_the_way_out(file: Path) -
 @pytest.mark.usefixtures("home")
 def test_the_installed_model_has_the_checksum_of_its_card(model_path: Path, model_card: ModelCard) -> None:
     assert checksum.verify(model_path, model_card.sha256, fresh=True) == model_card.sha256
+
+
+def test_what_else_was_found_out_stays_beside_the_checksum_until_the_file_changes(file: Path) -> None:
+    checksum.sha256_of(file)
+    checksum.keep(file, "header", {"layers": 3})
+    assert checksum.recall(file, "header") == {"layers": 3}
+    assert checksum.recall(file, "sha256") == sha256(b"some bytes")
+    file.write_bytes(b"some other bytes")
+    assert checksum.recall(file, "header") is None
+    assert checksum.recall(file, "sha256") is None
+    checksum.keep(file, "header", {"layers": 4})
+    assert checksum.recall(file, "sha256") is None, "what belonged to the old bytes is gone"
+    file.unlink()
+    assert checksum.recall(file, "header") is None
+
+
+@pytest.mark.usefixtures("home")
+def test_the_bytes_of_a_first_use_are_remembered_and_forgotten() -> None:
+    assert checksum.first_use("m.gguf") == ""
+    checksum.keep_first_use("m.gguf", "0" * 64)
+    assert checksum.first_use("m.gguf") == "0" * 64
+    checksum.forget_first_use("m.gguf")
+    assert checksum.first_use("m.gguf") == ""

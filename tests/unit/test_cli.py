@@ -16,8 +16,13 @@ from click.testing import CliRunner, Result
 import lsp_calib
 from lsp_calib import errors
 from lsp_calib.cli import main
+from lsp_calib.inference import checksum, download
 from lsp_calib.inference.cards import ModelCard, load_cards
+from lsp_calib.inference.download import Checked, Pulled
+from lsp_calib.inference.speeds import remember_speed
 
+# The smallest file that passes for a model: a header that promises nothing.
+EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
 SOURCE = "def area(r):\n    return 3.14 * r\n"
 
 
@@ -94,6 +99,10 @@ def test_each_error_has_the_exit_code_of_its_page() -> None:
         "EngineError": 5,
         "EngineDiedError": 5,
         "RequestCancelledError": 5,
+        "SupersededError": 5,
+        "DeadlineError": 5,
+        "SandboxError": 6,
+        "StoppedError": 130,
     }
 
 
@@ -216,28 +225,109 @@ def test_models_list_is_one_json_document(home: Path) -> None:
     assert [row["name"] for row in rows] == list(load_cards())
     assert not any(row["installed"] for row in rows)
     assert all(row["path"].startswith(str(home)) for row in rows)
-    (home / "models").mkdir()
+    assert all(row["memoryBytes"] > 1e8 for row in rows)
+    assert {row["checksum"] for row in rows} == {"verified", "none"}
     Path(rows[-1]["path"]).write_bytes(b"")
+    (home / "models" / "own.gguf").write_bytes(EMPTY_MODEL)
+    (home / "models" / "odd.gguf").write_bytes(b"PK")
+    remember_speed(load_cards()["smollm2-135m"], 430, 121)
     rows = json.loads(invoke("models", "list", "--json").stdout)
-    assert [row["installed"] for row in rows] == [False, True]
-    assert "installed" in invoke("models", "list").stdout.splitlines()[-1]
+    assert [row["name"] for row in rows if row["installed"]] == ["smollm2-135m", "odd", "own"]
+    mine, odd, own = rows[-3:]
+    assert "0 of 98362432 bytes" in mine["fault"]
+    assert mine["speed"] == {"promptPerSecond": 430, "generationPerSecond": 121}
+    assert "truncated" in odd["fault"]
+    assert (own["fault"], own["bytes"]) == ("", 24)
+    lines = invoke("models", "list").stdout.splitlines()
+    assert len(lines) == len(rows)
+    assert "damaged" in lines[-3]
+    assert "430 + 121 tokens/s" in lines[-3]
+    assert "installed" in lines[-1]
 
 
-def test_a_model_can_be_found_verified_and_removed(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_model_can_be_found_verified_and_removed(home: Path, tmp_path: Path, as_json: bool) -> None:
+    option = ["--json"] if as_json else []
     card = load_cards()["smollm2-135m"]
-    fails(invoke("models", "path", card.name), errors.NoModelError)
-    fails(invoke("models", "remove", card.name), errors.SettingsError)
-    (home / "models").mkdir()
-    card.path.write_bytes(b"GGUF\3\0\0\0" + bytes(16))
-    assert invoke("models", "path", card.name).stdout == f"{card.path}\n"
-    assert "truncated" in fails(invoke("models", "verify", card.name), errors.ModelFileError)
+    fails(invoke("models", "path", card.name, *option), errors.NoModelError)
+    fails(invoke("models", "remove", card.name, *option), errors.SettingsError)
+    (home / "models").mkdir(exist_ok=True)
+    card.path.write_bytes(EMPTY_MODEL)
+    found = invoke("models", "path", card.name, *option).stdout
+    assert (json.loads(found)["path"] if as_json else found.strip()) == str(card.path)
+    assert "truncated" in fails(invoke("models", "verify", card.name, *option), errors.ModelFileError)
     own = tmp_path / "own.gguf"
-    own.write_bytes(b"GGUF\3\0\0\0" + bytes(16))
-    assert "no card" in invoke("models", "verify", str(own)).stdout
-    fails(invoke("models", "remove", str(own)), errors.SettingsError)
-    assert own.exists(), "only what lsp-calib put there is removed"
-    assert invoke("models", "remove", card.file).exit_code == 0
+    own.write_bytes(EMPTY_MODEL)
+    said = invoke("models", "verify", str(own), *option).stdout
+    assert json.loads(said)["checked"] == "nothing" if as_json else "no card" in said
+    assert invoke("models", "remove", card.file, *option).exit_code == 0
     assert not card.path.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["OWN", "../own.gguf", "models/../../own.gguf", "", ".", "..", "config.toml", ".sha256.json", "a\0b"],
+)
+def test_only_what_lies_in_the_models_folder_is_removed(home: Path, tmp_path: Path, name: str) -> None:
+    own = tmp_path / "own.gguf"
+    for path in (own, home / "own.gguf", home / "config.toml"):
+        path.write_bytes(EMPTY_MODEL)
+    (home / "models").mkdir()
+    (home / "models" / ".sha256.json").write_text("{}")
+    fails(invoke("models", "remove", name.replace("OWN", str(own))), errors.SettingsError)
+    assert len([*tmp_path.rglob("*.gguf"), *home.glob("config.toml"), *home.rglob(".sha256.json")]) == 4
+
+
+def test_a_model_without_a_card_in_the_models_folder_is_removed_by_name_or_path(home: Path) -> None:
+    folder = home / "models"
+    folder.mkdir()
+    elsewhere = home / "elsewhere.gguf"
+    elsewhere.write_bytes(EMPTY_MODEL)
+    (folder / "link.gguf").symlink_to(elsewhere)
+    (folder / "own.gguf").write_bytes(EMPTY_MODEL)
+    for name in ("link.gguf", str(folder / "own.gguf")):
+        assert invoke("models", "remove", name).exit_code == 0
+    assert list(folder.glob("*.gguf")) == []
+    assert elsewhere.exists(), "of a link the link goes, not what it leads to"
+
+
+def test_what_an_unfinished_pull_left_is_removed_with_the_model(home: Path) -> None:
+    card = load_cards()["smollm2-135m"]
+    rest = home / "models" / f".pull-{card.file}.part"
+    rest.parent.mkdir()
+    rest.write_bytes(b"half")
+    assert invoke("models", "remove", card.name).exit_code == 0
+    assert not rest.exists()
+
+
+def test_terms_are_shown_before_a_model_is_pulled(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    card = load_cards()["gemma-3-270m"]
+    monkeypatch.setattr(download, "pull", lambda *_: Pulled(card.path, "0" * 64, Checked.CARD))
+    for option in ([], ["--json"]):
+        result = invoke("models", "pull", card.name, *option)
+        assert "https://ai.google.dev/gemma/terms" in result.stderr
+    assert json.loads(result.stdout) == {
+        "name": card.name,
+        "path": str(home / "models" / card.file),
+        "sha256": "0" * 64,
+        "checked": "card",
+    }
+
+
+@pytest.mark.usefixtures("home")
+def test_a_model_that_nobody_vouches_for_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = load_cards()["granite-code-3b"]
+    monkeypatch.setattr(download, "pull", lambda *_: Pulled(card.path, "ab" * 32, Checked.NOTHING))
+    said = invoke("models", "pull", card.name).stdout
+    assert "could not be compared" in said
+    assert "ab" * 32 in said
+    card.path.parent.mkdir(exist_ok=True)
+    card.path.write_bytes(EMPTY_MODEL)
+    assert "no card to compare" in invoke("models", "verify", card.name).stdout
+    checksum.keep_first_use(card.file, checksum.sha256_of(card.path))
+    assert "as when it was first pulled" in invoke("models", "verify", card.name).stdout
+    checksum.keep_first_use(card.file, "0" * 64)
+    assert "wrong checksum" in fails(invoke("models", "verify", card.name), errors.ModelFileError)
 
 
 @pytest.mark.usefixtures("home")
@@ -253,7 +343,7 @@ def test_calibrate_with_too_little_source_says_so(source: Path) -> None:
 
 
 def test_two_projects_of_one_name_are_two_projects(tmp_path: Path) -> None:
-    from lsp_calib.tools.calibrate import draw
+    from lsp_calib.evaluation.tasks import draw
 
     roots = tuple(tmp_path / name / "src" for name in ("one", "two"))
     for root in roots:

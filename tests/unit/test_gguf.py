@@ -1,6 +1,7 @@
 """A model file is looked at before native code sees it; what is wrong with it is named, with the file."""
 
 import struct
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import ModelFileError
-from lsp_calib.inference import gguf
+from lsp_calib.inference import checksum, gguf, gguf_reader
+from lsp_calib.inference.gguf import Metadata, read_metadata
+
+U32, STRING, ARRAY, U64 = 4, 8, 9, 10
 
 
-def header(magic: bytes = b"GGUF", version: int = 3, tensors: int = 290, pairs: int = 30) -> bytes:
+def header(magic: bytes = b"GGUF", version: int = 3, tensors: int = 0, pairs: int = 0) -> bytes:
     return struct.pack("<4sIQQ", magic, version, tensors, pairs)
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def pair(name: str, value: int | str | list[str]) -> bytes:
+    """A key with its value, typed as model files have it."""
+    if isinstance(value, int):
+        return text(name) + struct.pack("<II", U32, value)
+    if isinstance(value, str):
+        return text(name) + struct.pack("<I", STRING) + text(value)
+    return text(name) + struct.pack("<IIQ", ARRAY, STRING, len(value)) + b"".join(map(text, value))
+
+
+def tensor(name: str, shape: tuple[int, ...], kind: int = 0, offset: int = 0) -> bytes:
+    return text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape) + struct.pack("<IQ", kind, offset)
+
+
+def file_of(pairs: list[bytes], tensors: list[bytes] | None = None, data: bytes = b"") -> bytes:
+    """A whole file: header, pairs, tensor table, data at the next multiple of 32."""
+    tensors = tensors or []
+    front = header(tensors=len(tensors), pairs=len(pairs)) + b"".join(pairs) + b"".join(tensors)
+    return front + bytes(-len(front) % 32) + data
 
 
 def written(folder: Path, content: bytes) -> Path:
@@ -21,38 +49,200 @@ def written(folder: Path, content: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_the_header_of_a_real_file_passes(tmp_path: Path, version: int) -> None:
-    gguf.check_header(written(tmp_path, header(version=version) + bytes(1000)))
+MODEL = [
+    pair("general.architecture", "llama"),
+    pair("general.name", "A Model"),
+    pair("general.file_type", 15),
+    pair("general.license", "mit"),
+    pair("llama.context_length", 4096),
+    pair("llama.block_count", 2),
+    pair("llama.embedding_length", 64),
+    pair("llama.attention.head_count", 8),
+    pair("llama.attention.head_count_kv", 4),
+    pair("tokenizer.ggml.tokens", ["a", "<s>", "</s>", "[PRE]", "[SUF]", "[MID]", "long " * 300]),
+    pair("tokenizer.ggml.bos_token_id", 1),
+    pair("tokenizer.ggml.eos_token_id", 2),
+    pair("tokenizer.chat_template", "{{ messages }}"),
+]
 
 
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        (b"", "truncated: 0 bytes"),
-        (header()[:23], "truncated: 23 bytes"),
-        (header(magic=b"\x89PNG"), "not a GGUF file"),
-        (b"<!DOCTYPE html><title>Not found</title>", "not a GGUF file"),
-        (header(version=1), "version 1"),
-        (header(version=4), "version 4"),
-        (header(version=0x03000000), "version"),  # a file of big-endian machines
-        (header(tensors=2**63), "damaged"),
-        (header(pairs=2**40), "damaged"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_wrong_header_is_named_with_its_file(tmp_path: Path, content: bytes, fault: str) -> None:
-    path = written(tmp_path, content)
-    with pytest.raises(ModelFileError, match=fault) as caught:
-        gguf.check_header(path)
+class TestMetadata:
+    def test_what_the_file_says_of_itself_is_read(self, tmp_path: Path) -> None:
+        path = written(
+            tmp_path, file_of(MODEL, [tensor("w", (32, 2)), tensor("v", (32,), 2, 256)], bytes(274))
+        )
+        assert read_metadata(path) == Metadata(
+            architecture="llama",
+            name="A Model",
+            quantisation="Q4_K_M",
+            licence="mit",
+            context_length=4096,
+            chat_template="{{ messages }}",
+            bos="<s>",
+            eos="</s>",
+            parameters=96,
+            layers=2,
+            kv_heads=4,
+            kv_bytes=2 * 2 * 4 * (8 + 8),
+        )
+
+    @pytest.mark.parametrize("version", [2, 3])
+    def test_a_file_that_says_nothing_is_a_file(self, tmp_path: Path, version: int) -> None:
+        path = written(tmp_path, header(version=version))
+        assert read_metadata(path) == Metadata()
+
+    @pytest.mark.parametrize(
+        "keys",
+        [
+            ("fim_pre_token_id", "fim_suf_token_id", "fim_mid_token_id"),
+            ("prefix_token_id", "suffix_token_id", "middle_token_id"),
+        ],
+    )
+    def test_fill_in_the_middle_tokens_are_found_by_their_numbers(
+        self, tmp_path: Path, keys: tuple[str, ...]
+    ) -> None:
+        named = [pair(f"tokenizer.ggml.{key}", 3 + number) for number, key in enumerate(keys)]
+        assert read_metadata(written(tmp_path, file_of(named + MODEL))).fim == ("[PRE]", "[SUF]", "[MID]")
+
+    @pytest.mark.parametrize(
+        "texts",
+        [
+            ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
+            ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
+            ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+            ("▁<PRE>", "▁<SUF>", "▁<MID>"),
+        ],
+    )
+    def test_fill_in_the_middle_tokens_are_found_by_their_texts(
+        self, tmp_path: Path, texts: tuple[str, ...]
+    ) -> None:
+        tokens = pair("tokenizer.ggml.tokens", ["x", *reversed(texts), "y"])
+        assert read_metadata(written(tmp_path, file_of([tokens]))).fim == texts
+        near = pair("tokenizer.ggml.tokens", [f"{text} " for text in texts])
+        assert read_metadata(written(tmp_path, file_of([near]))).fim == (), "part of a token is none"
+
+    @pytest.mark.parametrize("number", [7, 2**32 - 1])
+    def test_a_token_number_beyond_the_vocabulary_names_none(self, tmp_path: Path, number: int) -> None:
+        pairs = [pair("tokenizer.ggml.tokens", ["a"]), pair("tokenizer.ggml.bos_token_id", number)]
+        assert read_metadata(written(tmp_path, file_of(pairs))).bos == ""
+
+    @pytest.mark.model
+    def test_of_the_real_model(self, model_path: Path) -> None:
+        metadata = read_metadata(model_path)
+        assert (metadata.architecture, metadata.quantisation, metadata.layers) == ("llama", "Q4_1", 30)
+        assert (metadata.bos, metadata.eos, metadata.fim) == ("<|im_start|>", "<|im_end|>", ())
+        assert "<|im_start|>" in metadata.chat_template
+
+    @pytest.mark.model
+    def test_of_a_real_file_only_the_front_is_read(
+        self, model_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        furthest = []
+        fetch = gguf_reader._Bytes._fetch
+
+        def fetched(source: gguf_reader._Bytes, end: int) -> None:
+            fetch(source, end)
+            furthest.append(source.base + len(source.buffer))
+
+        monkeypatch.setattr(gguf_reader._Bytes, "_fetch", fetched)
+        read_metadata(model_path)
+        assert max(furthest) < model_path.stat().st_size / 20
+
+
+class TestMemory:
+    @pytest.mark.usefixtures("home")
+    def test_an_unchanged_file_is_not_read_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = written(tmp_path, file_of([*MODEL, pair("tokenizer.ggml.fim_pre_token_id", 3)]))
+        first = gguf.inspect(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(gguf, "read_front", lambda _: pytest.fail("the file was read again"))
+            assert gguf.inspect(path) == first
+            gguf.check_header(path)
+        path.write_bytes(file_of([]))
+        assert gguf.inspect(path) == Metadata()
+
+    @pytest.mark.usefixtures("home")
+    @pytest.mark.parametrize("damage", [5, {}, {"layers": "many"}, {"fim": 5}, {"colour": "red"}])
+    def test_what_is_remembered_wrongly_is_found_out_again(self, tmp_path: Path, damage: object) -> None:
+        path = written(tmp_path, file_of(MODEL))
+        checksum.keep(path, "header", damage)
+        assert gguf.inspect(path).layers == (0 if damage == {} else 2)
+
+    @pytest.mark.usefixtures("home")
+    def test_a_fault_is_found_each_time(self, tmp_path: Path) -> None:
+        path = written(tmp_path, b"PK\x03\x04" + bytes(100))
+        for _ in range(2):
+            with pytest.raises(ModelFileError, match="not a GGUF file"):
+                gguf.check_header(path)
+
+
+HUGE = struct.pack("<Q", 2**62)
+FAULTS = {
+    "truncated: 0 bytes": b"",
+    "truncated: 23 bytes": header()[:23],
+    "begins with b'.PNG'": header(magic=b".PNG"),
+    "not a GGUF file": b"<!DOCTYPE html><title>Not found</title>",
+    "GGUF version 1": header(version=1),
+    "GGUF version 4": header(version=4),
+    "big-endian": header(version=0x03000000),
+    f"claims {2**63} tensors": header(tensors=2**63),
+    "tensors and 1099511627776 values": header(pairs=2**40),
+    "a key of 70000 bytes": header(pairs=1) + struct.pack("<Q", 70_000) + bytes(80_000),
+    "speaks of more": header(pairs=1) + text("k") + struct.pack("<I", STRING) + HUGE,
+    "claims 4611686018427387904 texts": header(pairs=1)
+    + text("k")
+    + struct.pack("<II", ARRAY, STRING)
+    + HUGE,
+    "is truncated": header(pairs=1) + text("k") + struct.pack("<II", ARRAY, U64) + HUGE,
+    "is an array of arrays": header(pairs=1) + text("k") + struct.pack("<IIQ", ARRAY, ARRAY, 1) + bytes(99),
+    "has type 13": header(pairs=1) + text("k") + struct.pack("<I", 13) + bytes(99),
+    "elements of type 77": header(pairs=1) + text("k") + struct.pack("<IIQ", ARRAY, 77, 1) + bytes(99),
+    "'k' is there twice": file_of([pair("k", 1), pair("k", 2)]),
+    "alignment is 33": file_of([pair("general.alignment", 33)]),
+    "alignment is 0": file_of([pair("general.alignment", 0)]),
+    "has 9 dimensions": file_of([], [tensor("w", (1,) * 9)]),
+    "a tensor's name of 100 bytes": file_of([], [tensor("w" * 100, (1,))], bytes(64)),
+    "'w' is there twice": file_of([], [tensor("w", (1,)), tensor("w", (1,))], bytes(64)),
+    "not at a multiple of 32": file_of([], [tensor("w", (1,), offset=4)], bytes(64)),
+    "do not fill blocks of 256": file_of([], [tensor("w", (100, 256), 12)], bytes(64)),
+    f"has {2**80} elements": file_of([], [tensor("w", (2**40, 2**40), 12)], bytes(64)),
+}
+BEYOND = [
+    file_of([], [tensor("w", (32,))], bytes(127)),
+    file_of([], [tensor("w", (32,), offset=32)], bytes(128)),
+    file_of([], [tensor("w", (256, 4), 12)], bytes(4 * 144 - 1)),
+    file_of([], [tensor("w", (1,), offset=2**63)], bytes(128)),
+    file_of(MODEL)[:-40],
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_wrong_is_named_with_the_file(tmp_path: Path, fault: str) -> None:
+    path = written(tmp_path, FAULTS[fault])
+    with pytest.raises(ModelFileError) as caught:
+        read_metadata(path)
+    assert fault in str(caught.value)
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"short", header(magic=b"ZZZZ"), header(tensors=2**50)])
+@pytest.mark.parametrize("content", BEYOND)
+def test_a_file_that_ends_before_its_tensors_do_is_truncated(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(ModelFileError, match="truncated"):
+        read_metadata(written(tmp_path, content))
+
+
+def test_a_file_that_ends_with_its_last_tensor_is_whole(tmp_path: Path) -> None:
+    tensors = [tensor("w", (256, 4), 12), tensor("of a newer kind", (32,), 99, 576)]
+    assert read_metadata(written(tmp_path, file_of([], tensors, bytes(576)))).parameters == 1056
+
+
+@pytest.mark.parametrize("content", [b"short", header(magic=b"ZZZZ"), header(tensors=2**50), BEYOND[0]])
 def test_a_damaged_file_comes_with_the_commands_that_replace_it(tmp_path: Path, content: bytes) -> None:
     path = written(tmp_path, content)
     with pytest.raises(ModelFileError) as caught:
-        gguf.check_header(path)
+        read_metadata(path)
     assert "lsp-calib models remove some-model.gguf" in str(caught.value)
     assert "lsp-calib models pull" in str(caught.value)
 
@@ -60,20 +250,80 @@ def test_a_damaged_file_comes_with_the_commands_that_replace_it(tmp_path: Path, 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing.gguf", tmp_path):
         with pytest.raises(ModelFileError, match="cannot be read") as caught:
-            gguf.check_header(path)
+            read_metadata(path)
         assert str(path) in str(caught.value)
 
 
-@given(st.binary(max_size=64))
-def test_any_bytes_pass_or_are_a_model_file_error(
+def test_texts_on_the_border_of_what_is_fetched_at_once_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gguf_reader, "_STEP", 7)
+    assert read_metadata(written(tmp_path, file_of(MODEL))).eos == "</s>"
+
+
+TOKENS = text("tokenizer.ggml.tokens") + struct.pack("<I", ARRAY)
+
+
+@pytest.mark.parametrize(
+    ("claim", "fault", "most"),
+    [
+        (text("k") + struct.pack("<IIQ", ARRAY, U64, 1 << 27), "longer than 128 MB", 2),
+        (text("k") + struct.pack("<IIQ", ARRAY, U64, 1 << 23), "", 2),
+        (text("k") + struct.pack("<IQ", STRING, 100 << 20), "", 2),
+        (text("k") + struct.pack("<IIQQ", ARRAY, STRING, 1, 100 << 20), "", 2),
+        (TOKENS + struct.pack("<IQQ", STRING, 1, 100 << 20), "more than 32 MB", 2),
+        (TOKENS + struct.pack("<IQQ", STRING, 2, 20 << 20), "", 80),
+    ],
+    ids=["numbers beyond", "numbers", "text", "texts", "tokens", "long tokens"],
+)
+def test_large_claims_cost_little_memory(tmp_path: Path, claim: bytes, fault: str, most: int) -> None:
+    """The file is sparse: it could hold what its header claims. most: MB."""
+    path = written(tmp_path, header(pairs=1) + claim)
+    with path.open("rb+") as file:
+        file.truncate(2 << 30)
+    tracemalloc.start()
+    try:
+        if fault:
+            with pytest.raises(ModelFileError, match=fault):
+                read_metadata(path)
+        else:
+            assert read_metadata(path) == Metadata()
+        assert tracemalloc.get_traced_memory()[1] < most << 20
+    finally:
+        tracemalloc.stop()
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_metadata_or_a_model_file_error(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     path = written(tmp_path_factory.getbasetemp(), content)
     try:
-        gguf.check_header(path)
+        read_metadata(path)
     except ModelFileError:
         return
     assert content.startswith(b"GGUF")
+
+
+WHOLE = file_of(MODEL, [tensor("w", (32, 2)), tensor("v", (32,), 2, 256)], bytes(274))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), max_size=6), st.integers(0, 600)
+)
+def test_any_damage_to_a_file_is_metadata_or_a_model_file_error(
+    tmp_path_factory: pytest.TempPathFactory, flips: list[tuple[int, int]], cut: int
+) -> None:
+    content = bytearray(WHOLE)
+    for place, value in flips:
+        content[place] = value
+    path = written(tmp_path_factory.getbasetemp(), bytes(content[: len(content) - cut]))
+    try:
+        metadata = read_metadata(path)
+    except ModelFileError:
+        return
+    # What passes is whole: its tensors (at least as large as one bit an element) are within the file.
+    assert metadata.parameters <= 8 * len(content)
 
 
 @pytest.mark.parametrize(("size", "fault"), [(99, "truncated: 99 of 100"), (101, "longer than it should be")])

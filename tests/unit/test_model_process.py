@@ -1,4 +1,7 @@
-"""The model process, with the real model: its numbers are true, and its end harms nobody."""
+"""The model process, with the real model: its numbers are true, and its end harms nobody.
+
+How it is shared: test_shared_process.py and e2e/test_sharing.py.
+"""
 
 import asyncio
 import contextlib
@@ -42,7 +45,12 @@ def request(text: str, forced: str = "", most: int = 12, *, control: str = "") -
     return Request(Prompt(tuple(segments), forced, "test"), most)
 
 
-LONG = request("".join(f"value_{n} = compute({n}, other={n * 7 % 13})\n" for n in range(22)), most=1)
+def long(name: str) -> Request:
+    """Seconds of work; of one name nothing is cached for another."""
+    return request("".join(f"{name}_{n} = compute({n}, other={n * 7 % 13})\n" for n in range(22)), most=1)
+
+
+LONG = long("value")
 
 
 def alive(pid: int) -> bool:
@@ -184,10 +192,8 @@ class TestAnswers:
         assert engine.pid == pid
 
     async def test_a_reused_cache_gives_what_a_fresh_one_gives(self, engine: ModelProcess) -> None:
-        other = request("class Unrelated:\n    pass\n" * 10)
-        await engine.generate(other)
-        fresh = await engine.generate(request(SOURCE))
-        assert fresh.timing.prompt_reused <= 1
+        fresh = await engine.generate(attrs.evolve(request(SOURCE), reuse=False))
+        assert fresh.timing.prompt_reused == 0
         again = await engine.generate(request(SOURCE))
         assert again.timing.prompt_reused == again.timing.prompt_tokens - 1
         await engine.generate(request(SOURCE.replace("utf-8", "ascii")))  # half of it is common
@@ -240,13 +246,10 @@ class TestAnswers:
         assert (await engine.generate(request(SOURCE))).text
 
     async def test_cancelling_stops_the_work_and_the_next_answer_is_right(self, engine: ModelProcess) -> None:
-        other = request("something else entirely", most=1)
-        await engine.generate(other)
         start = time.perf_counter()
-        expected = await engine.generate(LONG)
+        await engine.generate(long("whole"))
         whole = time.perf_counter() - start
-        await engine.generate(other)
-        task = asyncio.create_task(engine.generate(LONG))
+        task = asyncio.create_task(engine.generate(long("stopped")))
         await asyncio.sleep(whole / 10)
         task.cancel()
         start = time.perf_counter()
@@ -254,42 +257,48 @@ class TestAnswers:
             await task
         assert time.perf_counter() - start < 0.05, "the caller is free at once"
         # The same again: of the cancelled evaluation no more is believed to be cached than is.
-        again = await engine.generate(LONG)
+        again = await engine.generate(long("stopped"))
         # It waited no longer than the stop took, and not for the rest of the prompt.
         assert again.timing.queue_ms < 1e3 * whole / 3
+        expected = await engine.generate(attrs.evolve(long("stopped"), reuse=False))
         assert (again.text, again.stop) == (expected.text, expected.stop)
         assert again.logprobs == pytest.approx(expected.logprobs, abs=self.TOLERANCE)
 
     async def test_interactive_work_goes_before_background_work_that_waits(
         self, engine: ModelProcess
     ) -> None:
-        await engine.generate(request("to begin with", most=1))  # so that LONG is not cached
         order: list[str] = []
 
         async def ask(name: str, priority: Priority) -> None:
             await engine.generate(attrs.evolve(request(f"{name} =", most=2), priority=priority))
             order.append(name)
 
-        running = asyncio.create_task(engine.generate(attrs.evolve(LONG, priority=Priority.BACKGROUND)))
+        running = asyncio.create_task(
+            engine.generate(attrs.evolve(long("first"), priority=Priority.BACKGROUND))
+        )
         await asyncio.sleep(0.05)
         waiting = [asyncio.create_task(ask("background", Priority.BACKGROUND))]
         await asyncio.sleep(0.01)
         waiting.append(asyncio.create_task(ask("interactive", Priority.INTERACTIVE)))
-        await asyncio.gather(running, *waiting)
+        interrupted, *_ = await asyncio.gather(running, *waiting)
         assert order == ["interactive", "background"]
+        whole = await engine.generate(attrs.evolve(long("first"), reuse=False))
+        assert interrupted.logprobs == pytest.approx(whole.logprobs, abs=self.TOLERANCE)
 
     async def test_a_request_that_was_cancelled_while_it_waited_is_never_run(
         self, engine: ModelProcess
     ) -> None:
-        await engine.generate(request("to begin with"))
-        running = asyncio.create_task(engine.generate(LONG))
+        before = await engine.stats()
+        running = asyncio.create_task(engine.generate(long("only")))
         await asyncio.sleep(0.05)
         waiting = asyncio.create_task(engine.generate(request(SOURCE * 4, most=40)))
         await asyncio.sleep(0.01)
         waiting.cancel()
-        await running
-        after = await engine.generate(LONG)
-        assert after.timing.prompt_reused == after.timing.prompt_tokens - 1, "nothing ran in between"
+        answer = await running
+        after = await engine.stats()
+        evaluated = answer.timing.prompt_tokens - answer.timing.prompt_reused
+        assert after.prompt_tokens - before.prompt_tokens == evaluated
+        assert after.waiting == 0
 
 
 @pytest.mark.model
@@ -331,7 +340,7 @@ class TestDeath:
         finally:
             await engine.close()
 
-    async def test_closing_ends_the_process_also_during_a_request(self) -> None:
+    async def test_when_its_last_client_closes_it_goes_also_during_a_request(self) -> None:
         engine = ModelProcess(threads=1)
         await engine.ready()
         pid = engine.pid
@@ -341,7 +350,7 @@ class TestDeath:
         await engine.close()
         with pytest.raises(EngineDiedError):
             await running
-        assert not alive(pid)
+        await until(lambda: not alive(pid))
         assert engine.pid is None
 
     @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
@@ -524,18 +533,39 @@ async def test_without_a_model_the_command_that_gets_one_is_named_and_no_process
 
 
 @pytest.mark.usefixtures("home")
-async def test_without_llama_cpp_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("forced", "extras"),
+    [("", ("local", "prebuilt")), ("local", ("local",)), ("prebuilt", ("prebuilt",))],
+    ids=["any", "local", "prebuilt"],
+)
+async def test_without_an_engine_the_extras_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forced: str, extras: tuple[str, ...]
+) -> None:
     """The package installs anywhere; who wants a local model is told what to install."""
-    stub = tmp_path / "stub" / "llama_cpp"
-    stub.mkdir(parents=True)
-    (stub / "__init__.py").write_text("raise ImportError('there is no llama_cpp')\n")
-    monkeypatch.setenv("PYTHONPATH", str(stub.parent))
+    for name in ("llama_cpp", "xllamacpp"):
+        stub = tmp_path / "stub" / name
+        stub.mkdir(parents=True)
+        (stub / "__init__.py").write_text(f"raise ImportError('there is no {name}')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "stub"))
+    monkeypatch.setenv("LSP_CALIB_ENGINE", forced)
     path = tmp_path / "m.gguf"
     path.write_bytes(gguf())
     failed = await failure(path)
     assert isinstance(failed.error, ModelError)
-    assert "pip install 'lsp-calib[local]'" in str(failed.error)
+    for extra in ("local", "prebuilt"):
+        assert (f"pip install 'lsp-calib[{extra}]'" in str(failed.error)) == (extra in extras)
     assert failed.state is EngineState.NO_MODEL
+
+
+@pytest.mark.usefixtures("home")
+async def test_an_engine_that_there_is_none_of_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LSP_CALIB_ENGINE", "fast")
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf())
+    failed = await failure(path)
+    assert "LSP_CALIB_ENGINE is 'fast'" in str(failed.error)
 
 
 @pytest.mark.usefixtures("home")

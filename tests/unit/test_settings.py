@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.server.settings import Settings, Trusted, parse, parse_trusted, resolve_trusted
+from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.server.settings import (
+    Settings,
+    Trusted,
+    engine_choice,
+    parse,
+    parse_trusted,
+    resolve_trusted,
+)
 
 # key -> (attribute, values that fit, values that do not)
 SWITCH: tuple[list[Any], list[Any]] = ([True, False], [1, 0, "true", [], {}, 1.0])
@@ -33,6 +41,7 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "tiers.acceptFrom": ("accept_from", SHARE),
     "tiers.rejectBelow": ("reject_below", SHARE),
     "feedback.enabled": ("feedback", SWITCH),
+    "lingerSeconds": ("linger_seconds", ([0, 10, 0.5, 3600], [-1, 3601, "9", True, float("nan"), []])),
 }
 GOOD = [(key, name, value) for key, (name, (good, _)) in KEYS.items() for value in good]
 BAD = [(key, value) for key, (_, (_, bad)) in KEYS.items() for value in bad]
@@ -117,17 +126,24 @@ def test_a_change_keeps_what_was_set_before() -> None:
     assert after == Settings(hover=False, preset="cautious")
 
 
-@pytest.mark.parametrize("key", ["model", "threads", "gpuLayers"])
-def test_what_names_a_file_or_costs_the_machine_is_not_taken_from_a_workspace(key: str) -> None:
-    """A workspace is not trusted: what comes with a checkout may not choose a model."""
-    settings, (problem,) = parse({key: "/etc/passwd"})
-    assert settings == Settings()
-    assert f"lspCalib.{key}" in problem
+@pytest.mark.parametrize(
+    "key", ["model", "threads", "gpuLayers", "mlock", "remote.url", "remote.model", "remote.keyFile"]
+)
+def test_what_names_a_file_or_a_host_or_costs_the_machine_is_not_taken_from_a_workspace(key: str) -> None:
+    """What comes with a checkout may not choose a model, nor where code is sent."""
+    for raw in ({key: "http://evil.example"}, nested(key, "http://evil.example")):
+        settings, (problem,) = parse(raw)
+        assert settings == Settings()
+        assert f"lspCalib.{key.partition('.')[0]}" in problem
+    assert parse({"trusted": nested(key, "http://evil.example")}) == (Settings(), [])
 
 
 def test_the_trusted_part_is_read_apart() -> None:
     assert parse({"trusted": {"model": "x"}}) == (Settings(), [])
     assert parse_trusted({"model": "x", "threads": 3, "gpuLayers": 9}) == (Trusted("x", 3, 9), [])
+    remote = {"url": "https://host/v1", "model": "m", "keyFile": "~/key"}
+    expected = Trusted(mlock=True, remote_url="https://host/v1", remote_model="m", remote_key_file="~/key")
+    assert parse_trusted({"mlock": True, "remote": remote}) == (expected, [])
     trusted, problems = parse_trusted({"model": 1, "threads": -1, "gpuLayers": True, "hover": 1})
     assert trusted == Trusted()
     assert [problem.split()[0] for problem in problems] == [
@@ -146,6 +162,49 @@ def test_command_line_over_environment_over_editor_over_the_users_file(
     monkeypatch.setenv("LSP_CALIB_MODEL", "environment")
     assert resolve_trusted(Trusted(), Trusted("editor", 2)) == (Trusted("environment", 2, 1), [])
     assert resolve_trusted(Trusted("command", 3), Trusted("editor", 2)) == (Trusted("command", 3, 1), [])
+
+
+def test_a_remote_server_is_found_in_the_environment_and_the_users_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "config.toml").write_text(
+        'mlock = true\n[remote]\nurl = "https://file/v1"\nmodel = "file"\nkeyFile = "~/key"\n'
+    )
+    of_file = Trusted(mlock=True, remote_url="https://file/v1", remote_model="file", remote_key_file="~/key")
+    assert resolve_trusted(Trusted(), Trusted()) == (of_file, [])
+    monkeypatch.setenv("LSP_CALIB_REMOTE_URL", "http://localhost:8080")
+    monkeypatch.setenv("LSP_CALIB_REMOTE_MODEL", "environment")
+    trusted, problems = resolve_trusted(
+        Trusted(), Trusted(remote_url="https://editor", remote_model="editor")
+    )
+    assert (trusted.remote_url, trusted.remote_model) == ("http://localhost:8080", "environment")
+    assert problems == []
+    choice = engine_choice(trusted, Settings(linger_seconds=3.0))
+    assert choice == EngineChoice(
+        mlock=True, linger=3.0, remote=Remote("http://localhost:8080", "environment", None)
+    ), "the key is the file's server's"
+    assert engine_choice(Trusted("m", 2, 1)) == EngineChoice("m", 2, 1)
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:8080", "ftp://host", "http://me:hunter2@host", "https://h?key=hunter2"]
+)
+def test_an_address_that_cannot_be_one_is_named_without_what_may_be_a_secret(
+    home: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("LSP_CALIB_REMOTE_URL", url)
+    trusted, (problem,) = resolve_trusted(Trusted(), Trusted())
+    assert trusted == Trusted()
+    assert "remote.url" in problem
+    assert "hunter2" not in problem
+    assert (home / "config.toml").exists() is False
+
+
+def test_code_that_travels_in_the_clear_is_worth_a_warning(home: Path) -> None:
+    (home / "config.toml").write_text('remote.url = "http://model.lan:8080/v1"\n')
+    trusted, (problem,) = resolve_trusted(Trusted(), Trusted())
+    assert trusted.remote_url == "http://model.lan:8080/v1"
+    assert "unencrypted" in problem
 
 
 @pytest.mark.parametrize(
@@ -178,8 +237,10 @@ def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
     # What was taken is itself acceptable: nothing wrong slipped through.
     for key, (name, (good, _)) in KEYS.items():
         value = getattr(settings, name)
-        assert value in good or key in ("hover.budgetMs", "tiers.acceptFrom", "tiers.rejectBelow")
+        free = ("hover.budgetMs", "tiers.acceptFrom", "tiers.rejectBelow", "lingerSeconds")
+        assert value in good or key in free
     assert 0 <= settings.hover_budget_ms <= 60_000
+    assert 0 <= settings.linger_seconds <= 3600
     assert settings.accept_from is None or 0 <= settings.accept_from <= 1
     trusted, _ = parse_trusted(raw)
     assert trusted.model is None or isinstance(trusted.model, str)

@@ -1,8 +1,10 @@
 """The frames between client and model process: what goes in comes out, and garbage is an EngineError."""
 
-import io
+import asyncio
+import contextlib
 import json
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,26 +13,47 @@ from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference import wire
-from lsp_calib.inference.engine import Priority, Request
-from lsp_calib.values import Generation, Prompt, Segment, Stop, Timing, Token
+from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
+from lsp_calib.values import Generation, Prompt, Segment, Softmax, Stop, Timing, Token
 
 anything = st.text(st.characters())  # lone surrogates included: editors do send them
 numbers = st.floats(0, 1e9)
 counts = st.integers(0, 2**31)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+temperatures = st.lists(st.floats(1e-3, 10), max_size=4).map(tuple)
+prompts = st.builds(
+    Prompt, st.lists(st.tuples(st.sampled_from(Segment), anything)).map(tuple), anything, anything
+)
 requests = st.builds(
     Request,
-    st.builds(Prompt, st.lists(st.tuples(st.sampled_from(Segment), anything)).map(tuple), anything, anything),
+    prompts,
     counts,
     st.sampled_from(Priority),
+    anything,
+    st.none() | finite,
+    st.booleans(),
+    st.none() | st.builds(Sampling, st.floats(1e-3, 10), st.integers(0, 2**63)),
+    temperatures,
+    st.booleans(),
 )
+scores = st.builds(ScoreRequest, prompts, anything, st.sampled_from(Priority), temperatures.filter(bool))
 generations = st.builds(
     Generation,
     anything,
-    st.lists(st.builds(Token, counts, st.floats(-1e6, 0), st.floats(-1e6, 0), anything), max_size=20).map(
-        tuple
-    ),
+    st.lists(
+        st.builds(
+            Token,
+            counts,
+            st.floats(-1e6, 0),
+            st.floats(-1e6, 0),
+            anything,
+            st.none() | st.builds(Softmax, finite, st.lists(finite, max_size=3).map(tuple), numbers),
+        ),
+        max_size=20,
+    ).map(tuple),
     st.sampled_from(Stop),
-    st.builds(Timing, numbers, counts, counts, numbers, numbers, numbers),
+    st.builds(Timing, numbers, counts, counts, numbers, numbers, numbers, numbers, counts),
+    anything,
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -41,18 +64,53 @@ REQUEST = wire.request_to_wire(7, Request(Prompt(((Segment.TEXT, "a"),), "b", "v
 GENERATION = wire.generation_to_wire(Generation("x", (Token(1, -0.5, 0.0, "x"),), Stop.LINE, Timing()))
 
 
+SCORE = wire.request_to_wire(8, ScoreRequest(Prompt(((Segment.TEXT, "a"),), "", "v"), "b"))
+HELLO = wire.hello_to_wire(wire.Hello(wire.Options(2, 3, True), 4.5))
+LOADED = wire.loaded_to_wire(wire.Loaded("abc", "an engine", ("a note",), 2))
+
+
+def received(stream: bytes) -> list[wire.Message]:
+    """The messages of a stream that ends."""
+
+    async def all_of_them() -> list[wire.Message]:
+        reader = asyncio.StreamReader()
+        reader.feed_data(stream)
+        reader.feed_eof()
+        messages: list[wire.Message] = []
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                messages.append(await wire.receive(reader))
+        return messages
+
+    return asyncio.run(all_of_them())
+
+
 def over_the_wire(message: wire.Message) -> wire.Message:
-    received = wire.read(io.BytesIO(wire.encode(message)))
-    assert received is not None
-    return received
+    (only,) = received(wire.encode(message))
+    return only
 
 
-@given(st.integers(1, 2**40), requests)
-def test_a_request_arrives_as_it_was_sent(request_id: int, request: Request) -> None:
-    assert wire.request_from_wire(over_the_wire(wire.request_to_wire(request_id, request))) == (
-        request_id,
-        request,
-    )
+@given(st.integers(1, 2**40), requests, counts)
+def test_a_request_arrives_as_it_was_sent(request_id: int, request: Request, first: int) -> None:
+    message = wire.request_to_wire(request_id, request, first=first)
+    assert wire.request_from_wire(over_the_wire(message)) == (request_id, request, first)
+
+
+@given(st.integers(1, 2**40), scores)
+def test_a_text_to_score_arrives_as_it_was_sent(request_id: int, request: ScoreRequest) -> None:
+    message = wire.request_to_wire(request_id, request)
+    assert wire.request_from_wire(over_the_wire(message)) == (request_id, request, 0)
+
+
+@given(generations)
+def test_tokens_arrive_as_they_were_sent(generation: Generation) -> None:
+    message = over_the_wire({"tokens": wire.tokens_to_wire(generation.tokens)})
+    assert tuple(wire.tokens_from_wire(message["tokens"])) == generation.tokens
+
+
+def test_greeting_and_welcome_arrive_as_they_were_sent() -> None:
+    assert wire.hello_from_wire(over_the_wire(HELLO)) == wire.Hello(wire.Options(2, 3, True), 4.5)
+    assert wire.loaded_from_wire(over_the_wire(LOADED)) == wire.Loaded("abc", "an engine", ("a note",), 2)
 
 
 @given(generations)
@@ -62,25 +120,23 @@ def test_a_generation_arrives_as_it_was_sent_to_the_last_bit(generation: Generat
 
 @given(st.lists(st.dictionaries(st.text(), st.integers()), max_size=5))
 def test_frames_follow_each_other_on_one_stream(messages: list[dict[str, int]]) -> None:
-    stream = io.BytesIO(b"".join(wire.encode(message) for message in messages))
-    assert [wire.read(stream) for _ in messages] == messages
-    assert wire.read(stream) is None
+    assert received(b"".join(wire.encode(message) for message in messages)) == messages
 
 
 @given(st.data())
 def test_a_stream_that_ends_inside_a_frame_has_no_message(data: st.DataObject) -> None:
     frame = wire.encode(REQUEST)
     cut = data.draw(st.integers(0, len(frame) - 1))
-    assert wire.read(io.BytesIO(frame[:cut])) is None
+    assert received(frame[:cut]) == []
 
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_no_message_or_an_engine_error(garbage: bytes) -> None:
     try:
-        message = wire.read(io.BytesIO(garbage))
+        messages = received(garbage)
     except EngineError:
         return
-    assert message is None or isinstance(message, dict)
+    assert all(isinstance(message, dict) for message in messages)
 
 
 @pytest.mark.parametrize(
@@ -94,14 +150,15 @@ def test_a_body_that_is_no_object_is_an_engine_error(body: bytes) -> None:
 
 
 def test_a_frame_that_claims_too_much_is_refused_before_it_is_read() -> None:
-    class Endless(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            assert size is not None
-            assert size <= 4, "the body must not be read"
-            return super().read(size)
+    """The stream goes on, so a reader that waited for the body would wait for ever."""
+
+    async def read() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(struct.pack(">I", wire.MOST_BYTES + 1) + b"{}")
+        await asyncio.wait_for(wire.receive(reader), 20)
 
     with pytest.raises(EngineError, match=str(wire.MOST_BYTES)):
-        wire.read(Endless(struct.pack(">I", wire.MOST_BYTES + 1) + b"{}"))
+        asyncio.run(read())
 
 
 def test_a_message_that_is_too_long_is_not_sent() -> None:
@@ -109,7 +166,7 @@ def test_a_message_that_is_too_long_is_not_sent() -> None:
         wire.encode({"text": "x" * wire.MOST_BYTES})
 
 
-@pytest.mark.parametrize("field", sorted(REQUEST.keys() - {"op"}))
+@pytest.mark.parametrize("field", sorted(REQUEST))
 def test_a_request_without_one_of_its_fields_is_an_engine_error(field: str) -> None:
     with pytest.raises(EngineError, match="request"):
         wire.request_from_wire({key: value for key, value in REQUEST.items() if key != field})
@@ -131,8 +188,21 @@ def test_a_request_without_one_of_its_fields_is_an_engine_error(field: str) -> N
         {"maxTokens": True},
         {"priority": 9},
         {"priority": []},
+        {"maxTokens": -1},
+        {"document": None},
+        {"deadline": "soon"},
+        {"deadline": float("nan")},
+        {"oneLine": 1},
+        {"reuse": None},
+        {"sampling": [1.0]},
+        {"sampling": [0, 1]},
+        {"sampling": [1.0, 0.5]},
+        {"temperatures": [0.0]},
+        {"temperatures": [float("inf")]},
+        {"temperatures": [1.0] * 1000},
+        {"first": -1},
     ],
-    ids=str,
+    ids=lambda change: str(change)[:40],
 )
 def test_a_request_with_a_field_of_another_type_is_an_engine_error(change: dict[str, Any]) -> None:
     with pytest.raises(EngineError, match="request"):
@@ -151,6 +221,9 @@ def test_a_request_with_a_field_of_another_type_is_an_engine_error(change: dict[
         {"timing": [1, 2, 3]},
         {"timing": [0, float("inf"), 0, 0, 0, 0]},
         {"timing": "012345"[:5]},
+        {"tokens": [[1, -0.5, 0.0, "x", [1.0, 2.0]]]},
+        {"tokens": [[1, -0.5, 0.0, "x", [1.0, [2.0], "y"]]]},
+        {"doubt": None},
     ],
     ids=lambda change: str(change)[:40],
 )
@@ -171,7 +244,32 @@ def test_whatever_stands_in_an_answer_it_is_read_or_an_engine_error(field: str, 
 @given(st.dictionaries(st.sampled_from(sorted(REQUEST)), json_values))
 def test_whatever_stands_in_a_request_it_is_read_or_an_engine_error(message: dict[str, Any]) -> None:
     try:
-        request_id, request = wire.request_from_wire({**REQUEST, **message})
+        request_id, request, first = wire.request_from_wire({**REQUEST, **message})
     except EngineError:
         return
-    json.dumps(wire.request_to_wire(request_id, request))
+    json.dumps(wire.request_to_wire(request_id, request, first=first))
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (wire.hello_from_wire, HELLO),
+        (wire.loaded_from_wire, LOADED),
+        (wire.request_from_wire, SCORE),
+    ],
+    ids=["hello", "ready", "score"],
+)
+@given(data=st.data())
+def test_whatever_stands_in_other_messages_they_are_read_or_an_engine_error(
+    read: Callable[[wire.Message], object], message: wire.Message, data: st.DataObject
+) -> None:
+    field = data.draw(st.sampled_from(sorted(message.keys() - {"event"})))
+    with contextlib.suppress(EngineError):
+        read({**message, field: data.draw(json_values)})
+    with pytest.raises(EngineError):
+        read({key: value for key, value in message.items() if key != field})
+
+
+def test_another_protocol_is_not_talked() -> None:
+    with pytest.raises(EngineError, match="another protocol"):
+        wire.hello_from_wire({**HELLO, "protocol": wire.PROTOCOL + 1})

@@ -109,7 +109,8 @@ class _Demo:
         self.screen.section("Start the server", words.START)
         for problem in self.problems:
             self.screen.say(problem, style="yellow")
-        env = {**os.environ, "LSP_CALIB_HOME": str(self.home)}
+        # The folder goes with the demo: nothing may go on living in it.
+        env = {**os.environ, "LSP_CALIB_HOME": str(self.home), "LSP_CALIB_LINGER": "0"}
         if (model := self._model()) is not None:
             env["LSP_CALIB_MODEL"] = model
         trusted = {"threads": self.trusted.threads, "gpuLayers": self.trusted.gpu_layers}

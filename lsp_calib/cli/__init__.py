@@ -1,0 +1,210 @@
+"""The command line: thin commands over the rooms. Rooms are imported by the command that needs them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lsp_calib import __version__
+from lsp_calib.cli.data import data
+from lsp_calib.cli.evaluation import calibrate, evaluate
+from lsp_calib.cli.models import models
+from lsp_calib.cli.shared import json_option as _json
+from lsp_calib.cli.shared import model_option as _model
+from lsp_calib.cli.shared import print_json as _print_json
+from lsp_calib.cli.shared import remote_option as _remote
+from lsp_calib.cli.shared import threads_option as _threads
+from lsp_calib.errors import LspCalibError, SettingsError
+
+
+class _Group(click.Group):
+    """Turns the package's errors into one line and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except LspCalibError as error:
+            click.echo(f"lsp-calib: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except BrokenPipeError:
+            # The reader of our output has had enough.
+            sys.stderr.close()
+            ctx.exit(0)
+        except OSError as error:
+            # No space, no permission: nothing that a traceback would explain better.
+            click.echo(f"lsp-calib: {error}", err=True)
+            ctx.exit(LspCalibError.exit_code)
+
+
+# ASCII digits, and fewer than Python converts.
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="lsp-calib")
+def main() -> None:
+    """Completions and summaries from a local model, each with a probability that can be believed."""
+
+
+@main.command()
+@click.option("--stdio", is_flag=True, help="Speak over standard input and output (the default).")
+@click.option("--tcp", metavar="HOST:PORT", help="Listen there for one client instead.")
+@click.option(
+    "--log-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the log to this file."
+)
+@_model
+@_threads
+@click.option("--gpu-layers", type=click.IntRange(0), default=0, help="Layers to put on the GPU.")
+@_remote
+def serve(
+    stdio: bool,
+    tcp: str | None,
+    log_file: Path | None,
+    model: str | None,
+    threads: int,
+    gpu_layers: int,
+    remote: str | None,
+) -> None:
+    """Serve one editor."""
+    from lsp_calib.server.app import serve as run
+    from lsp_calib.server.settings import Trusted
+
+    if stdio and tcp:
+        raise SettingsError("Give --stdio or --tcp, not both.")
+    address = None
+    if tcp:
+        host, _, port = tcp.rpartition(":")
+        if not host or not _COUNT.fullmatch(port) or int(port) > 65535:
+            raise SettingsError(f"--tcp wants HOST:PORT, such as 127.0.0.1:9000, not {tcp!r}.")
+        address = (host, int(port))
+    trusted = Trusted(model=model, threads=threads, gpu_layers=gpu_layers, remote_url=remote)
+    run(trusted, tcp=address, log_file=log_file)
+
+
+@main.command()
+@_json
+@_model
+def demo(as_json: bool, model: str | None) -> None:
+    """The main job, end to end: a real server, a real client, a real model."""
+    from lsp_calib.tools.demo.course import run
+
+    raise SystemExit(run(as_json=as_json, model=model))
+
+
+@main.command()
+@click.argument("place", metavar="FILE:LINE[:COL]")
+@_json
+@_model
+@_threads
+@_remote
+def complete(place: str, as_json: bool, model: str | None, threads: int, remote: str | None) -> None:
+    """Complete LINE at COL; without COL, say what the whole line would be. Both count from 1."""
+    from lsp_calib.tools.oneshot import complete_at
+    from lsp_calib.tools.print import print_suggestions
+
+    suggestions = complete_at(*_place(place, column=True), model=model, threads=threads, remote=remote)
+    if as_json:
+        _print_json([suggestion.to_wire() for suggestion in suggestions])
+    else:
+        print_suggestions(suggestions)
+
+
+@main.command()
+@click.argument("place", metavar="FILE:LINE")
+@_json
+@_model
+@_threads
+@_remote
+def summarize(place: str, as_json: bool, model: str | None, threads: int, remote: str | None) -> None:
+    """Summarise the function at LINE (its signature or its body)."""
+    from lsp_calib.tools.oneshot import summarize_at
+    from lsp_calib.tools.print import print_suggestions
+
+    path, line, _ = _place(place, column=False)
+    suggestion = summarize_at(path, line, model=model, threads=threads, remote=remote)
+    if as_json:
+        _print_json(suggestion.to_wire())
+    else:
+        print_suggestions([suggestion])
+
+
+@main.command()
+@_json
+@_model
+@_remote
+def refit(as_json: bool, model: str | None, remote: str | None) -> None:
+    """Refit your calibrator on what became of the suggestions you were shown."""
+    from lsp_calib.tools.oneshot import refit_now
+
+    result = refit_now(model, remote)
+    if as_json:
+        _print_json(result)
+    else:
+        done = "A new calibrator is in force" if result["promoted"] else "The calibrator stays"
+        click.echo(f"{done} ({result['n']} labels): {result['reason']}.")
+
+
+@main.command()
+@_json
+@_model
+@_threads
+@click.option("--steps", type=click.IntRange(12), help="Keystrokes to replay (240; 36 with --short).")
+@click.option("--short", is_flag=True, help="The essentials, in about a minute.")
+@click.option("--peer", metavar="URL", help="Compare with the llama-server at this address.")
+@click.option(
+    "--raw/--no-raw", default=True, help="Replay the same tokens in a bare llama.cpp loop (default)."
+)
+@click.option("--two", is_flag=True, help="Let two servers type at once as well.")
+@click.option(
+    "--long-file/--no-long-file", default=None, help="Type in a file of 50,000 lines as well (default)."
+)
+@click.option(
+    "--idle", type=click.FloatRange(0, 3600), help="Seconds to watch the idle server; 0: not at all."
+)
+def bench(**options: Any) -> None:
+    """How fast suggestions come: recorded typing, replayed through a real server with your model."""
+    from lsp_calib.tools.bench.run import run
+
+    run(**options)
+
+
+@main.command()
+@_json
+@click.option("--quick", is_flag=True, help="Do not measure how fast the models are.")
+@click.option(
+    "--bundle",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a ZIP file for a bug report here; it holds no source text.",
+)
+def doctor(as_json: bool, quick: bool, bundle: Path | None) -> None:
+    """What is installed, what works, how fast, and what to do; exit code 0 if completions can be had."""
+    from lsp_calib.tools.doctor.run import run
+
+    raise SystemExit(run(as_json=as_json, quick=quick, bundle=bundle))
+
+
+for command in (calibrate, data, evaluate, models):
+    main.add_command(command)
+
+
+def _place(text: str, *, column: bool) -> tuple[Path, int, int | None]:
+    """FILE:LINE[:COL] with line and column from 0. A file's name may hold colons."""
+    parts = text.rsplit(":", 2)
+    if column and len(parts) == 3 and _COUNT.fullmatch(parts[1]) and _COUNT.fullmatch(parts[2]):
+        name, line, col = parts[0], int(parts[1]), int(parts[2]) - 1
+    else:
+        name, _, last = text.rpartition(":")
+        if not name or not _COUNT.fullmatch(last):
+            raise SettingsError(
+                f"{text!r} is not a place. Give FILE:LINE{'[:COL]' if column else ''}, from 1."
+            )
+        line, col = int(last), None
+    if line < 1 or (col is not None and col < 0):
+        raise SettingsError("Lines and columns count from 1.")
+    if not Path(name).is_file():
+        raise SettingsError(f"There is no file {name}.")
+    return Path(name), line - 1, col

@@ -1,0 +1,204 @@
+"""The commands that measure and fit: `eval TASK`, `calibrate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lsp_calib.cli.shared import json_option, model_option, print_json, threads_option
+from lsp_calib.errors import SettingsError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_SOURCE = click.Path(exists=True, path_type=Path)
+
+_seed = click.option("--seed", type=int, default=0, show_default=True)
+_quiet = click.option("--quiet", is_flag=True, help="No progress on standard error.")
+_held_out = click.option(
+    "--held-out",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Hold out N projects: nothing is fitted on them, and they are listed apart.",
+)
+_resamples = click.option(
+    "--resamples", type=click.IntRange(20), default=1000, show_default=True, help="For the intervals."
+)
+_output = click.option(
+    "--output", type=_FOLDER, help="Keep records and tables in this folder; a stopped run goes on from there."
+)
+_replay = click.option(
+    "--records", type=_FILE, help="Score the records in this file; no model is asked, no source is needed."
+)
+
+
+def _workers(command: F) -> F:
+    """Who asks; `_take_workers` makes a value of it."""
+    for option in (
+        click.option(
+            "--remote",
+            "remotes",
+            metavar="URL",
+            multiple=True,
+            help="Ask the OpenAI-compatible server there; several times for several servers.",
+        ),
+        click.option("--scheduler", metavar="ADDRESS", help="With --backend dask: tcp://host:port."),
+        click.option(
+            "--backend",
+            type=click.Choice(["joblib", "dask"]),
+            default="joblib",
+            help="Processes on this machine (the default), or a Dask cluster that runs already.",
+        ),
+        click.option("--own-model", is_flag=True, help="Each of the --jobs loads a model of its own."),
+        click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Worker processes."),
+    ):
+        command = option(command)
+    return command
+
+
+def _take_workers(options: dict[str, Any]) -> Any:
+    from lsp_calib.evaluation.collect import Workers
+
+    backend, scheduler = options.pop("backend"), options.pop("scheduler")
+    if (backend == "dask") != bool(scheduler):
+        raise SettingsError("--backend dask and --scheduler ADDRESS belong together.")
+    return Workers(
+        jobs=options.pop("jobs"),
+        own_model=options.pop("own_model"),
+        scheduler=scheduler or "",
+        remotes=options.pop("remotes"),
+    )
+
+
+@click.command()
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
+@click.option("--task", type=click.Choice(["line"]), default="line", help="What to calibrate.")
+@click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
+@_seed
+@click.option(
+    "--records", type=_FILE, help="Keep (and resume) generations here; without PATH, fit on those in there."
+)
+@click.option("--output", type=_FILE, help="Write the calibrator here; else it is yours.")
+@click.option("--created", metavar="DATE", help="YYYY-MM-DD; the day of the records, else today.")
+@_workers
+@_quiet
+@json_option
+@model_option
+@threads_option
+def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
+    """Fit a calibrator on Python source: each PATH is a project, kept together in cross-validation."""
+    from lsp_calib.tools.calibrate import calibrate as run
+
+    del options["task"]  # there is only one
+    workers = _take_workers(options)
+    report = run(**options, workers=workers, quiet=quiet or as_json)
+    if as_json:
+        print_json(report.to_wire())
+    else:
+        report.print()
+
+
+@click.group(name="eval")
+def evaluate() -> None:
+    """Measure: the tables and figures that the documentation quotes."""
+
+
+@evaluate.command()
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
+@click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
+@_seed
+@_held_out
+@_resamples
+@_replay
+@_output
+@_workers
+@_quiet
+@json_option
+@model_option
+@threads_option
+def line(paths: tuple[Path, ...], samples: int, **options: Any) -> None:
+    """Line completion, in Python source as people ask for it: each PATH is a project."""
+    from lsp_calib.evaluation.tasks import line_task
+
+    if bool(paths) == bool(options["records"]):
+        raise SettingsError("Name the source to ask about (PATH...), or the --records to score; not both.")
+    seed = options["seed"]
+    _evaluate("line", lambda: line_task(paths, samples, seed), options)
+
+
+@evaluate.command()
+@click.option("--data-dir", type=_FOLDER, help="Where the data sets are; else LSP_CALIB_DATA.")
+@click.option("--samples", type=click.IntRange(20), help="So many lines, drawn at random; else all 1,033.")
+@click.option("--tests/--no-tests", default=True, help="Judge by the functions' tests, too, in a sandbox.")
+@_seed
+@_held_out
+@_resamples
+@_replay
+@_output
+@_workers
+@_quiet
+@json_option
+@model_option
+@threads_option
+def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: Any) -> None:
+    """Lines removed from HumanEval's functions, to be filled in: exactly, or so that the tests pass."""
+    from lsp_calib.evaluation.tasks import infill_task
+
+    seed = options["seed"]
+    _evaluate("infill", lambda: infill_task(data_dir, samples, seed, tests=tests), options)
+
+
+def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
+    """Generate, or replay; print what comes of it."""
+    from lsp_calib.tools.evaluate import evaluate as run
+    from lsp_calib.tools.evaluate import replay
+
+    as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
+    records, apart, seed = options.pop("records"), options.pop("held_out"), options.pop("seed")
+    resamples, workers = options.pop("resamples"), _take_workers(options)
+    if records is not None:
+        report = replay(name, records, output, seed=seed, held_out_projects=apart, resamples=resamples)
+    else:
+        report = run(
+            make_task(),
+            output or Path("lsp-calib-eval") / name,
+            workers,
+            seed=seed,
+            held_out_projects=apart,
+            resamples=resamples,
+            quiet=quiet or as_json,
+            **options,
+        )
+    if as_json:
+        print_json(report.to_wire())
+    else:
+        report.print()
+
+
+@evaluate.command("excess-loss")
+@click.option(
+    "--output",
+    type=_FILE,
+    default=Path("docs/excess-loss.md"),
+    show_default=True,
+    help="Write the page here.",
+)
+@click.option(
+    "--most", type=click.IntRange(10), default=1000, show_default=True, help="Data sets a truth and n."
+)
+@_seed
+def excess_loss(output: Path, most: int, seed: int) -> None:
+    """What calibrators lose against the truth, by number of labels (minutes; needs scikit-learn)."""
+    from importlib.util import find_spec
+
+    if find_spec("sklearn") is None:
+        raise SettingsError("The table compares with scikit-learn: run `pip install scikit-learn` first.")
+    from lsp_calib.evaluation.excess_loss import write_page
+
+    write_page(output, most=most, seed=seed, progress=lambda text: click.echo(text, err=True))
+    click.echo(f"The table is in {output}.")

@@ -1,0 +1,38 @@
+"""What the commands share."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document alone on standard output."
+)
+
+model_option = click.option("--model", metavar="M", help="A model's name, or the path of a GGUF file.")
+threads_option = click.option(
+    "--threads", type=click.IntRange(0, 512), default=0, help="Threads to decode with; 0 chooses."
+)
+
+
+def _checked_url(_context: click.Context, _parameter: click.Parameter, url: str | None) -> str | None:
+    from lsp_calib.inference.choice import URL_WORDS, is_url
+
+    if url is not None and not is_url(url):
+        # The address is not repeated: it may hold a password.
+        raise click.BadParameter(f"it must be {URL_WORDS}.")
+    return url
+
+
+remote_option = click.option(
+    "--remote",
+    metavar="URL",
+    callback=_checked_url,
+    help="Ask the OpenAI-compatible server at this address instead of a model on this machine.",
+)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))

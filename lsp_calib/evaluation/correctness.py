@@ -1,0 +1,157 @@
+"""When is a completion right: it is the text that was there, or the tests pass."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from lsp_calib.errors import LspCalibError
+from lsp_calib.evaluation.sandbox import launcher
+from lsp_calib.evaluation.sandbox.isolation import Isolation
+from lsp_calib.evaluation.sandbox.limits import Limits, Outcome
+from lsp_calib.evaluation.sandbox.runner import run
+
+# A test of one function; the reference solutions take a hundredth of this.
+TEST_LIMITS = Limits(wall_s=15.0, cpu_s=10)
+
+_HARNESS = Path(launcher.HERE) / "harness.py"
+
+
+def exact_match(before: str, completion: str, target: str) -> bool:
+    """Whether the line is what it was, white space at its ends aside.
+
+    before: the line up to the cursor. target: what stood after it.
+    """
+    return (before + completion).strip() == (before + target).strip()
+
+
+@attrs.frozen
+class TestedProgram:
+    """A program and code that raises if it is wrong.
+
+    source, tests: Python; the tests see the names of the source. entry_points: names that they call.
+    """
+
+    # Not a class of tests.
+    __test__ = False
+
+    source: str
+    tests: str
+    entry_points: tuple[str, ...]
+
+
+class Tested(Protocol):
+    """An item whose completion can be judged by tests."""
+
+    @property
+    def id(self) -> str: ...
+
+    def program(self, completion: str) -> TestedProgram: ...
+
+
+@attrs.frozen
+class Verdict:
+    """passed: every test of the program ran and none raised. why: for people."""
+
+    passed: bool
+    why: str
+    outcome: Outcome
+
+
+def judge(
+    program: TestedProgram, *, limits: Limits = TEST_LIMITS, isolation: Isolation | None = None
+) -> Verdict:
+    """Run a program and its tests in the sandbox.
+
+    Raises SandboxError if nothing isolates here. Whatever the program does is a verdict, not an error.
+    """
+    payload = {
+        "source": program.source,
+        "tests": program.tests,
+        "entry_points": program.entry_points,
+    }
+    outcome = run(
+        [launcher.interpreter(), "-I", "-S", "-B", "-c", _harness()],
+        limits=limits,
+        payload=json.dumps(payload),
+        isolation=isolation,
+    )
+    if outcome.proved:
+        return Verdict(True, "its tests pass", outcome)
+    if outcome.succeeded:
+        return Verdict(False, "it ended before its tests did", outcome)
+    last = (outcome.stderr.strip().splitlines() or [""])[-1]
+    return Verdict(False, f"{outcome.words}{': ' if last else ''}{last}", outcome)
+
+
+def tests_pass(
+    item: Tested,
+    completion: str,
+    *,
+    limits: Limits = TEST_LIMITS,  # noqa: PT028 - not a test
+    isolation: Isolation | None = None,  # noqa: PT028
+) -> bool:
+    """Whether an item's tests pass with this completion in its place. Raises as `judge` does."""
+    return judge(item.program(completion), limits=limits, isolation=isolation).passed
+
+
+def judge_all(
+    answers: Sequence[tuple[Tested, str]],
+    *,
+    workers: int = 0,
+    limits: Limits = TEST_LIMITS,
+    isolation: Isolation | None = None,
+) -> Iterator[Verdict]:
+    """The verdicts on (item, completion) pairs, in their order.
+
+    workers: how many run at once; 0 takes one for each core.
+    """
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+
+        def one(answer: tuple[Tested, str]) -> Verdict:
+            item, completion = answer
+            return judge(item.program(completion), limits=limits, isolation=isolation)
+
+        try:
+            yield from pool.map(one, answers)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@attrs.frozen
+class ReferenceCheck:
+    """What became of references that were run several times: ids of those that always, or sometimes, fail."""
+
+    checked: int
+    failing: tuple[str, ...]
+    flaky: tuple[str, ...]
+
+
+def check_references(
+    references: Sequence[tuple[Tested, str]], *, times: int = 3, workers: int = 0
+) -> ReferenceCheck:
+    """Do the references pass their own tests? What does not pass `times` times is not fit to judge by."""
+    passes = [0] * len(references)
+    for _ in range(times):
+        for at, verdict in enumerate(judge_all(references, workers=workers)):
+            passes[at] += verdict.passed
+    return ReferenceCheck(
+        checked=len(references),
+        failing=tuple(item.id for (item, _), n in zip(references, passes, strict=True) if n == 0),
+        flaky=tuple(item.id for (item, _), n in zip(references, passes, strict=True) if 0 < n < times),
+    )
+
+
+@lru_cache(maxsize=1)
+def _harness() -> str:
+    try:
+        return _HARNESS.read_text("utf-8")
+    except OSError as error:
+        raise LspCalibError(f"{_HARNESS} is missing: install lsp-calib again.") from error

@@ -1,0 +1,51 @@
+"""Functions with what programmers wrote about them (CodeXGLUE, from Husain et al. 2019)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import attrs
+
+from lsp_calib.evaluation.datasets.folder import Row, read_items, text
+
+
+@attrs.frozen
+class Documented:
+    """A function or method. code: as it stands in its file; a Python function's docstring is in it."""
+
+    id: str
+    repository: str
+    path: str
+    name: str
+    language: str
+    code: str
+    summary: str
+
+    @property
+    def group(self) -> str:
+        return self.repository
+
+
+def functions(language: Literal["python", "java"], folder: Path | None = None) -> Iterator[Documented]:
+    """The functions of one language. Raises DataError if the data are not there or not these."""
+
+    seen: Counter[str] = Counter()
+
+    def make(row: Row) -> Documented:
+        name = f"{text(row, 'repo')}/{text(row, 'path')}:{text(row, 'func_name')}"
+        seen[name] += 1
+        return Documented(
+            # Java's methods may share a name.
+            id=name if seen[name] == 1 else f"{name}#{seen[name]}",
+            repository=text(row, "repo"),
+            path=text(row, "path"),
+            name=text(row, "func_name"),
+            language=text(row, "language"),
+            code=text(row, "code").replace("\r\n", "\n"),
+            summary=text(row, "docstring"),
+        )
+
+    return read_items(f"code-to-text-{language}", make, folder)

@@ -1,0 +1,84 @@
+"""Defects4J (Just et al. 2014): its bugs of one line, as patches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.evaluation.correctness import exact_match
+from lsp_calib.evaluation.datasets.folder import Row, number, read_items, text, texts
+from lsp_calib.evaluation.lines import LineItem
+
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+
+
+@attrs.frozen
+class Bug:
+    """A line that was wrong, and what it was changed to.
+
+    before, after: lines of context around it, without line ends: those that the patch shows.
+    moved: the buggy line stood elsewhere (5 of the bugs); then it is among the context, at its place.
+    """
+
+    id: str
+    group: str
+    path: str
+    buggy_line: str
+    fixed_line: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    moved: bool
+
+    def is_correct(self, answer: str) -> bool:
+        """Exact match with the fix, white space at the ends aside."""
+        return exact_match("", answer, self.fixed_line)
+
+    def line_item(self) -> LineItem:
+        """The place of the fixed line; the buggy one is not shown."""
+        return line_item(self.id, self.group, self.before, self.after, self.fixed_line)
+
+
+def line_item(
+    id: str, group: str, before: Sequence[str], after: Sequence[str], fixed_line: str, language: str = "java"
+) -> LineItem:
+    lines = (*before, "", *after)
+    return LineItem(id, group, "line-start", Cursor.at(lines, len(before), 0, language), fixed_line)
+
+
+def bugs(folder: Path | None = None) -> Iterator[Bug]:
+    """The 142 bugs. Raises DataError if the data are not there or not these."""
+    return read_items("defects4j", _bug, folder)
+
+
+def _bug(row: Row) -> Bug:
+    project = text(row, "project")
+    (path,) = texts(row, "files")
+    body = _hunk(text(row, "src_patch"))
+    # The patch leads from the fixed program to the buggy one.
+    (fixed,) = (at for at, line in enumerate(body) if line.startswith("-"))
+    (buggy,) = (at for at, line in enumerate(body) if line.startswith("+"))
+    moved = buggy != fixed + 1
+    context = [(at, line[1:]) for at, line in enumerate(body) if at != fixed and (moved or at != buggy)]
+    return Bug(
+        id=f"{project}-{number(row, 'bug_id')}",
+        group=project,
+        path=path,
+        buggy_line=body[buggy][1:],
+        fixed_line=body[fixed][1:],
+        before=tuple(line for at, line in context if at < fixed),
+        after=tuple(line for at, line in context if at > fixed),
+        moved=moved,
+    )
+
+
+def _hunk(patch: str) -> list[str]:
+    """The lines of a patch's one hunk, with their marks. Raises ValueError if there are more."""
+    lines = [line.removesuffix("\r") for line in patch.split("\n")]
+    starts = [at for at, line in enumerate(lines) if _HUNK.match(line)]
+    if len(starts) != 1:
+        raise ValueError(f"its patch has {len(starts)} hunks, not one")
+    return [line for line in lines[starts[0] + 1 :] if line[:1] in (" ", "-", "+")]

@@ -1,0 +1,136 @@
+"""The folder of evaluation data, and rows read from its files: checked, then one at a time."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.datasets.catalogue import DataSet, data_set
+
+VARIABLE = "LSP_CALIB_DATA"
+
+_CHUNK = 1 << 20
+# The longest row of the known sets has less than 40,000 characters.
+_LONGEST_ROW = 16 << 20
+
+Item = TypeVar("Item")
+Row = Mapping[str, Any]
+
+
+def data_folder(named: Path | None = None) -> Path:
+    """The folder with evaluation data: `named`, else LSP_CALIB_DATA.
+
+    Raises DataError if neither says which, or there is no such folder.
+    """
+    where = named or (Path(text).expanduser() if (text := os.environ.get(VARIABLE)) else None)
+    if where is None:
+        raise DataError(
+            f"It is not said where the evaluation data are. Set {VARIABLE} to their folder, or give "
+            "--data-dir. `lsp-calib data list` says which there are."
+        )
+    if not where.is_dir():
+        raise DataError(f"There is no folder {where} with evaluation data. Check {VARIABLE} or --data-dir.")
+    return where
+
+
+def sha256_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def checked_file(name: str, folder: Path | None = None) -> Path:
+    """A data set's file, with the checksum that is expected of it.
+
+    Raises DataError if there is none, or its bytes are others; SettingsError if the name is none.
+    """
+    entry = data_set(name)
+    path = data_folder(folder) / entry.file
+    if not path.is_file():
+        raise DataError(f"The data set {name} is not there: {path} is missing. {_remedy(entry)}")
+    try:
+        found = sha256_of(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if found != entry.sha256:
+        raise DataError(
+            f"{path} has the wrong checksum: SHA-256 {found}, expected {entry.sha256}. It is not the data "
+            f"set that results are reported on. Remove it. {_remedy(entry)}"
+        )
+    return path
+
+
+def read_items(name: str, make: Callable[[Row], Item], folder: Path | None = None) -> Iterator[Item]:
+    """The items of a data set of JSON lines, one at a time. Raises as `checked_file` and `read_rows` do."""
+    return read_rows(checked_file(name, folder), make)
+
+
+def read_rows(path: Path, make: Callable[[Row], Item]) -> Iterator[Item]:
+    """Each line of a file, gzip or plain, as JSON object and then as item.
+
+    make: raises KeyError, TypeError or ValueError for an object that is no such item.
+    Raises DataError that names file and line for what cannot be read.
+    """
+    number = 0
+    try:
+        with path.open("rb") as raw:
+            zipped = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            with gzip.open(raw) if zipped else raw as file:
+                while line := file.readline(_LONGEST_ROW):
+                    number += 1
+                    if line.strip():
+                        yield _item(path, number, line, make)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read beyond line {number}: {error}. Get it again.") from error
+
+
+def _item(path: Path, number: int, line: bytes, make: Callable[[Row], Item]) -> Item:
+    try:
+        row = json.loads(line)
+        if not isinstance(row, dict):
+            raise ValueError("it is no JSON object")
+        return make(row)
+    except KeyError as error:
+        raise DataError(f"{path}, line {number}, is no such item: it lacks {error}.") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"{path}, line {number}, is no such item: {error}.") from error
+
+
+def text(row: Row, name: str) -> str:
+    """A field that has to be a string. Raises KeyError or TypeError."""
+    value = row[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is no string")
+    return value
+
+
+def texts(row: Row, name: str) -> tuple[str, ...]:
+    """A field that has to be a list of strings. Raises KeyError or TypeError."""
+    value = row[name]
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise TypeError(f"{name} is no list of strings")
+    return tuple(value)
+
+
+def number(row: Row, name: str) -> int:
+    """A field that has to be a whole number. Raises KeyError or TypeError."""
+    value = row[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is no whole number")
+    return value
+
+
+def _remedy(entry: DataSet) -> str:
+    if entry.url or entry.wheel[0]:
+        return f"Get it with `lsp-calib data pull {entry.name}`."
+    return f"It is a selection of {entry.origin} that comes with the evaluation data."

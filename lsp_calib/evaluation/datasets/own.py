@@ -1,0 +1,86 @@
+"""Lines of a user's own: a source tree, or a file of JSON lines.
+
+A line of such a file is an object with these strings:
+
+    before     the document up to the cursor
+    target     what belongs after the cursor, up to the end of the line
+    after      the document from that line's end on, beginning with its newline (may be missing)
+    language   an LSP language identifier (may be missing: "plaintext")
+    id         unique within the file (may be missing: the line's number)
+    group      what belongs together in cross-validation, such as a project (may be missing: the file's name)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lsp_calib.completion.context import Cursor, split_lines
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.datasets.folder import Row, read_rows, text
+from lsp_calib.evaluation.lines import LineItem, sample_lines
+
+
+def own_lines(path: Path, *, count: int, seed: int = 0) -> list[LineItem]:
+    """At most `count` lines to complete: drawn from the Python files of a tree, or the first of a file.
+
+    path: a folder, a Python file, or a file of JSON lines (`.jsonl`, `.jsonl.gz`).
+    Raises DataError if there is nothing to complete or a line of the file is no such item.
+    """
+    if not path.exists():
+        raise DataError(f"There is no file or folder {path}.")
+    if path.is_dir() or path.suffix == ".py":
+        return sample_lines(path, path.resolve().name, count, seed)
+    items: list[LineItem] = []
+    for item in read_lines(path):
+        if len(items) == count:
+            break
+        items.append(item)
+    if not items:
+        raise DataError(f"{path} holds no lines to complete.")
+    return items
+
+
+def read_lines(path: Path) -> Iterator[LineItem]:
+    """The items of a file of JSON lines, one at a time. Raises DataError for a line that is none."""
+    seen: set[str] = set()
+
+    def make(row: Row) -> LineItem:
+        item = _item(row, default_id=str(len(seen) + 1), default_group=path.name)
+        if item.id in seen:
+            raise ValueError(f"the id {item.id!r} was there before")
+        seen.add(item.id)
+        return item
+
+    return read_rows(path, make)
+
+
+def _item(row: Row, default_id: str, default_group: str) -> LineItem:
+    before, target = split_lines(text(row, "before")), text(row, "target")
+    if len(split_lines(target)) > 1:
+        raise ValueError("target is more than one line")
+    if not target.strip():
+        raise ValueError("target is empty")
+    after = text(row, "after") if "after" in row else ""
+    if after and after[0] not in "\r\n":
+        raise ValueError("after does not begin with the newline that ends the line")
+    lines = split_lines(text(row, "before") + after)
+    at = len(before) - 1
+    return LineItem(
+        id=text(row, "id") if "id" in row else default_id,
+        group=text(row, "group") if "group" in row else default_group,
+        stratum=_stratum(before[at], target),
+        cursor=Cursor.at(
+            lines, at, len(before[at]), text(row, "language") if "language" in row else "plaintext"
+        ),
+        target=target,
+    )
+
+
+def _stratum(before: str, target: str) -> str:
+    if not before:
+        return "line-start"
+    if not before.strip():
+        return "after-indentation"
+    within = (before[-1].isalnum() or before[-1] == "_") and (target[0].isalnum() or target[0] == "_")
+    return "mid-word" if within else "mid-line"

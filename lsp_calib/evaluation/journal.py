@@ -1,0 +1,195 @@
+"""Results on disk as they come, a file of records in the items' order at the end.
+
+While a run is under way FILE.journal holds a header and one line for each result, appended and synced in
+the order in which the results came. At the end FILE is written from it, whole or not at all, in the items'
+order: so its bytes depend on what was asked and answered alone. Times go to FILE.timing.jsonl.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import attrs
+
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.records import Header, Record, read_records, sources_of, write_records
+from lsp_calib.files import replace_file, sync_folder
+
+Timings = Mapping[str, float]
+
+_BEGINNING = b'{"header":{"schema":'
+
+
+class Journal:
+    """The results of one run, and of those that it takes up.
+
+    done: the records so far by item. A kill at any moment loses at most what `add` had not returned from.
+    Raises DataError if the file or its journal was begun for another model, prompt or seed, is in use by
+    another run, or cannot be written; nothing is changed then.
+    """
+
+    def __init__(self, path: Path, header: Header) -> None:
+        self.path = path
+        self.header = header
+        self.done: dict[str, Record] = {}
+        self._timings: dict[str, dict[str, float]] = {}
+        self._file: IO[bytes] | None = None
+        try:
+            if path.exists():
+                self._take_over(path)
+            self._open()
+        except OSError as error:
+            raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(self, record: Record, timings: Timings) -> None:
+        """Keep a result; on disk when this returns."""
+        row = record.to_row()
+        self._append({"record": row, "timing": dict(timings)})
+        # What is read back is what counts: a line holds its numbers rounded.
+        self._keep({"record": row, "timing": dict(timings)})
+
+    def finish(self, order: Sequence[str]) -> list[Record]:
+        """Write the file and its times, the items in `order` first; the records of these.
+
+        Records of items that are not in `order` (of an earlier, larger run) stay behind them.
+        """
+        wanted = set(order)
+        rest = [item for item in self.done if item not in wanted]
+        records = [self.done[item] for item in (*order, *rest)]
+        header = attrs.evolve(self.header, sources=self.header.sources or sources_of(records))
+        rows = ({"item": r.item, **self._timings[r.item]} for r in records if r.item in self._timings)
+        replace_file(self._timing_path, "".join(_line(row) for row in rows))
+        write_records(self.path, header, records)
+        # From here on the journal says nothing that the file does not.
+        if sys.platform != "win32":
+            # While it is locked: nobody can have taken it up meanwhile.
+            journal_path(self.path).unlink(missing_ok=True)
+        self.close()
+        journal_path(self.path).unlink(missing_ok=True)
+        return records[: len(order)]
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @property
+    def _timing_path(self) -> Path:
+        return self.path.with_name(self.path.name + ".timing.jsonl")
+
+    def _take_over(self, path: Path) -> None:
+        """What a finished run has left; times only as far as they are there."""
+        found, records = read_records(path)
+        self._check(found, path)
+        self.done |= {record.item: record for record in records}
+        if self._timing_path.exists():
+            for row in _rows(self._timing_path.read_bytes()):
+                self._timings[row.pop("item")] = row
+
+    def _open(self) -> None:
+        path = journal_path(self.path)
+        new = not path.exists()
+        self._file = path.open("ab+")
+        try:
+            _lock(self._file, path)
+            self._file.seek(0)
+            content = self._file.read()
+            whole = content[: content.rfind(b"\n") + 1]
+            try:
+                first, *rows = _rows(whole) or [None]
+                if first is None:
+                    if not _BEGINNING.startswith(content[: len(_BEGINNING)]):
+                        raise ValueError("it begins with something else")
+                    # A crash may have cut the first line short: then nothing is lost by beginning again.
+                    self._file.truncate(0)
+                    self._append({"header": json.loads(self.header.to_line())})
+                else:
+                    self._check(Header.from_row(first["header"]), path)
+                    for row in rows:
+                        self._keep(row)
+                    self._file.truncate(len(whole))
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise DataError(
+                    f"{path} is not the journal of a run, or is damaged: {error}. "
+                    "Move it away to begin again, or name another file of records."
+                ) from error
+            if new:
+                sync_folder(path.parent)
+        except BaseException:
+            self.close()
+            raise
+
+    def _check(self, found: Header, path: Path) -> None:
+        if not found.asks_the_same_as(self.header):
+            raise DataError(
+                f"{path} holds records of something else ({found.task}, {found.model.name}, "
+                f"{found.prompt_version}, seed {found.seed}). Name another file, or remove it."
+            )
+        # The run began when its first record was asked for.
+        self.header = attrs.evolve(self.header, created=found.created, package=found.package)
+
+    def _keep(self, row: dict[str, Any]) -> None:
+        record = Record.from_row(row["record"])
+        self.done[record.item] = record
+        self._timings[record.item] = dict(row["timing"])
+
+    def _append(self, row: Mapping[str, Any]) -> None:
+        assert self._file is not None, "nothing is added after the end"
+        try:
+            self._file.write(_line(row).encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise DataError(
+                f"{journal_path(self.path)} cannot be written: {error.strerror or error}. "
+                "What is in it already is kept: make room and run the same command again."
+            ) from error
+
+
+def journal_path(path: Path) -> Path:
+    return path.with_name(path.name + ".journal")
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _rows(content: bytes) -> list[Any]:
+    return [json.loads(line) for line in _whole_lines(content)]
+
+
+def _whole_lines(content: bytes) -> Iterable[bytes]:
+    return content.split(b"\n")[:-1]
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    """One run at a time; the lock goes with the process, however that ends."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # It may have been removed, by a run that ended, between our opening and locking it.
+            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                raise BlockingIOError
+    except OSError as error:
+        raise DataError(f"{path} is in use by another run. Wait for it, or name another file.") from error

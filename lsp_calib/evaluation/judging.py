@@ -1,0 +1,29 @@
+"""When a completion counts as right, by name: judged while the text is at hand, for records keep none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.evaluation.runner import Plain
+
+
+def _tests(_item: LineItem, payload: Plain, text: str) -> bool:
+    from lsp_calib.evaluation.correctness import tests_pass
+    from lsp_calib.evaluation.datasets.human_eval import Infilling
+
+    return tests_pass(Infilling(**payload["infilling"]), text)
+
+
+JUDGES: Mapping[str, Callable[[LineItem, Plain, str], bool]] = {
+    "exact": lambda item, _payload, text: item.is_correct(text),
+    "tests": _tests,
+}
+
+
+def judge(name: str, item: LineItem, payload: Plain, text: str) -> bool:
+    """Whether `text`, inserted at the item's cursor, is right; no text never is. name: a key of `JUDGES`.
+
+    Raises SandboxError where tests cannot be run safely.
+    """
+    return bool(text) and JUDGES[name](item, payload, text)

@@ -1,0 +1,270 @@
+"""What asks for items: this process, worker processes (joblib), a Dask cluster, or several servers.
+
+All give the same answers in their own order; `runner.Pool` says what is promised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lsp_calib.errors import EngineError, SettingsError
+from lsp_calib.evaluation.runner import Answer, Ask, Plain
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+T = TypeVar("T")
+
+# Workers may be lost so many times without an answer between.
+_MOST_LOSSES = 3
+# A cluster without workers is waited for this long, in seconds.
+_PATIENCE = 60.0
+
+
+def answer_of(ask: Ask, item: str, payload: Plain) -> Answer:
+    """Ask, where the work is done. An engine's failure is an answer, too."""
+    try:
+        return Answer(item, ask(payload))
+    except EngineError as error:
+        return Answer(item, None, str(error))
+
+
+class DirectPool:
+    """This process, one item after the other."""
+
+    def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:
+        for item, payload in items.items():
+            yield answer_of(ask, item, payload)
+
+    def call(self, function: Callable[[], T]) -> T:
+        return function()
+
+    def close(self) -> None:
+        return
+
+
+class TeamPool:
+    """Several askers that are not alike, such as servers: a thread for each, and whoever is free asks next.
+
+    An asker that fails leaves the item to the others, and is sent home after three failures in a row.
+    """
+
+    def __init__(self, asks: Sequence[Ask]) -> None:
+        if not asks:
+            raise SettingsError("There is nobody to ask: name at least one server.")
+        self._asks = tuple(asks)
+
+    def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:  # noqa: ARG002 - has its own
+        waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+        for item in items:
+            waiting.put(item)
+        results: queue.SimpleQueue[Answer | BaseException | None] = queue.SimpleQueue()
+        enough = threading.Event()
+        members = [
+            threading.Thread(target=_member, args=(one, items, waiting, results, enough), daemon=True)
+            for one in self._asks
+        ]
+        for member in members:
+            member.start()
+        present, left, last = len(members), len(items), ""
+        failed: dict[str, int] = {}
+        try:
+            while left:
+                result = results.get()
+                if result is None:
+                    present -= 1
+                    if not present:
+                        raise EngineError(f"No server is left that answers; the last one said: {last}")
+                    continue
+                if isinstance(result, BaseException):
+                    raise result
+                if result.result is None:
+                    last = result.error
+                    failed[result.item] = failed.get(result.item, 0) + 1
+                    if failed[result.item] < _MOST_LOSSES:
+                        waiting.put(result.item)
+                        continue
+                left -= 1
+                yield result
+        finally:
+            enough.set()
+
+    def call(self, function: Callable[[], T]) -> T:
+        return function()
+
+    def close(self) -> None:
+        return
+
+
+def _member(
+    ask: Ask,
+    items: Mapping[str, Plain],
+    waiting: queue.SimpleQueue[str],
+    results: queue.SimpleQueue[Answer | BaseException | None],
+    enough: threading.Event,
+) -> None:
+    in_a_row = 0
+    while not enough.is_set() and in_a_row < _MOST_LOSSES:
+        try:
+            item = waiting.get(timeout=0.1)
+        except queue.Empty:
+            continue
+        try:
+            answer = answer_of(ask, item, items[item])
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            results.put(error)
+            return
+        in_a_row = 0 if answer.result is not None else in_a_row + 1
+        results.put(answer)
+    results.put(None)
+
+
+class JoblibPool:
+    """Worker processes on this machine. One that dies is replaced, and its items are asked for again."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+
+    def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:
+        import joblib
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+        left = dict(items)
+        losses = 0
+        while left:
+            # One item at a time: with more, a worker that dies would take answers with it.
+            parallel = joblib.Parallel(
+                n_jobs=self._jobs,
+                backend="loky",
+                batch_size=1,
+                pre_dispatch="2*n_jobs",
+                return_as="generator_unordered",
+            )
+            work = [joblib.delayed(_in_worker)(ask, item, payload) for item, payload in left.items()]
+            results = parallel(work)
+            try:
+                for answer in results:
+                    losses = 0
+                    del left[answer.item]
+                    yield answer
+            except TerminatedWorkerError as error:
+                losses += 1
+                if losses == _MOST_LOSSES:
+                    raise EngineError(
+                        f"Worker processes died {losses} times without an answer: {error} "
+                        "Is there memory for so many (--jobs)?"
+                    ) from error
+            finally:
+                with warnings.catch_warnings():
+                    # joblib says that answers nobody waits for any more are not waited for.
+                    warnings.simplefilter("ignore")
+                    results.close()
+
+    def call(self, function: Callable[[], T]) -> T:
+        return function()
+
+    def close(self) -> None:
+        """End the workers, which would otherwise wait for more work, holding their models."""
+        from joblib.externals.loky import get_reusable_executor
+
+        get_reusable_executor().shutdown(wait=True, kill_workers=True)
+
+
+def _in_worker(ask: Ask, item: str, payload: Plain) -> Answer:
+    # Ctrl-C in a terminal reaches workers, too; the process that started them decides what becomes of them.
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return answer_of(ask, item, payload)
+
+
+class DaskPool:
+    """The workers of a Dask cluster that runs already, at `scheduler` ("tcp://host:port").
+
+    patience: seconds to wait for a worker where there is none.
+    Raises SettingsError if the extra `dask` is missing, EngineError if the cluster cannot be reached.
+    """
+
+    def __init__(self, scheduler: str, *, patience: float = _PATIENCE) -> None:
+        self._patience = patience
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise SettingsError(
+                "A Dask cluster needs the extra `dask`: run `pip install 'lsp-calib[dask]'`."
+            ) from error
+        try:
+            self._client: Client = Client(scheduler, timeout=min(10.0, patience), set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise EngineError(f"There is no Dask scheduler at {scheduler}: {error}.") from error
+
+    def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:
+        waiting = list(items)[::-1]
+        futures: dict[Future, str] = {}
+        finished: queue.SimpleQueue[Future] = queue.SimpleQueue()
+        losses: dict[str, int] = {}
+        try:
+            while waiting or futures:
+                while waiting and len(futures) < self._room():
+                    item = waiting.pop()
+                    future = self._client.submit(answer_of, ask, item, items[item], pure=False)
+                    futures[future] = item
+                    future.add_done_callback(finished.put)
+                future = self._next(finished)
+                answer = self._answer(future, futures.pop(future), losses)
+                if isinstance(answer, str):
+                    waiting.append(answer)
+                else:
+                    yield answer
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def call(self, function: Callable[[], T]) -> T:
+        future = self._client.submit(function, pure=False)
+        finished: queue.SimpleQueue[Future] = queue.SimpleQueue()
+        future.add_done_callback(finished.put)
+        result: T = self._next(finished).result()
+        return result
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _answer(self, future: Future, item: str, losses: dict[str, int]) -> Answer | str:
+        """The answer, or the item's name again if it was lost with its worker."""
+        from concurrent.futures import CancelledError
+
+        from distributed import KilledWorker
+
+        try:
+            answer: Answer = future.result()
+        except (KilledWorker, CancelledError) as error:
+            losses[item] = losses.get(item, 0) + 1
+            if losses[item] == _MOST_LOSSES:
+                return Answer(item, None, f"its workers were lost, again and again: {error}.")
+            return item
+        return answer
+
+    def _room(self) -> int:
+        """Items on their way: enough that no worker waits, few enough that little is lost with one."""
+        threads: int = sum(self._client.nthreads().values())
+        return max(2 * threads, 2)
+
+    def _next(self, finished: queue.SimpleQueue[Any]) -> Future:
+        missing = 0.0
+        pause = min(self._patience, 5.0)
+        while True:
+            try:
+                return finished.get(timeout=pause)
+            except queue.Empty:
+                missing = 0.0 if self._client.nthreads() else missing + pause
+                if missing >= self._patience:
+                    raise EngineError(
+                        f"The Dask cluster has had no worker for {self._patience:.0f} s. Start some, then "
+                        "run the same command again: what was answered is kept."
+                    ) from None

@@ -1,0 +1,192 @@
+"""Scores as tables: Markdown, CSV, JSON, and for the terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsp_calib.calibration.intervals import Interval
+from lsp_calib.calibration.reliability import wilson_interval
+from lsp_calib.confidence import measure_name
+from lsp_calib.evaluation.scores import ALL, CHOSEN, Row, Scores
+from lsp_calib.files import replace_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
+"""Title, names of the columns, rows."""
+
+_TIERS = ("accept", "review", "reject")
+
+
+def tables(scores: Scores) -> list[Table]:
+    """What there is to see, in order."""
+    found: list[Table] = []
+    for judge in scores.first:
+        rows = [row for row in scores.rows if row.judge == judge]
+        rescaled = [row for row in rows if row.measure == CHOSEN and row.rescaled]
+        whole = [row for row in rows if row.stratum == ALL and row.part == "fit"]
+        found += [
+            (
+                f"Right: {judge}",
+                ("items", "place", "n", "right", "skill", "AUC", "ECE (if calibrated)"),
+                [[row.part, row.stratum, str(row.n), _share(row), *_quality(row)] for row in rescaled],
+            ),
+            (
+                f"Right: {judge}, by measure (out of fold)",
+                ("measure", "", "skill", "AUC", "ECE (if calibrated)"),
+                [
+                    [_measure(scores, row), "rescaled" if row.rescaled else "raw", *_quality(row)]
+                    for row in whole
+                ],
+            ),
+            (
+                f"Right: {judge}, by tier",
+                ("items", "place", *(f"{tier}: share, right" for tier in _TIERS)),
+                [[row.part, row.stratum, *(_tier(row, tier) for tier in _TIERS)] for row in rescaled],
+            ),
+        ]
+    return found
+
+
+def summary(scores: Scores) -> list[str]:
+    """What was asked of whom, in sentences."""
+    header = scores.header
+    sources = ", ".join(f"{origin.name} {origin.version}".strip() for origin in header.sources)
+    lines = [
+        f"Task {header.task}, {header.language}; {header.model.name} {header.model.quantisation} "
+        f"(SHA-256 {header.model.sha256[:16] or 'unknown'}), prompt {header.prompt_version}, "
+        f"seed {header.seed}, {header.created or 'date unknown'}, "
+        f"lsp-calib {header.package or 'of unknown version'}.",
+        f"{scores.asked} items asked for, {scores.offered} with an answer that would be offered"
+        + (f", {scores.doubtful} of them without believable probabilities" if scores.doubtful else "")
+        + "".join(f"; right ({judge}): {count}" for judge, count in scores.right.items())
+        + ".",
+    ]
+    if scores.held_out:
+        lines.append(f"Held out: {', '.join(scores.held_out)}.")
+    if sources:
+        lines.append(f"From {len(header.sources)} sources: {sources}.")
+    return lines
+
+
+NOTE = (
+    "Skill: Brier skill score, 0 is always saying the base rate, 1 is knowing. Items that are fitted on "
+    "(fit) are predicted out of fold: whole groups (projects, problems) are left out of the fit and of "
+    "the choice of the number of tokens (*); what is held out is predicted by what was fitted on all "
+    "others. Intervals are 95 %, by bootstrap over groups; beside ECE stands what a perfectly calibrated "
+    "score would show. Tiers: the balanced preset, accept from 80 %, reject below 30 %."
+)
+
+
+def markdown(scores: Scores) -> str:
+    lines = [f"# Evaluation: {scores.header.task}, {scores.header.model.name}", ""]
+    lines += [line + "\n" for line in summary(scores)] + [NOTE, ""]
+    for title, columns, rows in tables(scores):
+        lines += [f"## {title}", "", _line(columns), "|" + "---|" * len(columns), *map(_line, rows), ""]
+    return "\n".join(lines)
+
+
+def comma_separated(scores: Scores) -> str:
+    """One line for each number, with its interval."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = (
+        "part",
+        "judge",
+        "stratum",
+        "measure",
+        "rescaled",
+        "n",
+        "right",
+        "metric",
+        "value",
+        "low",
+        "high",
+        "kind",
+    )
+    writer.writerow(names)
+    for row in scores.rows:
+        front = (row.part, row.judge, row.stratum, row.measure, row.rescaled, row.n, row.n_correct)
+        for name, interval in row.metrics.items():
+            writer.writerow((*front, name, interval.value, interval.low, interval.high, interval.kind))
+        for tier, (n, right) in row.tiers.items():
+            writer.writerow((*front, f"{tier}.share", n / row.n, "", "", ""))
+            writer.writerow((*front, f"{tier}.right", right / n if n else "", "", "", ""))
+    return text.getvalue()
+
+
+def write(scores: Scores, folder: Path) -> None:
+    """scores.md, scores.csv and scores.json in `folder`. Raises DataError if they cannot be written."""
+    replace_file(folder / "scores.md", markdown(scores))
+    replace_file(folder / "scores.csv", comma_separated(scores))
+    replace_file(folder / "scores.json", json.dumps(scores.to_json(), indent=2) + "\n")
+
+
+def print_scores(scores: Scores, console: Console) -> None:
+    from rich.table import Table as RichTable
+
+    for line in summary(scores)[:2]:
+        console.print(line)
+    for title, columns, rows in tables(scores):
+        table = RichTable(title=title)
+        for at, column in enumerate(columns):
+            table.add_column(column, no_wrap=at < 2)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+
+
+def _measure(scores: Scores, row: Row) -> str:
+    if row.measure != CHOSEN:
+        return row.measure
+    return f"{measure_name(scores.first[row.judge])} *"
+
+
+def _quality(row: Row) -> list[str]:
+    return [
+        _signed(row.metrics["skill"]),
+        _plain(row.metrics["auc"]),
+        _plain(row.metrics["ece"], digits=3),
+    ]
+
+
+def _share(row: Row) -> str:
+    low, high = wilson_interval(row.n_correct, row.n)
+    return f"{row.n_correct} ({_percent(row.n_correct / row.n)}; {100 * low:.0f} to {100 * high:.0f})"
+
+
+def _tier(row: Row, tier: str) -> str:
+    n, right = row.tiers[tier]
+    if not n:
+        return "0 %"
+    low, high = wilson_interval(right, n)
+    share = f"{_percent(right / n)} ({100 * low:.0f} to {100 * high:.0f})"
+    return f"{_percent(n / row.n)}, {right}/{n} = {share}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _signed(interval: Interval) -> str:
+    if interval.value is None:
+        return "undefined"
+    bounds = "" if interval.low is None else f" ({interval.low:+.2f} to {interval.high:+.2f})"
+    return f"{interval.value:+.2f}{bounds}"
+
+
+def _plain(interval: Interval, digits: int = 2) -> str:
+    if interval.value is None:
+        return "undefined"
+    bounds = "" if interval.low is None else f" ({interval.low:.{digits}f} to {interval.high:.{digits}f})"
+    return f"{interval.value:.{digits}f}{bounds}"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

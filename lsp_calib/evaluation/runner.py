@@ -1,0 +1,121 @@
+"""Asking for many items: what has an answer is kept at once, and never asked for again.
+
+The result does not depend on the number of workers, the order of completion, or how often the run was
+stopped: see `journal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import attrs
+
+from lsp_calib.errors import EngineError, StoppedError
+from lsp_calib.evaluation.journal import Journal, journal_path
+from lsp_calib.evaluation.records import Header, Record
+
+T = TypeVar("T")
+
+Plain = Mapping[str, Any]
+"""JSON types: what crosses to a worker, and what comes back."""
+
+Ask = Callable[[Plain], Plain]
+"""Asks for one item. Gives {"record": a row as `Record.to_row` makes it, "timing": {name: number}}.
+
+It crosses to workers itself, so it can be pickled. Raises EngineError if this item had no answer.
+"""
+
+# When so many items in a row had no answer, the others will not have one either.
+_MOST_FAILURES = 5
+
+
+@attrs.frozen
+class Answer:
+    """What became of one item: `result`, or the reason why there is none."""
+
+    item: str
+    result: Plain | None
+    error: str = ""
+
+
+class Pool(Protocol):
+    """What asks: this process, other processes, a cluster, or several servers."""
+
+    def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:
+        """One answer for each item, in any order, as they come.
+
+        A worker that is lost loses nothing: its items are asked for again. Closing the iterator ends it.
+        Raises EngineError if no worker is left, and whatever `ask` raises but EngineError.
+        """
+        ...
+
+    def call(self, function: Callable[[], T]) -> T:
+        """What `function` gives where the work is done."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def run(
+    items: Sequence[tuple[str, Plain]],
+    ask: Ask,
+    pool: Pool,
+    path: Path,
+    header: Header,
+    *,
+    on_progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> list[Record]:
+    """The records of all items, in their order; `path` holds them then.
+
+    items: (id, what `ask` is given) pairs, each id once. Those that `path` or its journal has already are not
+        asked for again.
+    on_progress: called with (done, all), first with what was there at the start.
+    Raises StoppedError when interrupted (Ctrl-C), EngineError if items had no answer; what was answered is
+    kept either way. DataError as `Journal` does.
+    """
+    assert len({item for item, _ in items}) == len(items), "an item is asked for once"
+    with Journal(path, header) as journal:
+        left = {item: payload for item, payload in items if item not in journal.done}
+        done = len(items) - len(left)
+        on_progress(done, len(items))
+        failures: dict[str, str] = {}
+        try:
+            for answer in _until_hopeless(pool.answers(ask, left), failures):
+                assert answer.result is not None
+                journal.add(Record.from_row(answer.result["record"]), answer.result["timing"])
+                done += 1
+                on_progress(done, len(items))
+        except KeyboardInterrupt:
+            raise StoppedError(
+                f"Stopped: {done} of {len(items)} answers are kept in {journal_path(path)}. "
+                "Run the same command again to go on."
+            ) from None
+        if failures:
+            item, reason = next(iter(failures.items()))
+            raise EngineError(
+                f"{len(items) - done} of {len(items)} items have no answer; the first: {item}: {reason} "
+                f"The {done} answers are kept in {journal_path(path)}: run the same command again to ask "
+                "for the others."
+            )
+        return journal.finish([item for item, _ in items])
+
+
+def _until_hopeless(answers: Iterator[Answer], failures: dict[str, str]) -> Iterable[Answer]:
+    """The answers that have a result; the others go to `failures`, and too many in a row end it."""
+    in_a_row = 0
+    try:
+        for answer in answers:
+            if answer.result is not None:
+                in_a_row = 0
+                yield answer
+                continue
+            failures[answer.item] = answer.error
+            in_a_row += 1
+            if in_a_row == _MOST_FAILURES:
+                return
+    finally:
+        close = getattr(answers, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,247 @@
+"""The first process in a jail: starts the program under its limits, watches it, says how it ended.
+
+As process 1 of its namespace it takes everything with it when it ends. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lsp_calib.evaluation.sandbox import kernel
+
+Plan = dict[str, Any]
+
+# File descriptors of a program that has to prove that it came to its end.
+PAYLOAD, TOKEN, PROOF = 3, 4, 5
+
+_PAUSE_S = 0.05
+_PAGE = resource.getpagesize()
+
+
+def run(plan: Plan) -> dict[str, Any]:
+    """Run the plan's program to its end. Returns what is to be reported.
+
+    ended: "exit" or "signal" (with `code`), "wall", "cpu", "memory". proved: whether it gave the token back.
+    Raises OSError if it cannot be started.
+    """
+    _keep_files_to_ourselves()
+    _fill_scratch(plan)
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    # Python's own handler for this one would make it deliverable to process 1.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    token = os.urandom(16)
+    channels = _Channels(plan["payload"], token)
+    trouble_r, trouble_w = os.pipe()
+    started = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(trouble_r)
+            _become(plan, channels)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it ends here
+            os.write(trouble_w, f"{type(error).__name__}: {error}".encode())
+        os._exit(126)
+    os.close(trouble_w)
+    channels.keep_ours()
+    said = os.read(trouble_r, 4096)
+    if said:
+        raise OSError(f"{plan['argv'][0]} could not be started: {said.decode(errors='replace')}")
+    result = _watch(child, plan, started)
+    result["wall_s"] = time.monotonic() - started
+    result["proved"] = channels.proof() == token
+    _end_descendants()
+    return result
+
+
+def _keep_files_to_ourselves() -> None:
+    """Let the program inherit none of our files: it could write our report for us."""
+    for number in range(3, 256):
+        with contextlib.suppress(OSError):
+            os.set_inheritable(number, False)
+
+
+class _Channels:
+    """What a program that has to prove its end is given: its payload, a token, a way to give it back."""
+
+    def __init__(self, payload: str | None, token: bytes) -> None:
+        self.theirs: list[int] = []
+        self._proof = -1
+        if payload is None:
+            return
+        text = os.memfd_create("payload")
+        with open(text, "wb", closefd=False) as file:
+            file.write(payload.encode("utf-8", "surrogatepass"))
+        os.lseek(text, 0, os.SEEK_SET)
+        token_r, token_w = os.pipe()
+        os.write(token_w, token)
+        os.close(token_w)
+        self._proof, proof_w = os.pipe()
+        os.set_blocking(self._proof, False)
+        self.theirs = [text, token_r, proof_w]
+
+    def install(self) -> None:
+        """In the child: under the numbers that programs expect."""
+        # Out of the way first: a number may be another's target.
+        moved = [os.dup2(number, 100 + at) for at, number in enumerate(self.theirs)]
+        for number, target in zip(moved, (PAYLOAD, TOKEN, PROOF), strict=False):
+            os.dup2(number, target)
+            os.close(number)
+
+    def keep_ours(self) -> None:
+        for number in self.theirs:
+            os.close(number)
+
+    def proof(self) -> bytes:
+        if self._proof < 0:
+            return b""
+        try:
+            return os.read(self._proof, 64)
+        except BlockingIOError:
+            # A descendant that is still alive keeps the pipe open and has written nothing.
+            return b""
+
+
+def _fill_scratch(plan: Plan) -> None:
+    """Home and temporary folder, the program's files, the project with its changes."""
+    scratch = Path(plan["scratch"])
+    (scratch / "home").mkdir()
+    for folder, files in (("home", plan["files"]), ("project", plan["changes"])):
+        for name, text in files.items():
+            path = scratch / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            path.write_text(text, "utf-8", "surrogatepass", newline="")
+    if plan["user"] is None:
+        return
+    uid, gid = plan["user"]
+    for top in ("home", "project"):
+        for folder, folders, names in os.walk(scratch / top):
+            for name in (".", *folders, *names):
+                os.chown(Path(folder, name), uid, gid, follow_symlinks=False)
+
+
+def _become(plan: Plan, channels: _Channels) -> NoReturn:
+    """Turn this process into the program."""
+    os.setsid()
+    os.umask(0o022)
+    kernel.bound_privileges()
+    if plan["user"] is not None:
+        uid, gid = plan["user"]
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    _set_limits(plan["limits"])
+    kernel.drop_privileges()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+    channels.install()
+    os.chdir(plan["cwd"])
+    os.execve(plan["argv"][0], plan["argv"], plan["env"])
+
+
+def _set_limits(limits: dict[str, Any]) -> None:
+    cpu = int(limits["cpu_s"])
+    for what, soft, hard in (
+        (resource.RLIMIT_CPU, cpu, cpu + 1),
+        (resource.RLIMIT_AS, limits["memory"], limits["memory"]),
+        (resource.RLIMIT_FSIZE, limits["file_size"], limits["file_size"]),
+        (resource.RLIMIT_NOFILE, limits["open_files"], limits["open_files"]),
+        (resource.RLIMIT_STACK, 8 << 20, 8 << 20),
+        (resource.RLIMIT_MEMLOCK, 1 << 16, 1 << 16),
+        (resource.RLIMIT_MSGQUEUE, 0, 0),
+        (resource.RLIMIT_SIGPENDING, 512, 512),
+        (resource.RLIMIT_NICE, 0, 0),
+        (resource.RLIMIT_RTPRIO, 0, 0),
+        # 1, not 0: with 0 a kernel that pipes core dumps to a program still starts it.
+        (resource.RLIMIT_CORE, 1, 1),
+        # Last: a thread that is started hereafter counts.
+        (resource.RLIMIT_NPROC, limits["processes"], limits["processes"]),
+    ):
+        _, most = resource.getrlimit(what)
+        if most != resource.RLIM_INFINITY:
+            soft, hard = min(soft, most), min(hard, most)
+        resource.setrlimit(what, (soft, hard))
+
+
+def _watch(child: int, plan: Plan, started: float) -> dict[str, Any]:
+    limits = plan["limits"]
+    looked = started
+    while True:
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.wait4(-1, os.WNOHANG))[0]:
+                if ended[0] == child:
+                    return _ending(ended[1], ended[2], limits)
+        now = time.monotonic()
+        if now - started > limits["wall_s"]:
+            return {"ended": "wall", "code": 0, "cpu_s": 0.0}
+        if now - looked > 2 * _PAUSE_S:
+            looked = now
+            if _memory() > limits["memory_total"]:
+                return {"ended": "memory", "code": 0, "cpu_s": 0.0}
+        signal.sigtimedwait({signal.SIGCHLD}, _PAUSE_S)
+
+
+def _ending(status: int, usage: resource.struct_rusage, limits: dict[str, Any]) -> dict[str, Any]:
+    spent = usage.ru_utime + usage.ru_stime
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return {"ended": "exit", "code": code, "cpu_s": spent}
+    if -code == signal.SIGXCPU or (-code == signal.SIGKILL and spent >= limits["cpu_s"]):
+        return {"ended": "cpu", "code": 0, "cpu_s": spent}
+    if -code == signal.SIGXFSZ:
+        return {"ended": "file-size", "code": 0, "cpu_s": spent}
+    return {"ended": "signal", "code": -code, "cpu_s": spent}
+
+
+def _memory() -> int:
+    """Bytes of memory that the program and its descendants hold; what they share counts for each of them."""
+    total = 0
+    for pid in _descendants():
+        with contextlib.suppress(OSError, IndexError):
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    return total
+
+
+def _descendants() -> list[int]:
+    """Every other process of this namespace; outside of one, those that descend from this process."""
+    me = os.getpid()
+    parents: dict[int, int] = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):  # noqa: PTH208 - many times a second
+            if name.isdigit():
+                with contextlib.suppress(OSError, IndexError):
+                    stat = Path(f"/proc/{name}/stat").read_text()
+                    parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
+    if me == 1:
+        return [pid for pid in parents if pid != 1]
+    found = {me}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found - {me})
+
+
+def _end_descendants() -> None:
+    """Where this process is not the first of a namespace: end what is left, as far as it can be found."""
+    if os.getpid() == 1:
+        return
+    for _ in range(100):
+        left = _descendants()
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(_PAUSE_S)

@@ -1,0 +1,178 @@
+"""Which walls can be had on this machine, and the parts of a plan that are the same for each run."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lsp_calib.errors import SandboxError
+from lsp_calib.evaluation.sandbox import launcher
+from lsp_calib.evaluation.sandbox.limits import Limits
+
+UNISOLATED = "LSP_CALIB_ALLOW_UNISOLATED"
+
+# Of the user within; outside, of nobody if we are root, else of ourselves.
+_USER = 1000
+_NOBODY = 65534
+
+# Where bubblewrap shows the code of process 1 and a project to be copied.
+_CODE = "/run/lsp-calib"
+_PROJECT = "/run/project"
+
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = ("ld.so.cache", "localtime")
+_TEXTS = {
+    "passwd": f"user:x:{_USER}:{_USER}::/tmp/home:/bin/sh\nnobody:x:{_NOBODY}:{_NOBODY}::/:/bin/false\n",
+    "group": f"user:x:{_USER}:\nnogroup:x:{_NOBODY}:\n",
+    "hosts": "127.0.0.1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+
+
+@attrs.frozen
+class Isolation:
+    """One way to keep a program in.
+
+    kind: "namespaces" (by ourselves), "bubblewrap" or "none". bubblewrap: its path.
+    folder: private to this process: an `etc` to show, and an empty `root` to build on.
+    """
+
+    kind: str
+    folder: Path
+    bubblewrap: str = ""
+
+    def plan(self, scratch: str, project: Path | None, visible: tuple[Path, ...]) -> dict[str, Any]:
+        """What `jail` has to know of the walls. scratch: the writable folder, as the program sees it."""
+        user, group = os.geteuid(), os.getegid()
+        root = user == 0
+        links, binds = _system(self.folder / "etc")
+        binds += [(str(path), str(path)) for path in [*_interpreters(), *visible]]
+        return {
+            "isolation": self.kind,
+            "root": str(self.folder / "root"),
+            "scratch": scratch,
+            "links": links,
+            "binds": binds,
+            "devices": _DEVICES,
+            "user": [_USER, _USER] if root and self.kind == "namespaces" else None,
+            "uid_map": _map(user, root=root),
+            "gid_map": _map(group, root=root),
+            "project": (_PROJECT if self.kind == "bubblewrap" else str(project)) if project else None,
+        }
+
+    def wrapper(self, plan: dict[str, Any], project: Path | None, limits: Limits) -> list[str]:
+        """Bubblewrap's command line for a plan."""
+        words = [self.bubblewrap, "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
+        words += ["--uid", str(_USER), "--gid", str(_USER), "--cap-drop", "ALL", "--clearenv"]
+        if "--disable-userns" in _bubblewrap_help(self.bubblewrap):
+            words += ["--unshare-user", "--disable-userns"]
+        words += ["--size", str(limits.disk), "--perms", "1777", "--tmpfs", plan["scratch"]]
+        for name, target in plan["links"]:
+            words += ["--symlink", target, name]
+        for source, target in plan["binds"]:
+            words += ["--ro-bind", source, target]
+        for name in _DEVICES:
+            words += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+        words += ["--symlink", plan["scratch"], "/dev/shm", "--symlink", "/proc/self/fd", "/dev/fd"]
+        words += ["--proc", "/proc"]
+        for module in ("__init__", "jail", "init", "kernel"):
+            inside = f"{_CODE}/lsp_calib/evaluation/sandbox/{module}.py"
+            words += ["--ro-bind", str(launcher.HERE / f"{module}.py"), inside]
+        if project:
+            words += ["--ro-bind", str(project), _PROJECT]
+        return [*words, "--remount-ro", "/", "--chdir", "/", "--", *launcher.command(_CODE)]
+
+
+def candidates() -> list[Isolation]:
+    """Ways that might work here, the best first. Whether one does, only a trial tells (`probe`)."""
+    if not sys.platform.startswith("linux"):
+        return []
+    folder = _private_folder()
+    ours = Isolation("namespaces", folder)
+    program = shutil.which("bwrap")
+    if program is None or os.geteuid() == 0:
+        # As root, bubblewrap would leave the program root's access to root's files.
+        return [ours]
+    # Ours first: it limits the number of files as well. Bubblewrap is let through where others are not.
+    return [ours, Isolation("bubblewrap", folder, os.path.realpath(program))]
+
+
+def none_at_all() -> Isolation:
+    """Limits without walls. Raises SandboxError unless the environment allows it as well."""
+    if os.environ.get(UNISOLATED) != "1":
+        raise SandboxError(
+            "Running generated code without isolation was asked for once; it has to be said twice, because "
+            f"such code can read and delete your files. Set {UNISOLATED}=1 as well if you mean it."
+        )
+    if os.name != "posix" or not sys.platform.startswith("linux"):
+        raise SandboxError(
+            "Generated code is run on Linux only: other systems lack the limits that it is run under. "
+            "Use a Linux machine, a container or WSL."
+        )
+    return Isolation("none", _private_folder())
+
+
+def _private_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="lsp-calib-sandbox-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "root").mkdir()
+    etc = folder / "etc"
+    etc.mkdir(mode=0o755)
+    for name, text in _TEXTS.items():
+        (etc / name).write_text(text)
+    for name in _ETC:
+        if Path("/etc", name).is_file():
+            shutil.copyfile(Path("/etc", name), etc / name)
+    if Path("/etc/alternatives").is_dir():
+        shutil.copytree("/etc/alternatives", etc / "alternatives", symlinks=True)
+    for path in [folder / "root", *etc.rglob("*"), etc]:
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    return folder
+
+
+def _system(etc: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Links to make, folders to show: the system's programs and libraries, and a small /etc."""
+    links, binds = [], [(str(etc), "/etc")]
+    for name in _SYSTEM:
+        path = Path(name)
+        if path.is_symlink():
+            links.append((name, os.readlink(path)))  # noqa: PTH115 - the text as it stands
+        elif path.is_dir():
+            binds.append((name, name))
+    return links, binds
+
+
+def _interpreters() -> list[Path]:
+    """Folders of the Python that runs this, where they are no part of the system."""
+    folders = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
+    folders.add(Path(launcher.interpreter()).parent)
+    outside = sorted(path for path in folders if not path.is_relative_to("/usr"))
+    kept = [
+        path for path in outside if not any(path != other and path.is_relative_to(other) for other in outside)
+    ]
+    for path in kept:
+        if Path.home().resolve().is_relative_to(path):
+            raise SandboxError(
+                f"The sandbox would have to show {path}, where Python is installed, and your home folder "
+                "lies within it. Use a Python that is installed in a folder of its own."
+            )
+    return kept
+
+
+def _map(own: int, *, root: bool) -> str:
+    """A user namespace's map: inside, outside, how many."""
+    return f"0 0 1\n{_USER} {_NOBODY} 1\n" if root else f"{_USER} {own} 1\n"
+
+
+def _bubblewrap_help(program: str) -> str:
+    return subprocess.run([program, "--help"], capture_output=True, text=True, check=False).stdout

@@ -1,0 +1,202 @@
+"""The walls: from a process of this machine to the first process of a small one of its own.
+
+Runs as a program of its own (see `launcher`), with a plan, one JSON object, on standard input. Its first
+process joins the control groups, makes the namespaces and waits; its child, process 1 in there, builds the
+file system and becomes `init`. What became of it is one JSON object on the file descriptor `report`.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lsp_calib.evaluation.sandbox import init, kernel
+
+Plan = dict[str, Any]
+
+_NOT_COPIED = shutil.ignore_patterns(".git", ".hg", ".venv", "node_modules", "__pycache__")
+
+
+def main() -> NoReturn:
+    """Carry out the plan. Ends with status 0 whatever the program did: the report says that."""
+    plan: Plan = json.loads(sys.stdin.buffer.read())
+    if plan["isolation"] == "inside":
+        # Bubblewrap has built the walls; this is process 1 within them.
+        _report(plan, _inside)
+    kernel.die_with_parent(signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        # If memory runs out, this is what the machine can do without.
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    if plan["isolation"] == "bubblewrap":
+        _report(plan, _wrap)
+    if plan["isolation"] == "none":
+        _report(plan, _unisolated)
+    _report(plan, _namespaces)
+
+
+def _report(plan: Plan, act: Callable[[Plan], dict[str, Any]]) -> NoReturn:
+    try:
+        said = act(plan)
+    except (OSError, shutil.Error) as error:
+        said = {"ended": "setup", "why": str(error)}
+    if said:
+        os.write(plan["report"], json.dumps(said).encode())
+    os._exit(0)
+
+
+def _join_groups(plan: Plan) -> None:
+    for group in plan["groups"]:
+        (Path(group) / "cgroup.procs").write_text("0")
+
+
+def _namespaces(plan: Plan) -> dict[str, Any]:
+    _join_groups(plan)
+    _enter_namespaces(plan["uid_map"], plan["gid_map"], privileged=plan["user"] is not None)
+    child = os.fork()
+    if child == 0:
+        _report(plan, _first_process)
+    os.waitpid(child, 0)
+    return {}
+
+
+def _enter_namespaces(uid_map: str, gid_map: str, *, privileged: bool) -> None:
+    """Namespaces of its own for this process. `privileged`: the maps name more than this user.
+
+    Such maps can only be written from outside, by a process that stays there.
+    """
+    me = Path(f"/proc/{os.getpid()}")
+    if not privileged:
+        kernel.unshare(kernel.ALL_NAMESPACES)
+        _write_maps(me, uid_map, gid_map, deny_groups=True)
+        return
+    unshared, tell = os.pipe()
+    helper = os.fork()
+    if helper == 0:
+        os.close(tell)
+        status = 1
+        with contextlib.suppress(OSError):
+            if os.read(unshared, 1):
+                _write_maps(me, uid_map, gid_map, deny_groups=False)
+                status = 0
+        os._exit(status)
+    os.close(unshared)
+    kernel.unshare(kernel.ALL_NAMESPACES)
+    os.write(tell, b"x")
+    os.close(tell)
+    if os.waitpid(helper, 0)[1]:
+        raise OSError("the user namespace's maps cannot be written")
+
+
+def _write_maps(process: Path, uid_map: str, gid_map: str, *, deny_groups: bool) -> None:
+    if deny_groups:
+        (process / "setgroups").write_text("deny")
+    (process / "uid_map").write_text(uid_map)
+    (process / "gid_map").write_text(gid_map)
+
+
+def _first_process(plan: Plan) -> dict[str, Any]:
+    kernel.die_with_parent(signal.SIGKILL)
+    kernel.forbid_tracing()
+    with contextlib.suppress(OSError):
+        # Where /proc/sys is read-only (in some containers) nested namespaces are not forbidden.
+        kernel.forbid_namespaces()
+    _build_root(plan)
+    if plan["project"]:
+        copy_project(plan["project"], f"{plan['root']}{plan['scratch']}/project")
+    kernel.change_root(plan["root"])
+    if plan["loopback"]:
+        kernel.raise_loopback()
+    return init.run(plan)
+
+
+def _build_root(plan: Plan) -> None:
+    """A small file system on `root`: system and interpreter read-only, one writable folder of some size."""
+    root: str = plan["root"]
+    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+    kernel.mount("tmpfs", root, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "size=1m,mode=755")
+    scratch = f"{root}{plan['scratch']}"
+    Path(scratch).mkdir()
+    size, files = plan["limits"]["disk"], plan["limits"]["files"]
+    kernel.mount(
+        "tmpfs",
+        scratch,
+        "tmpfs",
+        kernel.MS_NOSUID | kernel.MS_NODEV,
+        f"size={size},nr_inodes={files},mode=1777",
+    )
+    for name, target in plan["links"]:
+        Path(f"{root}{name}").symlink_to(target)
+    for source, target in plan["binds"]:
+        _bind(source, f"{root}{target}")
+        kernel.restrict_mount(f"{root}{target}", recursive=True)
+    for name in plan["devices"]:
+        _bind(f"/dev/{name}", f"{root}/dev/{name}")
+    for name, target in (("shm", plan["scratch"]), ("fd", "/proc/self/fd")):
+        Path(f"{root}/dev/{name}").symlink_to(target)
+    proc = Path(f"{root}/proc")
+    proc.mkdir()
+    with contextlib.suppress(OSError):
+        # Refused in a container that hides parts of its own /proc; then there is none.
+        flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+        kernel.mount("proc", str(proc), "proc", flags)
+        kernel.restrict_mount(str(proc))
+    kernel.restrict_mount(root)
+
+
+def _bind(source: str, target: str) -> None:
+    place = Path(target)
+    if Path(source).is_dir():
+        place.mkdir(parents=True, exist_ok=True)
+    else:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+    kernel.mount(source, target, flags=kernel.MS_BIND | kernel.MS_REC)
+
+
+def copy_project(source: str, target: str) -> None:
+    """A project's files; links as links, nothing that is neither a file nor a folder, no version history."""
+
+    def skipped(folder: str, names: list[str]) -> set[str]:
+        odd = {
+            name
+            for name in names
+            if not (path := Path(folder, name)).is_symlink() and not path.is_file() and not path.is_dir()
+        }
+        return odd | set(_NOT_COPIED(folder, names))
+
+    shutil.copytree(source, target, symlinks=True, ignore=skipped)
+
+
+def _wrap(plan: Plan) -> dict[str, Any]:
+    _join_groups(plan)
+    os.lseek(0, 0, os.SEEK_SET)
+    os.set_inheritable(plan["report"], True)
+    inner = {**plan, "isolation": "inside"}
+    with open(0, "r+b", closefd=False) as file:
+        file.truncate()
+        file.write(json.dumps(inner).encode())
+    os.lseek(0, 0, os.SEEK_SET)
+    os.execv(plan["wrapper"][0], plan["wrapper"])
+
+
+def _inside(plan: Plan) -> dict[str, Any]:
+    kernel.forbid_tracing()
+    if plan["project"]:
+        copy_project(plan["project"], f"{plan['scratch']}/project")
+    return init.run(plan)
+
+
+def _unisolated(plan: Plan) -> dict[str, Any]:
+    _join_groups(plan)
+    kernel.adopt_orphans()
+    if plan["project"]:
+        copy_project(plan["project"], f"{plan['scratch']}/project")
+    return init.run(plan)

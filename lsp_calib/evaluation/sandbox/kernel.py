@@ -1,0 +1,147 @@
+"""The Linux calls that the standard library lacks. Standard library only: it runs before site-packages."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from pathlib import Path
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+ALL_NAMESPACES = (
+    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP
+)
+
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_BIND = 4096
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
+_MNT_DETACH = 2
+
+_MOUNT_ATTR_RDONLY = 1
+_MOUNT_ATTR_NOSUID = 2
+_MOUNT_ATTR_NODEV = 4
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_CAPABILITY_VERSION_3 = 0x20080522
+_LAST_CAPABILITY = 63
+
+# System calls that the C library does not wrap. New ones have the same number everywhere.
+_MOUNT_SETATTR = 442
+_PIVOT_ROOT = 155 if platform.machine() == "x86_64" else 41
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def unshare(flags: int) -> None:
+    """Give this process (and, for processes, its children) namespaces of their own."""
+    _checked(_libc.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def mount(source: str, target: str, kind: str | None = None, flags: int = 0, options: str = "") -> None:
+    _checked(
+        _libc.mount(
+            os.fsencode(source),
+            os.fsencode(target),
+            kind.encode() if kind else None,
+            ctypes.c_ulong(flags),
+            options.encode() if options else None,
+        ),
+        f"mount {target}",
+    )
+
+
+def restrict_mount(target: str, *, devices: bool = False, recursive: bool = False) -> None:
+    """Make a mount read-only and deaf to set-user-id bits; `devices` keeps device files usable."""
+    flags = _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | (0 if devices else _MOUNT_ATTR_NODEV)
+    attributes = (ctypes.c_uint64 * 4)(flags, 0, 0, 0)
+    result = _libc.syscall(
+        ctypes.c_long(_MOUNT_SETATTR),
+        ctypes.c_int(_AT_FDCWD),
+        ctypes.c_char_p(os.fsencode(target)),
+        ctypes.c_uint(_AT_RECURSIVE if recursive else 0),
+        ctypes.byref(attributes),
+        ctypes.c_size_t(ctypes.sizeof(attributes)),
+    )
+    _checked(result, f"mount_setattr {target}")
+
+
+def change_root(folder: str) -> None:
+    """Make `folder`, a mount point, the root, and let go of the old root with all below it."""
+    os.chdir(folder)
+    _checked(_libc.syscall(ctypes.c_long(_PIVOT_ROOT), b".", b"."), "pivot_root")
+    _checked(_libc.umount2(b".", ctypes.c_int(_MNT_DETACH)), "umount the old root")
+    os.chdir("/")
+
+
+def _prctl(option: int, value: int) -> int:
+    zero = ctypes.c_ulong(0)
+    return int(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero))
+
+
+def die_with_parent(signal: int) -> None:
+    _checked(_prctl(_PR_SET_PDEATHSIG, signal), "PR_SET_PDEATHSIG")
+
+
+def forbid_tracing() -> None:
+    """Keep other processes of this user from reading or steering this one."""
+    _checked(_prctl(_PR_SET_DUMPABLE, 0), "PR_SET_DUMPABLE")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends."""
+    _checked(_prctl(_PR_SET_CHILD_SUBREAPER, 1), "PR_SET_CHILD_SUBREAPER")
+
+
+def bound_privileges() -> None:
+    """No program that is started can gain a capability. To be called while there are some."""
+    for capability in range(_LAST_CAPABILITY + 1):
+        # Fails beyond the last capability that this kernel knows, and where there is none to drop.
+        _prctl(_PR_CAPBSET_DROP, capability)
+
+
+def drop_privileges() -> None:
+    """No capability is left, and set-user-id programs give none."""
+    _checked(_prctl(_PR_SET_NO_NEW_PRIVS, 1), "PR_SET_NO_NEW_PRIVS")
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    _checked(_libc.capset(ctypes.byref(header), ctypes.byref(nothing)), "capset")
+
+
+def raise_loopback() -> None:
+    """Bring up the loopback interface of this network namespace."""
+    import fcntl
+    import socket
+    import struct
+
+    get_flags, set_flags, up = 0x8913, 0x8914, 1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        request = struct.pack("16sH22x", b"lo", 0)
+        name, flags = struct.unpack("16sH22x", fcntl.ioctl(probe, get_flags, request))
+        fcntl.ioctl(probe, set_flags, struct.pack("16sH22x", name, flags | up))
+
+
+def forbid_namespaces() -> None:
+    """Let nobody in this user namespace make namespaces: in a new one a mount would know no size limit."""
+    for path in Path("/proc/sys/user").glob("max_*_namespaces"):
+        path.write_text("0")

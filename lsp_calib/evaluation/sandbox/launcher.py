@@ -1,0 +1,25 @@
+"""The command that starts a jail: Python without site-packages, and only this package's folder to import."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+
+_CODE = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from lsp_calib.evaluation.sandbox.jail import main; main()"
+)
+
+
+def interpreter() -> str:
+    """The Python that runs this program, behind all links: not a virtual environment's."""
+    return os.path.realpath(sys.executable)
+
+
+def command(root: str = str(ROOT)) -> list[str]:
+    """root: the folder that holds the package, as the new process sees it."""
+    return [interpreter(), "-I", "-S", "-B", "-c", _CODE, root]

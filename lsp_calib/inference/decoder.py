@@ -1,0 +1,195 @@
+"""llama.cpp's context: decoding, and a KV cache of several sequences. Only the model process imports this."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
+
+from lsp_calib.errors import EngineError, ModelFileError
+from lsp_calib.inference.backend import Counters, Interrupted
+from lsp_calib.inference.engine import Priority
+from lsp_calib.inference.kv import CachedSequence, choose, common_prefix, count_sequences
+from lsp_calib.inference.native import AbortFlag, Weights, native_log
+from lsp_calib.inference.threads import ThreadChooser, default_threads
+
+_ABORTED = 2  # llama_decode's answer when the abort callback stopped it
+
+
+def batch_size(gpu_layers: int) -> int:
+    """Tokens that are evaluated at once.
+
+    An interrupted prompt keeps what was finished in steps of this size. On a CPU small steps cost little (440
+    tokens of SmolLM2: 1.35 s in steps of 64, 1.30 s in one; 402 of Qwen 1.5B: no difference), and one who
+    types faster than the prompt is evaluated gets to its end all the same. A GPU wants large ones.
+    """
+    return 512 if gpu_layers else 64
+
+
+class Decoder:
+    """Evaluates tokens in one of several KV-cache sequences, and gives the logits after them.
+
+    context: positions of each sequence, at most as many as the model was trained on. Each sequence has a
+    stream of its own, so that attention in one costs nothing for what is cached in the others.
+    threads: a fixed number, or 0 to choose by measuring. Raises ModelFileError if there is no memory for it.
+    """
+
+    def __init__(self, weights: Weights, *, context: int, threads: int, gpu_layers: int) -> None:
+        self.abort = AbortFlag()
+        self._can_drop_part = False
+        self.counters = Counters()
+        self.batch = batch_size(gpu_layers)
+        self.positions = min(context, weights.trained_context) if weights.trained_context > 0 else context
+        self._chooser = None if threads else ThreadChooser(default_threads())
+        self.threads = threads or default_threads()
+
+        sequences = count_sequences(weights.kv_bytes * self.positions)
+        params = llama_cpp.llama_context_default_params()
+        params.n_ctx = self.positions * sequences
+        params.n_seq_max = sequences
+        params.kv_unified = False
+        params.n_batch = params.n_ubatch = self.batch
+        params.n_threads = params.n_threads_batch = self.threads
+        params.no_perf = True
+        self._context: Any = llama_cpp.llama_init_from_model(weights.model, params)
+        if not self._context:
+            raise ModelFileError(
+                f"There is not enough memory to run the model. llama.cpp says: {native_log().last_words()}"
+            )
+        llama_cpp.llama_set_abort_callback(self._context, self.abort.callback, self.abort.data)
+        self._memory = llama_cpp.llama_get_memory(self._context)
+        self._row = ctypes.c_float * weights.size
+        self._set_up_batch()
+        self._sequences = [CachedSequence(id) for id in range(sequences)]
+        self._uses = itertools.count(1)
+        try:
+            self._can_drop_part = self._warm_up()
+        except EngineError as error:
+            self.close()
+            raise ModelFileError(f"The model loads, but does not run. {error}") from error
+
+    def sequence(self, priority: Priority, tokens: Sequence[int]) -> CachedSequence:
+        """The sequence to evaluate `tokens` in."""
+        background, *interactive = self._sequences
+        chosen = background if priority is Priority.BACKGROUND else choose(interactive, tokens)
+        chosen.used = next(self._uses)
+        return chosen
+
+    def reuse(self, sequence: CachedSequence, tokens: Sequence[int], most: int) -> int:
+        """Keep what `sequence` has in common with the first `most` of `tokens`; returns how many that are."""
+        same = min(common_prefix(sequence.tokens, tokens), most)
+        self._drop(sequence, same)
+        return len(sequence.tokens)
+
+    def decode(self, sequence: CachedSequence, tokens: Sequence[int], outputs: int) -> None:
+        """Evaluate `tokens` (at most `batch`) after what is in `sequence`.
+
+        outputs: of how many of the last of them the logits are wanted. Raises Interrupted, after which
+        `sequence` holds what was finished, or EngineError.
+        """
+        if self.abort.is_set():
+            raise Interrupted
+        count = len(tokens)
+        self._token[:count] = tokens
+        np.add(self._count[:count], len(sequence.tokens), out=self._position[:count])
+        self._output[: count - outputs] = 0
+        self._output[count - outputs : count] = 1
+        self._sequence_id.value = sequence.id
+        self._batch.n_tokens = count
+        self._choose_threads(count)
+        start = time.perf_counter()
+        code = llama_cpp.llama_decode(self._context, self._batch)
+        llama_cpp.llama_synchronize(self._context)
+        seconds = time.perf_counter() - start
+        self.counters.decode_ms += 1e3 * seconds
+        if code == 0:
+            sequence.tokens += tokens
+            if self._chooser is not None:
+                self._chooser.told(self.threads, count, seconds)
+            return
+        self._settle(sequence, tokens)
+        if code == _ABORTED:
+            raise Interrupted
+        raise EngineError(
+            f"llama.cpp could not evaluate the prompt (code {code}): {native_log().last_words()} "
+            "Ask again; if it keeps failing, restart the model."
+        )
+
+    def logits(self, index: int) -> NDArray[np.float32]:
+        """The logits after the last decode's token `index` (-1: the last). Valid until the next decode."""
+        pointer = llama_cpp.llama_get_logits_ith(self._context, index)
+        if not pointer:
+            raise EngineError("llama.cpp gave no probabilities. Restart the model.")
+        row: Any = self._row.from_address(ctypes.addressof(pointer.contents))
+        logits: NDArray[np.float32] = np.frombuffer(row, np.float32)
+        return logits
+
+    def close(self) -> None:
+        llama_cpp.llama_free(self._context)
+
+    def _set_up_batch(self) -> None:
+        """One batch for all decodes, over its own arrays; the rows share one cell with the sequence's id."""
+        self._token = np.zeros(self.batch, np.int32)
+        self._position = np.zeros(self.batch, np.int32)
+        self._output = np.zeros(self.batch, np.int8)
+        self._count = np.arange(self.batch, dtype=np.int32)
+        self._ones = np.ones(self.batch, np.int32)
+        self._sequence_id = ctypes.c_int32(0)
+        cell = ctypes.pointer(self._sequence_id)
+        self._cells = (ctypes.POINTER(ctypes.c_int32) * self.batch)(*[cell] * self.batch)
+
+        def pointer(array: NDArray[Any], kind: Any) -> Any:
+            return array.ctypes.data_as(ctypes.POINTER(kind))
+
+        self._batch = llama_cpp.llama_batch(
+            n_tokens=0,
+            token=pointer(self._token, ctypes.c_int32),
+            embd=None,
+            pos=pointer(self._position, ctypes.c_int32),
+            n_seq_id=pointer(self._ones, ctypes.c_int32),
+            seq_id=ctypes.cast(self._cells, ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
+            logits=pointer(self._output, ctypes.c_int8),
+        )
+
+    def _choose_threads(self, tokens: int) -> None:
+        if self._chooser is None:
+            return
+        threads = self._chooser.threads(tokens)
+        if threads != self.threads:
+            llama_cpp.llama_set_n_threads(self._context, threads, threads)
+            self.threads = threads
+
+    def _warm_up(self) -> bool:
+        """The first decode, which reads the weights; whether a part of a sequence can be dropped.
+
+        Recurrent architectures keep a state, not positions. Raises EngineError if the model cannot decode.
+        """
+        first = self._sequences[0]
+        self.decode(first, [0, 0], 1)
+        self.logits(-1)
+        able = bool(llama_cpp.llama_memory_seq_rm(self._memory, first.id, 1, -1))
+        self._drop(first, 0)
+        self.counters = Counters()
+        return able
+
+    def _drop(self, sequence: CachedSequence, start: int) -> None:
+        """Take what is at `start` and after it out of a sequence, or all of it where no part can be."""
+        if start >= len(sequence.tokens) > 0:
+            return
+        start = start if self._can_drop_part else 0
+        llama_cpp.llama_memory_seq_rm(self._memory, sequence.id, start or -1, -1)
+        del sequence.tokens[start:]
+
+    def _settle(self, sequence: CachedSequence, tokens: Sequence[int]) -> None:
+        """After a decode that was stopped: ask what is left in the cache, rather than assume."""
+        kept = llama_cpp.llama_memory_seq_pos_max(self._memory, sequence.id) + 1
+        sequence.tokens = (sequence.tokens + list(tokens))[:kept]
+        if not self._can_drop_part:
+            # Nor has the step that was stopped been taken back then: what is there is doubtful.
+            self._drop(sequence, 0)

@@ -1,0 +1,236 @@
+"""The thread that decodes, and what it shares with the thread that listens.
+
+Every change is made under one lock. The backend's interruption is taken back under the lock under which the
+next run is chosen, and raised under the lock under which the running one is known: it never hits another.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from lsp_calib.errors import EngineError
+from lsp_calib.inference import wire
+from lsp_calib.inference.backend import Backend, Interrupted, Run
+from lsp_calib.inference.engine import Request, ScoreRequest
+from lsp_calib.inference.scheduler import Effect, Job, Key, Scheduler
+from lsp_calib.values import Generation, Token
+
+_WORDS = {
+    "cancelled": "The request was cancelled.",
+    "superseded": "A newer request for the same document took its place.",
+    "deadline": "The request was not answered in the time it was given.",
+}
+
+
+# Answers to requests that were dropped: (client, message).
+Dropped = list[tuple[int, wire.Message]]
+
+
+class Answer(Protocol):
+    """Told of messages for a client. Called from the decoding thread; must not block."""
+
+    def __call__(self, client: int, message: wire.Message, /) -> None: ...
+
+
+@attrs.define(eq=False)
+class _Work:
+    """A request with what has become of it. since: when it came or stopped. waited: seconds in all."""
+
+    job: Job
+    request: Request | ScoreRequest
+    first: int
+    came: float
+    since: float
+    waited: float = 0.0
+    run: Run | None = None
+    enough: bool = False
+
+
+class Decoding:
+    """Requests from the listening thread, worked off by the thread that calls `serve`.
+
+    answer: called from `serve` with what came out.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._changed = threading.Condition()
+        self._scheduler = Scheduler()
+        self._work: dict[Key, _Work] = {}
+        self._running: _Work | None = None
+        # Runs that nobody wants any more: only the decoding thread may close them.
+        self._left: list[Run] = []
+        self._backend: Backend | None = None
+        self._idle_since: float | None = time.monotonic()
+
+    # The listening thread's side. What is dropped is returned as answers, to be sent at once.
+
+    def put(self, client: int, request_id: int, request: Request | ScoreRequest, first: int) -> Dropped:
+        """Raises ValueError if the client has a request of that id."""
+        now = time.monotonic()
+        document, expires = "", math.inf
+        if isinstance(request, Request):
+            document = request.document
+            expires = math.inf if request.deadline is None else now + request.deadline
+        job = Job(client, request_id, request.priority, document, expires)
+        with self._changed:
+            effect = self._scheduler.put(job)
+            dropped = self._drop(effect, "superseded")
+            self._work[job.key] = _Work(job, request, first, came=now, since=now)
+            self._changed.notify()
+            return dropped
+
+    def cancel(self, client: int, request_id: int) -> Dropped:
+        with self._changed:
+            return self._drop(self._scheduler.cancel((client, request_id)), "cancelled")
+
+    def drop_client(self, client: int) -> None:
+        with self._changed:
+            self._drop(self._scheduler.drop_client(client), "cancelled")
+
+    def expire(self) -> Dropped:
+        """Drop what has waited or run for too long."""
+        with self._changed:
+            return self._drop(self._scheduler.expire(time.monotonic()), "deadline")
+
+    def enough(self, client: int, request_id: int) -> None:
+        """End a running answer with what there is."""
+        with self._changed:
+            work = self._work.get((client, request_id))
+            if work is not None:
+                work.enough = True
+                if work.run is not None:
+                    work.run.enough = True
+
+    def next_expiry(self) -> float:
+        with self._changed:
+            return self._scheduler.next_expiry()
+
+    def blocked(self) -> set[int]:
+        """Clients whose work waits for another client's."""
+        with self._changed:
+            return self._scheduler.blocked()
+
+    def jobs(self, client: int) -> int:
+        with self._changed:
+            return self._scheduler.jobs(client)
+
+    def stats(self, clients: int) -> wire.Stats:
+        with self._changed:
+            backend = self._backend
+            return wire.Stats(
+                now=time.monotonic(),
+                idle_since=self._idle_since,
+                running=int(self._scheduler.running is not None),
+                waiting=self._scheduler.waiting,
+                clients=clients,
+                threads=backend.threads if backend else 0,
+                prompt_tokens=backend.counters.prompt_tokens if backend else 0,
+                generated_tokens=backend.counters.generated_tokens if backend else 0,
+                decode_ms=backend.counters.decode_ms if backend else 0.0,
+            )
+
+    def _drop(self, effect: Effect, why: str) -> Dropped:
+        for job in effect.dropped:
+            work = self._work.pop(job.key)
+            if work.run is not None and work is not self._running:
+                # It was interrupted before and waited to go on. The running one is closed where it runs.
+                self._left.append(work.run)
+                self._changed.notify()
+        if effect.interrupt and self._backend is not None:
+            self._backend.interrupt()
+        return [(job.client, {"id": job.id, "error": why, "message": _WORDS[why]}) for job in effect.dropped]
+
+    # The decoding thread's side.
+
+    def serve(self, backend: Backend) -> None:
+        """Work off requests, for ever."""
+        with self._changed:
+            self._backend = backend
+        while True:
+            work = self._next(backend)
+            try:
+                generation = self._advance(backend, work)
+            except Interrupted:
+                self._stopped(work)
+            except EngineError as error:
+                self._end(work, {"error": "failed", "message": str(error)})
+            else:
+                self._end(work, _result(work, generation))
+
+    def _next(self, backend: Backend) -> _Work:
+        """Wait for work, which now runs."""
+        while True:
+            with self._changed:
+                while not self._left and not self._scheduler.waiting:
+                    self._changed.wait()
+                left, self._left = self._left, []
+                job = None if left else self._scheduler.take()
+                if job is not None:
+                    backend.resume()
+                    self._idle_since = None
+                    work = self._work[job.key]
+                    work.waited += time.monotonic() - work.since
+                    self._running = work
+                    return work
+            for run in left:
+                run.close()
+
+    def _advance(self, backend: Backend, work: _Work) -> Generation | None:
+        if work.run is None:
+            run = backend.begin(work.request, on_tokens=self._tell(work), tell_after=work.first)
+            with self._changed:
+                work.run = run
+                run.enough = work.enough
+        return work.run.advance()
+
+    def _tell(self, work: _Work) -> Callable[[list[Token]], None]:
+        client, request_id = work.job.key
+
+        def tokens(tokens: list[Token]) -> None:
+            if isinstance(work.request, ScoreRequest):
+                self._answer(client, {"id": request_id, "tokens": wire.tokens_to_wire(tokens)})
+            else:
+                # As `Generation.logprobs` has them.
+                first = [min(token.logprob - token.typed_logprob, 0.0) for token in tokens]
+                self._answer(client, {"id": request_id, "first": first})
+
+        return tokens
+
+    def _stopped(self, work: _Work) -> None:
+        with self._changed:
+            self._running = None
+            self._idle_since = work.since = time.monotonic()
+            if self._scheduler.interrupted():
+                return
+        if work.run is not None:
+            work.run.close()
+
+    def _end(self, work: _Work, message: wire.Message) -> None:
+        with self._changed:
+            self._running = None
+            wanted = self._scheduler.finished()
+            if wanted:
+                del self._work[work.job.key]
+            self._idle_since = time.monotonic()
+        if work.run is not None:
+            work.run.close()
+        if wanted:
+            self._answer(work.job.client, {"id": work.job.id, **message})
+
+
+def _result(work: _Work, generation: Generation | None) -> wire.Message:
+    if generation is None:
+        return {"scored": True}
+    timing = attrs.evolve(
+        generation.timing,
+        queue_ms=1e3 * work.waited,
+        total_ms=1e3 * (time.monotonic() - work.came),
+    )
+    return {"generation": wire.generation_to_wire(attrs.evolve(generation, timing=timing))}

@@ -1,0 +1,304 @@
+"""Getting a file from the Hugging Face hub, or a host that answers like it: in one go, or where it broke off.
+
+The only network that is ever used for a model, and only by `lsp-calib models pull`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+import attrs
+import httpx
+
+from lsp_calib import __version__
+from lsp_calib.errors import DownloadError, SettingsError
+from lsp_calib.inference.card import ModelCard, Source
+from lsp_calib.inference.partial import Part
+
+Progress = Callable[[int, int, str], None]
+"""Called with (done, all, what): bytes here so far, bytes of the model or 0, what is being fetched."""
+
+_TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+_MOST_REDIRECTS = 8
+# In a row, without a byte between them; then the next source is asked.
+_MOST_FAILURES = 4
+_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+class _Interrupted(Exception):
+    """Tried again; becomes a DownloadError where that does not help.
+
+    wait: seconds the server asked for. hopeless: trying again at once will not help.
+    """
+
+    def __init__(self, words: str, *, wait: float = 0.0, hopeless: bool = False) -> None:
+        super().__init__(words)
+        self.wait = wait
+        self.hopeless = hopeless
+
+
+@attrs.frozen
+class Endpoint:
+    """Who is asked. token: only ever sent to this very host."""
+
+    base: httpx.URL
+    token: str = attrs.field(default="", repr=False)
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """HF_ENDPOINT and HF_TOKEN. Raises SettingsError for an address that is not safe."""
+        text = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
+        try:
+            base = httpx.URL(text)
+        except httpx.InvalidURL:
+            base = httpx.URL("")
+        if not base.host or not (base.scheme == "https" or (base.scheme == "http" and base.host in _LOCAL)):
+            raise SettingsError(
+                f"HF_ENDPOINT is {text!r}, which is no https:// address (http:// is for localhost alone). "
+                "Correct or unset it."
+            )
+        return cls(base, os.environ.get("HF_TOKEN", "").strip())
+
+    def url(self, source: Source) -> httpx.URL:
+        return httpx.URL(f"{self.base}/{source.repo}/resolve/{source.revision}/{source.file}")
+
+    def headers(self, url: httpx.URL) -> dict[str, str]:
+        """What is sent to `url` alone: the token, if it is this host's."""
+        same = (url.scheme, url.host, url.port) == (self.base.scheme, self.base.host, self.base.port)
+        return {"Authorization": f"Bearer {self.token}"} if self.token and same else {}
+
+    def allows(self, url: httpx.URL) -> bool:
+        """Whether a redirect may lead there: never from an encrypted connection to a plain one."""
+        return url.scheme == "https" or (self.base.scheme == "http" == url.scheme and url.host in _LOCAL)
+
+
+@attrs.frozen
+class Fetched:
+    """A file that came whole. announced: the SHA-256 that the hub lists for it, empty where it lists none."""
+
+    path: Path
+    sha256: str
+    announced: str
+
+
+def fetch(source: Source, card: ModelCard, on_progress: Progress) -> Fetched:
+    """Get a card's file beside its place; what comes before an interruption is kept for the next call.
+
+    Raises DownloadError if the hub does not deliver, SettingsError for a bad HF_ENDPOINT.
+    """
+    endpoint = Endpoint.from_environment()
+    url = endpoint.url(source)
+    part = Part(card.path, str(url))
+    failures = 0
+    headers = {"User-Agent": f"lsp-calib/{__version__}", "Accept-Encoding": "identity"}
+    with _client(headers) as client:
+        delivery = _Delivery(client, endpoint, url, source, card, part, on_progress)
+        while True:
+            before = part.size
+            try:
+                delivery.go_on()
+            except _Interrupted as error:
+                failures = 1 if part.size > before else failures + 1
+                if error.hopeless or failures >= _MOST_FAILURES:
+                    raise DownloadError(f"{error}{_kept(part)}") from error
+                time.sleep(min(max(error.wait, _PAUSE * 2 ** (failures - 1)), _LONGEST_PAUSE))
+                continue
+            announced = delivery.announced
+            wanted = card.sha256 or announced
+            if not wanted or part.sha256 == wanted:
+                return Fetched(part.finish(), part.sha256, announced)
+            actual, again = part.sha256, part.resumed
+            part.discard()
+            if not again:
+                raise DownloadError(
+                    f"What {source.repo} on {url.host} delivered has the wrong checksum: SHA-256 {actual}, "
+                    f"expected {wanted}. It was thrown away."
+                )
+
+
+@attrs.define
+class _Delivery:
+    _client: httpx.Client
+    _endpoint: Endpoint
+    _url: httpx.URL
+    _source: Source
+    _card: ModelCard
+    _part: Part
+    _on_progress: Progress
+    announced: str = ""
+
+    def go_on(self) -> None:
+        """Receive what is missing. Raises _Interrupted if that breaks off, DownloadError if it is in vain."""
+        part = self._part
+        headers = {}
+        if part.size and part.validator:
+            headers = {"Range": f"bytes={part.size}-", "If-Range": part.validator}
+        try:
+            with self._answer(headers) as response:
+                total = self._begin(response)
+                self._on_progress(part.size, total, self._source.repo)
+                for chunk in response.iter_raw():
+                    if total and part.size + len(chunk) > total:
+                        raise DownloadError(f"{self._what()} sent more than the {total} bytes it announced.")
+                    part.append(chunk)
+                    self._on_progress(part.size, total, self._source.repo)
+        except (
+            httpx.ConnectError,
+            httpx.ConnectTimeout,
+            httpx.ProxyError,
+            httpx.UnsupportedProtocol,
+        ) as error:
+            raise _Interrupted(
+                f"{self._url.host} cannot be reached: {_said(error)}. HTTPS_PROXY names a proxy, HF_ENDPOINT "
+                "a mirror.",
+                hopeless=True,
+            ) from error
+        except httpx.TimeoutException as error:
+            raise _Interrupted(f"{self._what()} sent nothing for {_TIMEOUT.read:.0f} s.") from error
+        except httpx.TransportError as error:
+            raise _Interrupted(f"The connection to {self._url.host} broke off: {_said(error)}.") from error
+        if total and part.size < total:
+            raise _Interrupted(f"{self._what()} sent {part.size} of {total} bytes.")
+
+    @contextlib.contextmanager
+    def _answer(self, headers: dict[str, str]) -> Iterator[httpx.Response]:
+        """The answer at the end of all redirects."""
+        url = self._url
+        for _ in range(_MOST_REDIRECTS):
+            request = self._client.build_request(
+                "GET", url, headers={**headers, **self._endpoint.headers(url)}
+            )
+            response = self._client.send(request, stream=True)
+            try:
+                self._note_announcement(response)
+                if not response.has_redirect_location:
+                    yield response
+                    return
+                url = url.join(response.headers["Location"])
+            except httpx.InvalidURL as error:
+                raise DownloadError(f"{self._what()} leads to an address that is none.") from error
+            finally:
+                response.close()
+            if not self._endpoint.allows(url):
+                raise DownloadError(
+                    f"{self._what()} leads to {url.scheme}://{url.host}, which is not encrypted."
+                )
+        raise DownloadError(f"{self._what()} leads from one address to the next without end.")
+
+    def _note_announcement(self, response: httpx.Response) -> None:
+        """What the hub says of the file before it sends it: other bytes than the card's are not fetched."""
+        said = response.headers.get("X-Linked-Etag", "").strip('"').removeprefix("sha256:")
+        if not _SHA256.fullmatch(said):
+            return
+        self.announced = said
+        if self._card.sha256 and said != self._card.sha256:
+            raise DownloadError(
+                f"{self._what()} has other bytes now: SHA-256 {said}, expected {self._card.sha256}."
+            )
+
+    def _begin(self, response: httpx.Response) -> int:
+        """Look at the answer's head and make the part ready; returns the bytes of the whole file."""
+        self._refuse(response)
+        part = self._part
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise DownloadError(f"{self._what()} answers in an encoding that was not asked for.")
+        rest = response.status_code == 206
+        if rest:
+            start, total = _range(response.headers.get("Content-Range", ""))
+            if start != part.size:
+                part.discard()
+                raise _Interrupted(f"{self._what()} sent another piece than was asked for.")
+        else:
+            start, total = 0, _count(response.headers.get("Content-Length"))
+        if not total:
+            raise DownloadError(f"{self._what()} does not say how long the file is.")
+        if self._card.size and total != self._card.size:
+            raise DownloadError(f"{self._what()} has {total} bytes, not the {self._card.size} expected.")
+        room(part.path.parent, total - start, self._card.name)
+        if not rest:
+            part.restart(_validator(response))
+        return total
+
+    def _refuse(self, response: httpx.Response) -> None:
+        """Raise what an answer without the file means."""
+        code = response.status_code
+        if code in (200, 206):
+            return
+        if code == 416:
+            self._part.discard()
+            raise _Interrupted(f"{self._what()} has nothing to add to what is here.")
+        if code == 429 or code >= 500:
+            wait = float(_count(response.headers.get("Retry-After")))
+            raise _Interrupted(f"{self._what()} cannot be had at the moment (HTTP {code}).", wait=wait)
+        if code in (401, 403):
+            raise DownloadError(
+                f"{self._what()} is not given to everybody (HTTP {code}): accept its terms on its page and "
+                "set HF_TOKEN to a token of yours, or look whether the repository still exists."
+            )
+        if code in (404, 410):
+            raise DownloadError(
+                f"{self._url.host} has no {self._source.file} in {self._source.repo} (HTTP {code})."
+            )
+        raise DownloadError(f"{self._what()} cannot be had (HTTP {code}).")
+
+    def _what(self) -> str:
+        return f"{self._source.repo} on {self._url.host}"
+
+
+def room(folder: Path, wanted: int, name: str) -> None:
+    """Raise DownloadError unless `wanted` bytes find room in `folder`, with a little to spare."""
+    free = shutil.disk_usage(folder).free
+    if free < wanted + (16 << 20):
+        raise DownloadError(
+            f"{folder} has {free >> 20} MB free; getting {name} takes {wanted >> 20} MB. "
+            "Free some space, or set LSP_CALIB_HOME to another disk."
+        )
+
+
+def _client(headers: dict[str, str]) -> httpx.Client:
+    """A client that heeds the proxies of the environment and follows no redirect by itself."""
+    try:
+        return httpx.Client(headers=headers, timeout=_TIMEOUT, follow_redirects=False)
+    except (ImportError, ValueError, OSError) as error:
+        raise DownloadError(
+            f"The proxy or certificates of the environment cannot be used: {error}."
+        ) from error
+
+
+def _kept(part: Part) -> str:
+    if not part.size:
+        return ""
+    return f" The {part.size >> 20} MB that came are kept: the next `lsp-calib models pull` goes on there."
+
+
+def _said(error: Exception) -> str:
+    return str(error).rstrip(".") or type(error).__name__
+
+
+def _count(text: str | None) -> int:
+    return int(text) if text and re.fullmatch("[0-9]{1,15}", text) else 0
+
+
+def _range(text: str) -> tuple[int, int]:
+    """Start and total of a Content-Range; (-1, 0) if it is none."""
+    found = re.fullmatch(r"bytes ([0-9]{1,15})-[0-9]{1,15}/([0-9]{1,15})", text)
+    return (int(found[1]), int(found[2])) if found else (-1, 0)
+
+
+def _validator(response: httpx.Response) -> str:
+    """What tells these bytes from others of the same address: a strong ETag, else the date."""
+    etag: str = response.headers.get("ETag", "")
+    if etag and not etag.startswith("W/"):
+        return etag
+    date: str = response.headers.get("Last-Modified", "")
+    return date

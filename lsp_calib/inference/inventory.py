@@ -1,0 +1,122 @@
+"""What models there are on this machine, and taking one away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lsp_calib.errors import ModelFileError, SettingsError
+from lsp_calib.inference import checksum, memory, sidecar
+from lsp_calib.inference.card import ModelCard, load_cards
+from lsp_calib.inference.cards import card_for_file
+from lsp_calib.inference.speeds import Speed, known_speed
+
+
+@attrs.frozen
+class Entry:
+    """A model that is known or lies in the models folder.
+
+    needs: bytes it takes when loaded, an estimate. fits: whether they are free now, None where unknown.
+    fault: what is wrong with its file, empty if nothing is known to be.
+    """
+
+    card: ModelCard
+    installed: bool
+    needs: int
+    fits: bool | None
+    speed: Speed | None
+    fault: str = ""
+
+    def to_wire(self) -> dict[str, Any]:
+        card, speed = self.card, self.speed
+        return {
+            "name": card.name,
+            "title": card.title,
+            "licence": card.licence,
+            "notice": card.notice,
+            "quantisation": card.quantisation,
+            "bytes": card.size or None,
+            "checksum": ("verified" if card.verified else "unverified") if card.sha256 else "none",
+            "installed": self.installed,
+            "path": str(card.path),
+            "memoryBytes": self.needs,
+            "fits": self.fits,
+            "speed": speed
+            and {
+                "promptPerSecond": round(speed.prompt_per_s, 1),
+                "generationPerSecond": round(speed.generation_per_s, 1),
+            },
+            "fault": self.fault,
+        }
+
+
+def inventory() -> list[Entry]:
+    """All cards in the order of preference, then files in the models folder that have none."""
+    cards = load_cards()
+    entries = [_entry(card) for card in cards.values()]
+    known = {card.file for card in cards.values()}
+    for path in sorted(sidecar.models_folder().glob("*.gguf")):
+        if path.name not in known and path.is_file():
+            entries.append(_own(path, cards))
+    return entries
+
+
+def remove(name: str) -> Path:
+    """Take a model away, by its name, its file's name or its path; returns what was removed.
+
+    What an unfinished pull of it left goes as well. Raises SettingsError for anything that does not lie in
+    the models folder itself.
+    """
+    folder = sidecar.models_folder()
+    card = next((card for card in load_cards().values() if name in (card.name, card.file)), None)
+    path = card.path if card else _inside(folder, name)
+    rests = [folder / f".pull-{path.name}.{ending}" for ending in ("part", "json")]
+    if not (path.is_symlink() or path.is_file() or any(rest.exists() for rest in rests)):
+        raise SettingsError(f"{card.name if card else path} is not installed.")
+    for file in (path, *rests):
+        file.unlink(missing_ok=True)
+    checksum.forget_first_use(path.name)
+    return path
+
+
+def _inside(folder: Path, name: str) -> Path:
+    if "\0" not in name:
+        path = folder / name
+        if path.suffix == ".gguf" and path.parent.resolve() == folder.resolve():
+            return folder / path.name
+    raise SettingsError(
+        f"There is no model called {name!r} among those that lsp-calib manages, which lie in {folder}. "
+        "A file of your own is yours to remove."
+    )
+
+
+def _entry(card: ModelCard, fault: str = "") -> Entry:
+    installed = card.path.is_file()
+    if installed:
+        actual = card.path.stat().st_size
+        if card.size not in (0, actual):
+            fault = f"it has {actual} of {card.size} bytes"
+        card = attrs.evolve(card, size=card.size or actual)
+    return Entry(card, installed, memory.needed(card), memory.fits(card), known_speed(card), fault)
+
+
+def _own(path: Path, cards: dict[str, ModelCard]) -> Entry:
+    try:
+        return _entry(card_for_file(path, cards))
+    except ModelFileError as error:
+        template = next(iter(cards.values()))
+        bare = attrs.evolve(
+            template,
+            name=path.stem,
+            title=path.name,
+            licence="unknown",
+            file=path.name,
+            notice="",
+            size=path.stat().st_size,
+            sha256="",
+            quantisation="",
+            kv_bytes=0,
+        )
+        return _entry(bare, str(error))

@@ -1,0 +1,60 @@
+"""Which cached sequence a prompt is evaluated in, and how much of it is there already. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+# Background work has one sequence of its own. Interactive work has three: two editors with a document each,
+# and one more for a prompt that begins elsewhere.
+_SEQUENCES = 4
+# Models whose cache is very large have fewer, to take no more than this together; two in any case.
+_MOST_BYTES = 1 << 30
+# Losing this many cached tokens costs less than a step of the evaluation: not worth another sequence.
+_LITTLE = 64
+
+
+@attrs.define
+class CachedSequence:
+    """One sequence of the KV cache: the tokens evaluated in it, when it was used last (a count), by whom."""
+
+    id: int
+    tokens: list[int] = attrs.Factory(list)
+    used: int = 0
+    owner: object = None
+
+
+def count_sequences(bytes_each: int) -> int:
+    """How many sequences a model keeps whose cache takes `bytes_each` for one document: 2 to 4."""
+    return max(2, min(_SEQUENCES, _MOST_BYTES // max(bytes_each, 1)))
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens both begin with."""
+    same, most = 0, min(len(first), len(second))
+    if first[:most] == second[:most]:
+        return most
+    while first[same] == second[same]:
+        same += 1
+    return same
+
+
+def choose(sequences: Iterable[CachedSequence], prompt: Sequence[int]) -> CachedSequence:
+    """The sequence in which `prompt` is evaluated with least work, now and later.
+
+    It is the one with the longest common prefix, unless that would throw away more of what is cached there
+    than it keeps: that is another document's, or another place's, and may be wanted again. Then it is the one
+    that was not used for longest.
+    """
+    by_use = sorted(sequences, key=lambda sequence: sequence.used)
+    kept = {sequence.id: common_prefix(sequence.tokens, prompt) for sequence in by_use}
+    alike = [
+        sequence
+        for sequence in by_use
+        if sequence.tokens and len(sequence.tokens) - kept[sequence.id] <= max(kept[sequence.id], _LITTLE)
+    ]
+    # `max` takes the first of several: among equal prefixes the one not used for longest is given up.
+    best = max(alike, key=lambda sequence: kept[sequence.id], default=by_use[0])
+    # Where the best has next to nothing in common with the prompt, an unused sequence serves as well.
+    return best if kept[best.id] > kept[by_use[0].id] else by_use[0]

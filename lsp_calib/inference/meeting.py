@@ -1,0 +1,179 @@
+"""Where a model process and its clients meet, and how they know each other to be of one user.
+
+On POSIX a socket file that nobody else can reach. Elsewhere a port of the loopback interface, which anybody
+on the machine can reach: there both sides prove that they know a secret from a file that nobody else can
+read, and the secret itself never travels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import socket
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+import attrs
+
+from lsp_calib import __version__, home
+from lsp_calib.inference import wire
+
+# What a process writes to its standard output, once, when it can be connected to; its exit code when another
+# one holds the lock.
+LISTENING = "listening"
+LOST = 3
+# A socket's path has 108 bytes on Linux, 104 on macOS, its end included.
+_LONGEST_PATH = 100
+_NONCE = 16
+_PROOF = 32
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@attrs.frozen
+class Meeting:
+    """One place. lock: who holds it is the model process. socket: None where there are no socket files.
+    port: where port and secret are then written."""
+
+    lock: Path
+    socket: Path | None
+    port: Path
+
+
+def place(model: Path, context: int) -> Meeting:
+    """Where to meet for a model file. Raises SettingsError if the state folder is not the user's own.
+
+    Everything that makes another process of it is in the name: a release never talks to an older one's.
+    """
+    parts = (
+        str(model.resolve()),
+        str(context),
+        os.environ.get("LSP_CALIB_ENGINE", ""),
+        f"{wire.PROTOCOL} {__version__}",
+    )
+    name = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    folder = home.run_folder()
+    with_socket_file = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
+    if os.environ.get("LSP_CALIB_SOCKET") == "tcp":
+        with_socket_file = False
+    return Meeting(
+        folder / f"{name}.lock",
+        _socket_path(folder, name) if with_socket_file else None,
+        folder / f"{name}.port",
+    )
+
+
+def listen(where: Meeting) -> socket.socket:
+    """A listening socket there, in the place of a stale one. Only for who holds the lock."""
+    clear(where)
+    if where.socket is not None:
+        listening = socket.socket(socket.AF_UNIX)
+        before = os.umask(0o177)
+        try:
+            listening.bind(str(where.socket))
+        finally:
+            os.umask(before)
+        listening.listen(64)
+        return listening
+    listening = socket.socket(socket.AF_INET)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(64)
+    _write_port(where.port, listening.getsockname()[1])
+    return listening
+
+
+def clear(where: Meeting) -> None:
+    """Remove what is there to be found."""
+    for path in (where.socket, where.port):
+        if path is not None:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+async def connect(where: Meeting) -> Streams:
+    """A connection to the process there. Raises OSError if there is none, or none of the user's own."""
+    if where.socket is not None:
+        reader, writer = await asyncio.open_unix_connection(str(where.socket))
+        if not same_user(writer):
+            writer.close()
+            raise ConnectionRefusedError(f"{where.socket} is another user's")
+        return reader, writer
+    port, secret = _read_port(where.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        nonce = secrets.token_bytes(_NONCE)
+        writer.write(nonce)
+        theirs = await reader.readexactly(_NONCE)
+        if not hmac.compare_digest(await reader.readexactly(_PROOF), _proof(secret, b"process", nonce)):
+            raise ConnectionRefusedError(f"port {port} is not the model process's")
+        writer.write(_proof(secret, b"client", theirs))
+    except (OSError, asyncio.IncompleteReadError) as error:
+        writer.close()
+        raise ConnectionRefusedError(str(error)) from error
+    return reader, writer
+
+
+async def admit(where: Meeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Whether who has connected is of the same user. Raises OSError or IncompleteReadError if they go."""
+    if where.socket is not None:
+        return same_user(writer)
+    secret = _read_port(where.port)[1]
+    theirs = await reader.readexactly(_NONCE)
+    nonce = secrets.token_bytes(_NONCE)
+    writer.write(nonce + _proof(secret, b"process", theirs))
+    return hmac.compare_digest(await reader.readexactly(_PROOF), _proof(secret, b"client", nonce))
+
+
+def same_user(writer: asyncio.StreamWriter) -> bool:
+    """Whether the other end is this user's, as the system tells it; True where it does not."""
+    if sys.platform != "linux":
+        return True
+    credentials = writer.get_extra_info("socket").getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+    )
+    _, user, _ = struct.unpack("3i", credentials)
+    return bool(user == os.geteuid())
+
+
+def _socket_path(folder: Path, name: str) -> Path:
+    path = folder / f"{name}.sock"
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        return path
+    # The state folder lies too deep. The temporary folder is everybody's: what is found there is looked at.
+    there = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
+    private = Path(tempfile.gettempdir()) / f"lsp-calib-{os.geteuid()}-{there}"
+    if len(os.fsencode(private)) > _LONGEST_PATH - 24:
+        private = Path("/tmp") / private.name
+    with contextlib.suppress(FileExistsError):
+        private.mkdir(mode=0o700)
+    return home.owned_folder(private) / f"{name}.sock"
+
+
+def _write_port(path: Path, port: int) -> None:
+    scratch = path.with_suffix(".new")
+    with contextlib.suppress(FileNotFoundError):
+        scratch.unlink()
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump([port, secrets.token_hex(32)], file)
+    scratch.replace(path)
+
+
+def _read_port(path: Path) -> tuple[int, bytes]:
+    """Raises OSError if nobody is there."""
+    try:
+        port, secret = json.loads(path.read_text("utf-8"))
+        return int(port), bytes.fromhex(secret)
+    except (ValueError, TypeError) as error:
+        raise ConnectionRefusedError(f"{path} cannot be read: {error}") from error
+
+
+def _proof(secret: bytes, who: bytes, nonce: bytes) -> bytes:
+    return hmac.digest(secret, who + nonce, "sha256")

@@ -1,0 +1,110 @@
+"""How much memory a model takes, and how much there is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+from lsp_calib.inference.card import ModelCard
+from lsp_calib.inference.kv import count_sequences
+
+# Buffers for computing, the vocabulary's scores, the process itself.
+_OVERHEAD = 300 << 20
+# The share of the machine's memory that a model may take without being asked for by name.
+_COMFORTABLE = 0.5
+# Bits a parameter takes in the usual quantisation, for models whose file is not here yet.
+_BITS = 4.9
+
+
+def needed(card: ModelCard) -> int:
+    """Bytes that the model takes when loaded: weights, caches, buffers. An estimate, rather high than low."""
+    weights = card.path.stat().st_size if card.path.is_file() else card.size
+    weights = weights or int(card.parameters * _BITS / 8)
+    cache = card.context * card.kv_bytes
+    return weights + cache * count_sequences(cache) + _OVERHEAD
+
+
+def available() -> int | None:
+    """Bytes that programs could still use, within a container's limit; None where that cannot be told."""
+    if sys.platform == "win32":
+        return _windows("available")
+    limit, used = _container()
+    free = _least(_proc("MemAvailable"), None if limit is None else limit - used)
+    there = _installed()
+    # macOS does not say how much is free: half of what there is.
+    return there // 2 if free is None and there is not None else free
+
+
+def total() -> int | None:
+    """Bytes that this machine, or the container, has; None where that cannot be told."""
+    if sys.platform == "win32":
+        return _windows("total")
+    return _least(_proc("MemTotal") or _installed(), _container()[0])
+
+
+def fits(card: ModelCard) -> bool | None:
+    """Whether the model fits beside what runs at present; None where that cannot be told."""
+    free = available()
+    return None if free is None else needed(card) <= free
+
+
+def fits_comfortably(card: ModelCard) -> bool:
+    """Whether the model leaves enough of the machine to everything else.
+
+    Of all memory, not of what is free now: two editors started at different times must choose the same model.
+    """
+    there = total()
+    return there is None or needed(card) <= _COMFORTABLE * there
+
+
+def _least(*values: int | None) -> int | None:
+    return min((max(value, 0) for value in values if value is not None), default=None)
+
+
+def _proc(name: str) -> int | None:
+    """A line of Linux's /proc/meminfo, in bytes."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) << 10
+    return None
+
+
+def _installed() -> int | None:
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None
+
+
+def _container(folder: Path = Path("/sys/fs/cgroup")) -> tuple[int | None, int]:
+    """A control group's limit, None without one, and what it uses of that.
+
+    Pages of files that are not in use are not counted: the system drops them when memory is wanted.
+    """
+    try:
+        limit = (folder / "memory.max").read_text("ascii").strip()
+        used = int((folder / "memory.current").read_text("ascii"))
+        statistics = (folder / "memory.stat").read_text("ascii").splitlines()
+        idle = sum(int(line.split()[1]) for line in statistics if line.startswith("inactive_file "))
+        return (None if limit == "max" else int(limit)), max(used - idle, 0)
+    except (OSError, ValueError, IndexError):
+        return None, 0
+
+
+def _windows(what: str) -> int | None:
+    import ctypes
+
+    class Status(ctypes.Structure):
+        _fields_ = (
+            ("length", ctypes.c_ulong),
+            ("load", ctypes.c_ulong),
+            ("total", ctypes.c_ulonglong),
+            ("available", ctypes.c_ulonglong),
+            ("rest", ctypes.c_ulonglong * 5),
+        )
+
+    status = Status(length=ctypes.sizeof(Status))
+    kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 - exists on Windows alone
+    return int(getattr(status, what)) if kernel.GlobalMemoryStatusEx(ctypes.byref(status)) else None

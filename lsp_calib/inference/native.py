@@ -1,0 +1,129 @@
+"""llama.cpp's library: its log, the flag that stops it, its models. Only the model process imports this."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+
+from lsp_calib.errors import EngineError, ModelFileError
+
+_WARNING = 3  # GGML_LOG_LEVEL_WARN; errors are 4
+
+
+class AbortFlag:
+    """A flag that stops a running decode, read by native code without the interpreter's lock.
+
+    llama.cpp asks a callback at every graph node. A Python callback would take the lock each time; libc's
+    `strlen` has the right shape instead: over this buffer it is 0 until the first byte is set.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = ctypes.create_string_buffer(2)
+        libc = ctypes.cdll.msvcrt if os.name == "nt" else ctypes.CDLL(None)
+        self.callback = ctypes.cast(libc.strlen, llama_cpp.llama_cpp.ggml_abort_callback)
+        self.data = ctypes.cast(self._buffer, ctypes.c_void_p)
+
+    def set(self) -> None:
+        self._buffer[0] = b"\x01"
+
+    def clear(self) -> None:
+        self._buffer[0] = b"\x00"
+
+    def is_set(self) -> bool:
+        return self._buffer[0] != b"\x00"
+
+
+class NativeLog:
+    """The warnings and errors llama.cpp logs, instead of printing them."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=8)
+        self._callback = llama_cpp.llama_log_callback(self._keep)
+
+    def listen(self) -> None:
+        """Forget what there is, and hear what llama.cpp says from now on."""
+        self._lines.clear()
+        llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
+
+    def last_words(self) -> str:
+        return " ".join(line for line in self._lines if line) or "nothing"
+
+    def _keep(self, level: int, text: bytes, _: ctypes.c_void_p) -> None:
+        if level >= _WARNING:
+            self._lines.append(text.decode("utf-8", "replace").strip())
+
+
+@functools.cache
+def native_log() -> NativeLog:
+    """The log of this process. llama.cpp has one for all models, and calls it for good: it is never freed."""
+    return NativeLog()
+
+
+class Weights:
+    """A model file in memory, and its vocabulary. kv_bytes: of the KV cache, for one position, about.
+
+    layers: how many to put on a GPU. on_progress: called with the loaded fraction in [0, 1]. Raises
+    ModelFileError, with llama.cpp's own words, if it cannot be loaded.
+    """
+
+    def __init__(self, path: Path, *, layers: int, mlock: bool, on_progress: Callable[[float], None]) -> None:
+        params = llama_cpp.llama_model_default_params()
+        params.n_gpu_layers = layers
+        params.use_mmap = True
+        params.use_mlock = mlock
+
+        def progress(fraction: float, _: ctypes.c_void_p) -> bool:
+            on_progress(fraction)
+            return True
+
+        callback = llama_cpp.llama_progress_callback(progress)
+        params.progress_callback = callback
+        self.model: Any = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+        if not self.model:
+            raise ModelFileError(
+                f"The model file {path} cannot be loaded. llama.cpp says: {native_log().last_words()}"
+            )
+        self.vocab: Any = llama_cpp.llama_model_get_vocab(self.model)
+        self.size = int(llama_cpp.llama_vocab_n_tokens(self.vocab))
+        self.trained_context = int(llama_cpp.llama_model_n_ctx_train(self.model))
+        bos = int(llama_cpp.llama_vocab_bos(self.vocab))
+        self.bos = bos if bos >= 0 else None
+        layers, heads = llama_cpp.llama_model_n_layer(self.model), llama_cpp.llama_model_n_head(self.model)
+        width = llama_cpp.llama_model_n_embd(self.model) // max(heads, 1)
+        self.kv_bytes = 2 * 2 * layers * width * int(llama_cpp.llama_model_n_head_kv(self.model))
+        self.begins_with_bos = bool(llama_cpp.llama_vocab_get_add_bos(self.vocab))
+
+    def tokenize(self, text: bytes, *, control: bool = False) -> list[int]:
+        """Token ids of UTF-8 bytes; control tokens are recognised only where `control` is set."""
+        room = len(text) + 8
+        tokens = (llama_cpp.llama_token * room)()
+        count = llama_cpp.llama_tokenize(self.vocab, text, len(text), tokens, room, False, control)
+        if count < 0:
+            raise EngineError("A text could not be tokenised. Ask again with another text.")
+        return list(tokens[:count])
+
+    def pieces(self) -> list[bytes]:
+        """The bytes of each token by id; empty for control tokens."""
+        vocab, buffer = self.vocab, ctypes.create_string_buffer(64)
+        to_piece, is_control = llama_cpp.llama_token_to_piece, llama_cpp.llama_vocab_is_control
+        pieces: list[bytes] = []
+        for token in range(self.size):
+            count = 0 if is_control(vocab, token) else to_piece(vocab, token, buffer, len(buffer), 0, False)
+            if count < 0:
+                buffer = ctypes.create_string_buffer(-count)
+                count = to_piece(vocab, token, buffer, len(buffer), 0, False)
+            pieces.append(buffer.raw[:count])
+        return pieces
+
+    def ends_text(self, token: int) -> bool:
+        return bool(llama_cpp.llama_vocab_is_eog(self.vocab, token))
+
+    def close(self) -> None:
+        llama_cpp.llama_model_free(self.model)

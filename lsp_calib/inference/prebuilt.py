@@ -1,0 +1,132 @@
+"""llama.cpp's own server, ready-made (xllamacpp), as a `Backend`: for machines without a compiler.
+
+Only the model process imports this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import xllamacpp
+
+from lsp_calib.errors import EngineError, ModelError, ModelFileError
+from lsp_calib.inference.backend import Counters, LoadOptions, Run
+from lsp_calib.inference.engine import Request, ScoreRequest
+from lsp_calib.inference.prebuilt_run import SEQUENCES, GenerationRun, Machine
+from lsp_calib.inference.prebuilt_server import Server, has_gpu, locked_memory
+from lsp_calib.inference.prompt_tokens import shorten
+from lsp_calib.inference.vocabulary import Vocabulary
+from lsp_calib.values import Prompt, Segment, Token
+
+# A prompt that had to be shortened keeps this many tokens free beside the answer.
+_SPARE = 8
+# The server does not say how far loading has come. Reading the vocabulary is the last tenth of it.
+_LOADED = 0.9
+
+
+class PrebuiltModel:
+    """A loaded model. Raises ModelFileError, with llama.cpp's own words, if it cannot be loaded.
+
+    Raises ModelError if this version of xllamacpp does not work as expected.
+
+    An interruption is noticed between two pieces of a prompt (see `PieceSize`) and between two tokens: the
+    server cannot be stopped inside an evaluation. The number of threads stays as it was at the start.
+    """
+
+    def __init__(self, options: LoadOptions) -> None:
+        self.name = f"xllamacpp {xllamacpp.__version__}"
+        self.notes: list[str] = []
+        options.on_progress(0.0)
+        try:
+            self._server = self._load(options)
+            options.on_progress(_LOADED)
+            self._bos, self._begins_with_bos = self._server.bos()
+            self._machine = Machine(self._server, Vocabulary(self._server.pieces(), self._tokens_of_bytes))
+        except EngineError as error:
+            raise ModelError(str(error)) from error
+        options.on_progress(1.0)
+
+    @property
+    def counters(self) -> Counters:
+        return self._machine.counters
+
+    @property
+    def threads(self) -> int:
+        return self._server.threads
+
+    @property
+    def positions(self) -> int:
+        """Those that a prompt and its answer may take together."""
+        return self._server.positions
+
+    def begin(
+        self,
+        request: Request | ScoreRequest,
+        *,
+        on_tokens: Callable[[list[Token]], None],
+        tell_after: int = 0,
+    ) -> Run:
+        """A run for a request; nothing is evaluated yet.
+
+        Raises EngineError if it cannot fit the context, and for what the server cannot tell: the scores of a
+        given text, the whole softmax at other temperatures.
+        """
+        if isinstance(request, ScoreRequest) or request.temperatures:
+            raise EngineError(
+                "The prebuilt engine (xllamacpp) tells the probabilities of the tokens it chooses, but it "
+                "cannot score a given text or describe a whole distribution. The engine `local` can: run "
+                "`pip install 'lsp-calib[local]'` (it needs a C compiler)."
+            )
+        # A long answer takes at most half of the context from its prompt.
+        answer = min(request.max_tokens, self.positions // 2)
+        prompt = self._tokenize(request.prompt, self.positions - answer - _SPARE)
+        return GenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
+
+    def interrupt(self) -> None:
+        """Stop the running `advance`, or the next one at its start. For any thread."""
+        self._machine.interrupted = True
+
+    def resume(self) -> None:
+        """Take the interruption back."""
+        self._machine.interrupted = False
+
+    def close(self) -> None:
+        """Free the model. Nothing of it may be used any more."""
+        self._server.close()
+
+    def _load(self, options: LoadOptions) -> Server:
+        """The model on the GPU where that was asked for and works, else on the processor."""
+        if options.gpu_layers and not has_gpu():
+            self.notes.append(
+                "The GPU is not used: this build of xllamacpp has no support for one, or found none. Its "
+                "project page says where builds for CUDA, ROCm and Vulkan are. Install one, or set gpuLayers "
+                "to 0."
+            )
+            options = attrs.evolve(options, gpu_layers=0)
+        try:
+            server = Server(options, sequences=SEQUENCES)
+        except ModelFileError as error:
+            if not options.gpu_layers:
+                raise
+            server = Server(attrs.evolve(options, gpu_layers=0), sequences=SEQUENCES)
+            self.notes.append(f"The GPU is not used: the model does not load there. {error}")
+        if options.mlock and locked_memory() == 0:
+            self.notes.append(
+                "The model is not locked in memory, so it may be swapped out: the system does not allow it "
+                "(see `ulimit -l`)."
+            )
+        return server
+
+    def _tokenize(self, prompt: Prompt, room: int) -> list[int]:
+        """The tokens of a prompt; at least one, after which there are probabilities."""
+        begin = [self._bos] if self._begins_with_bos and self._bos is not None else []
+        pieces = [
+            (kind, self._server.tokenize(text, control=kind is Segment.CONTROL))
+            for kind, text in prompt.segments
+        ]
+        tokens = begin + shorten(pieces, room - len(begin))
+        return tokens or [self._tokens_of_bytes(b"\n")[0] if self._bos is None else self._bos]
+
+    def _tokens_of_bytes(self, text: bytes) -> list[int]:
+        return list(self._server.tokenize(text.decode("utf-8", "replace")))

@@ -1,0 +1,351 @@
+"""A generation on its way through llama.cpp's server, one token a question.
+
+The server can go on by itself, but a question for each token costs about a millisecond and leaves all the
+decisions here: which tokens agree with what is typed, when the answer has ended, whether somebody is waiting.
+It cannot be stopped inside an evaluation, so a prompt is handed over in pieces, each of them soon done.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from lsp_calib.errors import EngineError
+from lsp_calib.inference.answer import Answer
+from lsp_calib.inference.backend import Counters, Interrupted
+from lsp_calib.inference.engine import Priority, Request
+from lsp_calib.inference.kv import CachedSequence, choose, common_prefix
+from lsp_calib.inference.prebuilt_server import BATCH, Question, Reply, Server
+from lsp_calib.inference.vocabulary import Vocabulary
+from lsp_calib.values import Generation, Stop, Timing, Token
+
+# Interactive prompts share the first of these sequences, background work has the last.
+INTERACTIVE_SEQUENCES = 2
+SEQUENCES = INTERACTIVE_SEQUENCES + 1
+# Pieces that are to take this long; fewer tokens than these are no faster (a small matrix is not worth its
+# unpacking).
+_PIECE_MS = 60.0
+_LEAST_PIECE = 16
+_STEADY_PIECE = 64
+# Enough of the most likely tokens to see what is typed, and two to see that the numbers can be true.
+_TYPED_TOP = 256
+_TOP = 2
+# So many tokens may be named in a question; naming more takes longer than asking twice.
+_FEW = 256
+# What tokens that are not listed may add to a sum of probabilities, in parts of it. Half of that is taken, so
+# the sum is right to 1 %; different builds of llama.cpp differ by more.
+_NEGLIGIBLE = 0.02
+# Probabilities of float32 that should add up to 1 at most.
+_ROUNDING = 1e-3
+# Stands for a log-probability that was not a number: nobody may take it for a likely one.
+_UNKNOWN = -100.0
+
+
+class PieceSize:
+    """How many tokens of a prompt to hand over at once, learnt from how long the last pieces took."""
+
+    def __init__(self) -> None:
+        self._each_ms = _PIECE_MS / (2 * _LEAST_PIECE)
+
+    @property
+    def tokens(self) -> int:
+        """A multiple of 16 between 16 and the batch size."""
+        wanted = int(_PIECE_MS / self._each_ms) // _LEAST_PIECE * _LEAST_PIECE
+        return min(max(wanted, _LEAST_PIECE), BATCH)
+
+    def told(self, tokens: int, milliseconds: float) -> None:
+        """So many tokens took so long. Single tokens say nothing about pieces."""
+        if tokens >= _LEAST_PIECE and milliseconds > 0:
+            self._each_ms += 0.3 * (milliseconds / tokens - self._each_ms)
+
+
+class Machine:
+    """What runs are made with: the server, its vocabulary, and what is known of its cached sequences."""
+
+    def __init__(self, server: Server, vocabulary: Vocabulary) -> None:
+        self.server = server
+        self.vocabulary = vocabulary
+        self.counters = Counters()
+        self.interrupted = False
+        self.piece = PieceSize()
+        self._uses = 0
+        self._interactive = [CachedSequence(index) for index in range(INTERACTIVE_SEQUENCES)]
+        self._background = CachedSequence(INTERACTIVE_SEQUENCES)
+
+    def sequence(self, priority: Priority, tokens: Sequence[int]) -> CachedSequence:
+        """The sequence in which these tokens are evaluated."""
+        chosen = choose(self._interactive, tokens) if priority is Priority.INTERACTIVE else self._background
+        self._uses += 1
+        chosen.used = self._uses
+        return chosen
+
+    def ask(
+        self, sequence: CachedSequence, tokens: Sequence[int], question: Question, *, reuse: bool
+    ) -> Reply:
+        """`Server.ask`, with its cost counted. Raises Interrupted, before anything is evaluated."""
+        if self.interrupted:
+            raise Interrupted
+        sequence.tokens = []  # should it fail, what is there is not known
+        reply = self.server.ask(tokens, sequence.id, question, reuse=reuse)
+        sequence.tokens = list(tokens)
+        self.counters.decode_ms += reply.decode_ms
+        self.piece.told(reply.evaluated, reply.decode_ms)
+        return reply
+
+
+@attrs.frozen
+class Choice:
+    """A token with its log-probability and, best first, those of the most likely ones."""
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+
+
+class GenerationRun:
+    """One generation after the tokens of its prompt. It holds nothing of the cache, so that may be lost."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        request: Request,
+        prompt: list[int],
+        *,
+        on_tokens: Callable[[list[Token]], None],
+        tell_after: int,
+    ) -> None:
+        self.enough = False
+        self._machine = machine
+        self._request = request
+        self._on_tokens = on_tokens
+        self._tell_after = tell_after
+        self._prompt = len(prompt)
+        self._tokens = prompt.copy()  # and the answer's, as it grows
+        self._answer = Answer(request.prompt.forced, one_line=request.one_line)
+        # Forced characters may take tokens of their own; they do not use up the answer's.
+        self._most = min(
+            request.max_tokens + len(self._answer.remaining), machine.server.positions - len(prompt) - 1
+        )
+        self._temperature = request.sampling.temperature if request.sampling else 0.0
+        self._evaluated = 0  # of the tokens, where nothing may be reused
+        self._reused: int | None = None
+        self._asked = 0
+        self._doubt = ""
+        self._prompt_seconds = self._answer_seconds = self._decode_ms = 0.0
+
+    def advance(self) -> Generation:
+        """Go on until the end. Raises Interrupted (call again), EngineError."""
+        decoded = self._machine.counters.decode_ms
+        self._since = time.perf_counter()
+        try:
+            while not self._over:
+                sequence = self._machine.sequence(self._request.priority, self._tokens)
+                self._evaluate(sequence)
+                self._choose(sequence)
+        finally:
+            self._clock()
+            self._decode_ms += self._machine.counters.decode_ms - decoded
+        return self._finish()
+
+    def close(self) -> None:
+        """Nothing is held: what it left in the cache may be reused."""
+
+    @property
+    def _generated(self) -> int:
+        return len(self._tokens) - self._prompt
+
+    @property
+    def _over(self) -> bool:
+        if self.enough and self._answer.stop is None:
+            self._answer.stop = Stop.EARLY
+        return (
+            self._answer.stop is not None
+            or len(self._answer.tokens) >= self._request.max_tokens
+            or self._generated >= self._most
+        )
+
+    def _clock(self) -> None:
+        now = time.perf_counter()
+        if self._asked:
+            self._answer_seconds += now - self._since
+        else:
+            self._prompt_seconds += now - self._since
+        self._since = now
+
+    def _evaluate(self, sequence: CachedSequence) -> None:
+        """All tokens but the last piece, which is evaluated when a token is chosen after it."""
+        steady = not self._request.reuse
+        while True:
+            known = common_prefix(sequence.tokens, self._tokens)
+            if steady and known < self._evaluated:
+                self._evaluated = 0  # another request took the sequence meanwhile
+            if steady and not self._evaluated:
+                known = 0
+            size = _STEADY_PIECE if steady else self._machine.piece.tokens
+            if len(self._tokens) - known <= size:
+                return
+            self._ask(sequence, self._tokens[: known + size], Question())
+
+    def _ask(self, sequence: CachedSequence, tokens: Sequence[int], question: Question) -> Reply:
+        afresh = not self._request.reuse and not self._evaluated
+        reply = self._machine.ask(sequence, tokens, question, reuse=not afresh)
+        if self._reused is None:
+            self._reused = reply.reused
+        if len(tokens) > self._evaluated:  # else it was asked again
+            # A token after the first costs the evaluation of the one before it: no part of the prompt.
+            self._machine.counters.prompt_tokens += reply.evaluated - (1 if self._asked else 0)
+        self._evaluated = len(tokens)
+        return reply
+
+    def _choose(self, sequence: CachedSequence) -> None:
+        """Take the next token."""
+        answer, pieces = self._answer, self._machine.vocabulary.pieces
+        allowed: tuple[int, ...] = ()
+        if answer.remaining:
+            allowed = tuple(self._machine.vocabulary.allowed(answer.remaining).tolist())
+            if len(allowed) == 1 and len(pieces[allowed[0]]) <= len(answer.remaining):
+                # Nothing to ask: there is no choice, and it is no part of the answer.
+                self._tokens.append(allowed[0])
+                answer.add(allowed[0], 0.0, 0.0, pieces[allowed[0]])
+                return
+        question = Question(
+            top=_TYPED_TOP if allowed else _TOP,
+            allowed=allowed,
+            temperature=self._temperature,
+            seed=self._seed(),
+        )
+        reply, choice = self._answered(sequence, question)
+        typed_logprob = 0.0
+        if allowed and len(pieces[choice.token]) > len(answer.remaining):
+            typed_logprob = self._typed(sequence, allowed, choice)
+        self._take(choice, typed_logprob, ended=reply.ended)
+
+    def _answered(self, sequence: CachedSequence, question: Question) -> tuple[Reply, Choice]:
+        if len(question.allowed) > _FEW and not question.temperature:
+            # As a rule the best of many is among the most likely of all.
+            reply = self._ask(sequence, self._tokens, attrs.evolve(question, allowed=()))
+            members = set(question.allowed)
+            best = next((entry for entry in reply.top if entry[0] in members), None)
+            if best is not None:
+                return attrs.evolve(reply, ended=False), Choice(*best, reply.top)
+        reply = self._ask(sequence, self._tokens, question)
+        return reply, _choice(reply) or self._choice_of_ours(sequence, question)
+
+    def _take(self, choice: Choice, typed_logprob: float, *, ended: bool) -> None:
+        if not self._asked:
+            self._clock()  # what came before was the prompt
+        self._asked += 1
+        self._machine.counters.generated_tokens += 1
+        self._doubt = self._doubt or doubt(choice.logprob, choice.top)
+        logprob = _UNKNOWN if math.isnan(choice.logprob) else min(choice.logprob, 0.0)
+        self._tokens.append(choice.token)
+        if ended:
+            self._answer.end(choice.token, logprob)
+        else:
+            piece = self._machine.vocabulary.pieces[choice.token]
+            self._answer.add(choice.token, logprob, typed_logprob, piece)
+        if len(self._answer.tokens) == self._tell_after > 0:
+            self._on_tokens(self._answer.tokens.copy())
+            self._tell_after = 0
+
+    def _choice_of_ours(self, sequence: CachedSequence, question: Question) -> Choice:
+        """The choice made here: the server says nothing of its own where that is a token of half a character.
+
+        It is made to choose a line's end instead, which leaves the probabilities that it tells as they are.
+        """
+        drawn = question.temperature > 0
+        everything = drawn or question.allowed
+        newline = self._machine.server.tokenize("\n")[:1]
+        listing = Question(top=self._machine.server.size if everything else _TOP, allowed=newline)
+        listed = self._ask(sequence, self._tokens, listing).top
+        if not listed:
+            raise EngineError("xllamacpp told no probabilities. Another version of it may do better.")
+        members = set(question.allowed)
+        among = [entry for entry in listed if entry[0] in members] if members else list(listed)
+        if drawn:
+            weights = [math.exp((logprob - among[0][1]) / question.temperature) for _, logprob in among]
+            token, logprob = random.Random(question.seed).choices(among, weights)[0]
+        else:
+            token, logprob = among[0]
+        return Choice(token, logprob, listed)
+
+    def _typed(self, sequence: CachedSequence, allowed: tuple[int, ...], choice: Choice) -> float:
+        """Log-probability of all allowed tokens together; the chosen one is among them."""
+        known = {**dict(choice.top), choice.token: choice.logprob}
+        total = log_probability(allowed, known, choice.top[-1][1] if choice.top else 0.0)
+        if total is not None:
+            return total
+        # The exact way: how likely the best of them is by itself, and among them.
+        best = choice
+        if self._temperature > 0:
+            greedy = Question(top=_TOP, allowed=allowed)
+            _, best = self._answered(sequence, greedy)
+        among = self._ask(
+            sequence,
+            self._tokens,
+            Question(top=_TOP, allowed=allowed, temperature=1.0, conditional=True),
+        )
+        shares = dict(among.top)
+        return min(best.logprob - shares.get(best.token, max(shares.values(), default=0.0)), 0.0)
+
+    def _seed(self) -> int:
+        """One for each token, the same for the same request."""
+        sampling = self._request.sampling
+        return random.Random(f"{sampling.seed} {self._generated}").getrandbits(31) if sampling else 0
+
+    def _finish(self) -> Generation:
+        timing = Timing(
+            prompt_tokens=self._prompt,
+            prompt_reused=self._reused or 0,
+            prompt_ms=1e3 * self._prompt_seconds,
+            generate_ms=1e3 * self._answer_seconds,
+            total_ms=1e3 * (self._prompt_seconds + self._answer_seconds),
+            decode_ms=self._decode_ms,
+            generated_tokens=self._asked,
+        )
+        return attrs.evolve(self._answer.finish(timing), doubt=self._doubt)
+
+
+def log_probability(allowed: Sequence[int], known: dict[int, float], least: float) -> float | None:
+    """Logarithm of the allowed tokens' part of the probability, to 0.01; None if too little of it is known.
+
+    known: log-probabilities by token, of the most likely ones at least. least: that of the least likely of
+    these; every other token has less.
+    """
+    members = set(allowed)
+    found = [logprob for token, logprob in known.items() if token in members]
+    total = math.fsum(map(math.exp, found))
+    unlisted = len(members) - len(found)
+    rest = 1.0 - math.fsum(map(math.exp, known.values()))
+    most = min(unlisted * math.exp(least), max(rest, 0.0)) if unlisted else 0.0
+    if not total or most > _NEGLIGIBLE * total:
+        return None
+    return min(math.log(total + most / 2), 0.0)
+
+
+def doubt(logprob: float, top: Sequence[tuple[int, float]]) -> str:
+    """Why these log-probabilities cannot be true, in words for the user; empty where they can."""
+    values = [logprob, *(value for _, value in top)]
+    if any(math.isnan(value) or value > _ROUNDING for value in values):
+        fault = "they are no probabilities"
+    elif not top:
+        fault = "there are none"
+    elif math.fsum(math.exp(value) for _, value in top) > 1.0 + _ROUNDING:
+        fault = "they add up to more than 1"
+    else:
+        return ""
+    return (
+        f"The probabilities that llama.cpp's server gave cannot be believed: {fault}. No confidence is shown "
+        "for such an answer. Another version of xllamacpp, or the engine `local`, may do better."
+    )
+
+
+def _choice(reply: Reply) -> Choice | None:
+    """What the server chose, None where it does not say."""
+    if reply.token is None or reply.logprob is None:
+        return None
+    return Choice(reply.token, reply.logprob, reply.top)

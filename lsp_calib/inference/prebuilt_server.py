@@ -1,0 +1,348 @@
+"""llama.cpp's own server as xllamacpp ships it, inside this process: tokens in, log-probabilities out.
+
+Only the model process imports this. Questions are asked through direct calls. Only the tokeniser has no such
+call and is asked over HTTP, on a socket in the folder `run` that only its owner can enter (else, as on
+Windows, on the loopback interface), in either case with a key that nobody else has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import http.client
+import json
+import math
+import os
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import xllamacpp
+
+from lsp_calib import home
+from lsp_calib.errors import EngineError, ModelFileError
+from lsp_calib.inference.backend import LoadOptions
+from lsp_calib.inference.threads import default_threads
+
+# A prompt is handed over in pieces (see `prebuilt_run`), so that this is only the most at once.
+BATCH = 512
+# Added to the logits of the tokens that are allowed. All others fall short of them by far, and float32 still
+# tells the allowed ones apart to a few units in the fifth decimal place.
+_BIAS = 200.0
+_ERRORS = 1  # what its log says; a level more and it warns of every prompt that is cached as a whole
+_NAME = "prebuilt"
+_SOCKET_PATH = 100  # bytes; the system's limit is 104 or 108
+_TIMEOUT = 60.0  # seconds for a text to be tokenised
+_ERROR = re.compile(r"^[\d.]+ E +(.*)$")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_CONSEQUENCES = ("failed to load model", "exiting due to")
+
+
+@attrs.frozen
+class Question:
+    """How a token is to be chosen, and what is to be told.
+
+    top: how many of the most likely tokens are named. allowed: where not empty, one of these is chosen.
+    temperature: 0 chooses the most likely token, else one is drawn from the softmax at it, by the seed.
+    conditional: tell probabilities among `allowed` at that temperature, not of the unmodified softmax.
+    """
+
+    top: int = 0
+    allowed: tuple[int, ...] = ()
+    temperature: float = 0.0
+    seed: int = 0
+    conditional: bool = False
+
+
+@attrs.frozen
+class Reply:
+    """The token that the server chose after some tokens, and what it says of it.
+
+    token, logprob: None where it does not say, as of a token that ends inside a character. logprob is of the
+        unmodified softmax, unless `conditional` was asked for: then of the softmax over the allowed tokens.
+    top: the most likely tokens with their log-probabilities, best first. ended: the token ends the text.
+    evaluated, reused: tokens it had to evaluate, and tokens it still had. decode_ms: what that took.
+    """
+
+    token: int | None
+    logprob: float | None
+    top: tuple[tuple[int, float], ...]
+    ended: bool
+    evaluated: int
+    reused: int
+    decode_ms: float
+
+
+class Server:
+    """A loaded model. Raises ModelFileError, with llama.cpp's own words, if it cannot be loaded.
+
+    sequences: documents whose evaluated tokens are kept side by side, each of up to `positions` tokens.
+    """
+
+    def __init__(self, options: LoadOptions, *, sequences: int) -> None:
+        self.threads = options.threads or default_threads()
+        self._key = secrets.token_hex(32)
+        self._socket = _socket_path()
+        self._server: xllamacpp.Server | None = None
+        # Else a failing check of its own starts a debugger, which holds up the end of the process.
+        os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+        with _understanding():
+            parameters = self._parameters(options, sequences)
+        try:
+            self._server = xllamacpp.Server(parameters)
+        except (RuntimeError, ValueError):
+            self._server = self._try_again(options.path, parameters)
+        with _understanding():
+            details = self._http("GET", "/v1/models")["data"][0]["meta"]
+            self.size = int(details["n_vocab"])
+            self.positions = int(details["n_ctx"])
+        self.tokenize = functools.lru_cache(maxsize=64)(self._tokenize)
+
+    def _parameters(self, options: LoadOptions, sequences: int) -> xllamacpp.CommonParams:
+        modes = xllamacpp.llama_load_mode
+        params = xllamacpp.CommonParams()
+        params.model.path = str(options.path)
+        params.n_ctx = options.context * sequences
+        params.n_parallel = sequences
+        params.n_batch = params.n_ubatch = BATCH
+        params.n_gpu_layers = options.gpu_layers
+        params.fit_params = False  # else it changes what was asked for
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
+        params.load_mode = modes.LLAMA_LOAD_MODE_MMAP_MLOCK if options.mlock else modes.LLAMA_LOAD_MODE_MMAP
+        # Each request names its sequence; nothing is copied aside for later, nothing shifted.
+        params.cache_ram_mib = 0
+        params.cache_idle_slots = False
+        params.slot_prompt_similarity = 0.0
+        params.ctx_shift = False
+        # Chats are formatted by the caller: a model whose own template cannot be parsed loads all the same.
+        params.chat_template = "chatml"
+        params.use_jinja = False
+        params.hostnames = [self._socket or "127.0.0.1"]
+        params.port = 0
+        params.api_keys = [self._key]
+        params.cors_origins = ""
+        params.ui = False
+        params.endpoint_slots = False
+        params.verbosity = _ERRORS
+        return params
+
+    def _try_again(self, path: Path, parameters: xllamacpp.CommonParams) -> xllamacpp.Server:
+        """Load what did not load, for the reason, which is nowhere but in its log.
+
+        That is not read the first time: were native code to end the process, its last words would be lost.
+        """
+        self.close()
+        with _overheard() as said:
+            try:
+                return xllamacpp.Server(parameters)
+            except (RuntimeError, ValueError) as error:
+                failure = error
+        self.close()
+        raise ModelFileError(
+            f"The model file {path} cannot be loaded. llama.cpp says: {last_words(said) or failure}"
+        ) from failure
+
+    def ask(
+        self, tokens: Sequence[int], sequence: int, question: Question = Question(), *, reuse: bool = True
+    ) -> Reply:
+        """Evaluate `tokens` (not empty) in a sequence and choose one token after them. Blocks.
+
+        reuse: False evaluates all of them afresh. Raises EngineError with the server's own words.
+        """
+        with _understanding():
+            return _reply(self._answer(tokens, sequence, question, reuse=reuse))
+
+    def _answer(
+        self, tokens: Sequence[int], sequence: int, question: Question, *, reuse: bool = True
+    ) -> dict[str, Any]:
+        if self._server is None:
+            raise EngineError("The model was closed.")
+        # No other sampler than the temperature: nothing is cut off.
+        answer: dict[str, Any] = self._server.handle_completions(
+            {
+                "prompt": list(tokens),
+                "max_tokens": 1,
+                "id_slot": sequence,
+                "cache_prompt": reuse,
+                "logprobs": question.top,
+                "post_sampling_probs": question.conditional,
+                "logit_bias": [[token, _BIAS] for token in question.allowed],
+                "samplers": ["temperature"],
+                "temperature": question.temperature,
+                "seed": question.seed,
+            }
+        )
+        return answer
+
+    def _tokenize(self, text: str, *, control: bool = False, begin: bool = False) -> tuple[int, ...]:
+        """Token ids of a text. control: recognise control tokens. begin: with what is to precede any text."""
+        body = {"content": text.encode("utf-8", "replace").decode(), "parse_special": control}
+        return tuple(self._http("POST", "/tokenize", {**body, "add_special": begin})["tokens"])
+
+    def bos(self) -> tuple[int | None, bool]:
+        """The token that begins a text, None if there is none; whether every prompt must begin with it."""
+        plain, begun = self.tokenize("x"), self.tokenize("x", begin=True)
+        if begun[:1] != plain[:1]:
+            return begun[0], True
+        named = self.tokenize(str(self._http("GET", "/props").get("bos_token") or ""), control=True)
+        return (named[0], False) if len(named) == 1 else (None, False)
+
+    def pieces(self) -> list[bytes]:
+        """The bytes of each token by id; empty for control tokens. Takes a second for a large vocabulary."""
+        pieces = [b""] * self.size
+        newline = self.tokenize("\n")
+        question = Question(top=self.size, allowed=newline[:1])  # of a token that it tells of
+        with _understanding():
+            content = self._answer(newline, 0, question)["choices"][0]["logprobs"]["content"]
+            for entry in content[0]["top_logprobs"]:
+                pieces[entry["id"]] = bytes(entry["bytes"])
+        return pieces
+
+    def close(self) -> None:
+        """Free the model. Waits for what is being evaluated: at most one piece of a prompt."""
+        self._server = None  # its destructor ends its threads
+        if self._socket:
+            Path(self._socket).unlink(missing_ok=True)
+
+    def _http(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+        try:
+            with contextlib.closing(self._connect()) as connection:
+                connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+                response = connection.getresponse()
+                answer: dict[str, Any] = json.loads(response.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise EngineError(f"The tokeniser of xllamacpp does not answer ({error}).") from error
+        if response.status != http.HTTPStatus.OK:
+            raise EngineError(f"xllamacpp refused a text: {_message(answer)}.")
+        return answer
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._server is None:
+            raise EngineError("The model was closed.")
+        if self._socket:
+            connection = http.client.HTTPConnection("localhost", timeout=_TIMEOUT)
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(_TIMEOUT)
+            connection.sock.connect(self._socket)
+            return connection
+        return http.client.HTTPConnection(
+            self._server.listening_address.removeprefix("http://"), timeout=_TIMEOUT
+        )
+
+
+def has_gpu() -> bool:
+    """Whether this build of xllamacpp found a device beside the processor."""
+    processor = xllamacpp.ggml_backend_dev_type.GGML_BACKEND_DEVICE_TYPE_CPU
+    return any(device["type"] != processor for device in xllamacpp.get_device_info())
+
+
+def locked_memory() -> int | None:
+    """Bytes of this process that cannot be swapped out; None where the system does not say."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text("ascii", "replace").splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmLck:")).split()[1])
+    return None
+
+
+def last_words(said: Sequence[str]) -> str:
+    """Of lines of llama.cpp's log, the errors that name a cause, in its words; empty if there are none."""
+    errors = [match[1].strip() for line in said if (match := _ERROR.match(line))]
+    causes = [line for line in errors if not any(words in line for words in _CONSEQUENCES)]
+    return " ".join(causes or errors)
+
+
+def _reply(answer: dict[str, Any]) -> Reply:
+    if "error" in answer:
+        raise EngineError(f"llama.cpp could not evaluate the prompt: {_message(answer)}.")
+    choice, timings = answer["choices"][0], answer["timings"]
+    # None where nothing was asked for, and for a token that ends inside a character.
+    content = (choice["logprobs"] or {}).get("content") or [None]
+    chosen = content[0] or {}
+    listed = chosen.get("top_logprobs") or chosen.get("top_probs") or ()
+    return Reply(
+        token=chosen.get("id"),
+        logprob=_logprob(chosen) if chosen else None,
+        top=tuple((int(entry["id"]), _logprob(entry)) for entry in listed),
+        ended=choice["finish_reason"] == "stop",
+        evaluated=int(timings["prompt_n"]),
+        reused=int(timings["cache_n"]),
+        decode_ms=float(timings["prompt_ms"]) + float(timings["predicted_ms"]),
+    )
+
+
+@contextlib.contextmanager
+def _understanding() -> Iterator[None]:
+    """Its face changes from version to version: say so where it is not the known one."""
+    try:
+        yield
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise EngineError(
+            f"xllamacpp {xllamacpp.__version__} does not work as expected ({type(error).__name__}: {error}). "
+            "Install a version that the extra allows: run `pip install 'lsp-calib[prebuilt]'`."
+        ) from error
+
+
+def _logprob(entry: dict[str, Any]) -> float:
+    """NaN where there is none: JSON has no such number and says null."""
+    if "prob" in entry:
+        probability = entry["prob"]
+        return math.log(probability) if probability else -math.inf
+    value = entry.get("logprob")
+    return math.nan if value is None else float(value)
+
+
+def _message(answer: dict[str, Any]) -> str:
+    error = answer.get("error")
+    said = error.get("message") if isinstance(error, dict) else error
+    return str(said or "no reason given").rstrip(".")
+
+
+def _socket_path() -> str:
+    """Where a socket can be that only this user can connect to; empty where there is no such thing."""
+    if not hasattr(socket, "AF_UNIX"):
+        return ""
+    folder = home.run_folder()
+    # A model process that was killed leaves its socket behind.
+    for left in folder.glob(f"{_NAME}-*.sock"):
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as trial, contextlib.suppress(OSError):
+            if trial.connect_ex(str(left)) == errno.ECONNREFUSED:
+                left.unlink(missing_ok=True)
+    path = str(folder / f"{_NAME}-{secrets.token_hex(4)}.sock")
+    return path if len(os.fsencode(path)) <= _SOCKET_PATH else ""
+
+
+@contextlib.contextmanager
+def _overheard() -> Iterator[list[str]]:
+    """The lines that native code writes to standard error meanwhile; they go there all the same."""
+    lines: list[str] = []
+    real = os.dup(2)
+    reading, writing = os.pipe()
+    os.dup2(writing, 2)
+    os.close(writing)
+
+    def relay() -> None:
+        heard = b""
+        while chunk := os.read(reading, 4096):
+            os.write(real, chunk)
+            heard += chunk
+        text = _COLOUR.sub("", heard.decode("utf-8", "replace"))
+        lines.extend(text.splitlines())
+
+    thread = threading.Thread(target=relay, daemon=True)
+    thread.start()
+    try:
+        yield lines
+    finally:
+        time.sleep(0.1)  # its log is written by a thread of its own, which may lag behind
+        os.dup2(real, 2)  # closes the pipe's last writing end
+        thread.join()
+        os.close(reading)
+        os.close(real)

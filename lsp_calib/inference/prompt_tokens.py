@@ -1,0 +1,25 @@
+"""A prompt's tokens, shortened to the room there is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lsp_calib.errors import EngineError
+from lsp_calib.values import Segment
+
+
+def shorten(pieces: Sequence[tuple[Segment, Sequence[int]]], room: int) -> list[int]:
+    """The tokens of a prompt's segments, at most `room` of them: the oldest text goes first.
+
+    Callers keep to a window in characters; this is for where that was too many tokens. Control segments are
+    never cut. Raises EngineError where they alone are too many.
+    """
+    excess = sum(len(tokens) for _, tokens in pieces) - room
+    shortened: list[int] = []
+    for kind, tokens in pieces:
+        cut = min(max(excess, 0), len(tokens)) if kind is Segment.TEXT else 0
+        excess -= cut
+        shortened += tokens[cut:]
+    if excess > 0:
+        raise EngineError("The prompt is too long for the model's context. Ask with less.")
+    return shortened

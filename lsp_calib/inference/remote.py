@@ -1,0 +1,346 @@
+"""An `Engine` over an OpenAI-compatible server: llama-server, vLLM, Ollama, LM Studio.
+
+What such a server says of its own certainty is checked before it is believed (`Generation.doubt`), and which
+bytes it runs is not known: a model's identity is its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any
+
+import attrs
+
+from lsp_calib.errors import (
+    DeadlineError,
+    EngineError,
+    LspCalibError,
+    ModelError,
+    RequestCancelledError,
+    SupersededError,
+)
+from lsp_calib.inference.card import load_cards
+from lsp_calib.inference.choice import Remote, unheard
+from lsp_calib.inference.engine import (
+    EarlyStop,
+    EngineState,
+    LoadedModel,
+    Priority,
+    Request,
+    ScoreRequest,
+    StateListener,
+)
+from lsp_calib.inference.remote_answer import Answer, implausible
+from lsp_calib.inference.remote_http import Patience, RemoteServer, shown
+from lsp_calib.inference.remote_prompt import card_for_name, find_name, flatten, grammar
+from lsp_calib.inference.remote_wire import Chunk, Entry
+from lsp_calib.values import Generation, ModelIdentity, Prompt, Segment, Softmax, Timing, Token
+
+# As many as OpenAI's own servers give.
+_ALTERNATIVES = 5
+_MANY_ALTERNATIVES = 40
+
+
+@attrs.define
+class _Clock:
+    """When what happened to a request, in seconds of a monotonic clock."""
+
+    asked: float
+    started: float = 0.0
+    first: float = 0.0
+
+
+class RemoteEngine:
+    """An `Engine` that asks a server.
+
+    remote: which one. on_state: told of readiness and failure. patience: time limits.
+    Nothing is connected before the first call.
+    """
+
+    def __init__(
+        self, remote: Remote, *, on_state: StateListener = unheard, patience: Patience | None = None
+    ) -> None:
+        self._remote = remote
+        self._on_state = on_state
+        self._server = RemoteServer(remote, patience or Patience())
+        self._slots = {
+            Priority.INTERACTIVE: asyncio.Semaphore(remote.interactive),
+            Priority.BACKGROUND: asyncio.Semaphore(remote.background),
+        }
+        self._asking = asyncio.Lock()
+        self._loaded: LoadedModel | None = None
+        self._served = ""
+        self._llama_server = False
+        self._failing = False
+        self._newest: dict[str, asyncio.Task[Generation]] = {}
+        self._running: set[asyncio.Task[Generation]] = set()
+        self._stopped: dict[asyncio.Task[Generation], EngineError] = {}
+
+    async def ready(self) -> LoadedModel:
+        """Ask the server once what models it has.
+
+        Raises ModelError if the wanted one is not among them, SettingsError for an unusable key, EngineError
+        if the server does not answer.
+        """
+        async with self._asking:
+            if self._loaded is None:
+                self._on_state(EngineState.STARTING, f"Asking {self._server.host} for its models.", None)
+                with self._reported():
+                    self._loaded = await self._find_model()
+                self._tell_ready()
+            return self._loaded
+
+    async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
+        """Raises ModelError, EngineError (SupersededError, DeadlineError), SettingsError for a bad key."""
+        task = self._start(self._answered(request, early_stop))
+        if request.document and request.priority is Priority.INTERACTIVE:
+            self._supersede(request.document, task)
+        try:
+            async with asyncio.timeout(request.deadline):
+                try:
+                    return await task
+                except asyncio.CancelledError:
+                    current = asyncio.current_task()
+                    if task in self._stopped and current is not None and not current.cancelling():
+                        raise self._stopped[task] from None
+                    raise
+        except TimeoutError:
+            raise DeadlineError(
+                f"No answer from {self._server.host} within {request.deadline:g} s."
+            ) from None
+        finally:
+            self._stopped.pop(task, None)
+
+    async def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
+        """As `Engine.score`, where the server can repeat a prompt with its log-probabilities (`echo`).
+
+        Only at temperature 1: `Softmax` then has the log-probability as its logit and NaN as its entropy.
+        Raises EngineError where the server cannot, or another temperature is asked for.
+        """
+        if request.temperatures != (1.0,):
+            raise EngineError(
+                "A remote server does not tell the distributions that other temperatures need. "
+                "Use a local model for this."
+            )
+        loaded = await self.ready()
+        segments = (*request.prompt.segments, (Segment.TEXT, request.text))
+        whole = flatten(Prompt(segments, "", request.prompt.version), loaded.card)
+        start = len(flatten(request.prompt, loaded.card))
+        # Some take max_tokens 0 for "no limit"; the one token more is left out below.
+        body = self._body(whole, 1) | {"echo": True, "stream": False}
+        async with self._slots[request.priority]:
+            with self._reported():
+                async with contextlib.aclosing(self._server.chunks(body)) as chunks:
+                    chunk = await anext(chunks, Chunk())
+        for token in _scored(chunk, start, len(whole)):
+            yield token
+
+    async def restart(self) -> None:
+        """Forget failures and what the server has; requests under way fail, the next one asks afresh."""
+        await self._stop(RequestCancelledError("The remote engine was restarted."))
+        await self._server.close()
+        self._server.forgive()
+        self._loaded = None
+        self._failing = False
+
+    async def close(self) -> None:
+        """Stop what is under way, and close the connections."""
+        await self._stop(RequestCancelledError("The remote engine was closed."))
+        await self._server.close()
+
+    async def _find_model(self) -> LoadedModel:
+        wanted = self._remote.model
+        found = await self._server.models()
+        names = None if found is None else found.names
+        self._llama_server = found is not None and found.llama_server
+        if names is None and wanted is None:
+            raise ModelError(f"{self._server.host} has no list of its models. Name one in `remote.model`.")
+        if names is None:
+            served: str | None = wanted
+        elif wanted is None:
+            served = names[0] if len(names) == 1 else None
+        else:
+            served = find_name(wanted, names)
+        if served is None:
+            there = shown(", ".join(names or ()) or "none", 300)
+            what = f"has no model like {wanted!r}" if wanted else "does not have just one model"
+            raise ModelError(
+                f"The server at {self._server.host} {what}. It has: {there}. "
+                "Set `remote.model` (LSP_CALIB_REMOTE_MODEL) to one of them."
+            )
+        self._served = served
+        card = card_for_name(wanted or served, await asyncio.to_thread(load_cards))
+        identity = ModelIdentity(card.name, "", "")
+        return LoadedModel(identity, card, f"remote server {self._server.host}")
+
+    async def _answered(self, request: Request, early_stop: EarlyStop | None) -> Generation:
+        clock = _Clock(time.perf_counter())
+        if request.temperatures:
+            raise EngineError(
+                "A remote server does not tell the distributions that temperatures need. "
+                "Use a local model for this."
+            )
+        loaded = await self.ready()
+        async with self._slots[request.priority]:
+            clock.started = time.perf_counter()
+            with self._reported():
+                prompt = flatten(request.prompt, loaded.card)
+                answer, early = await self._ask(prompt, request, request.prompt.forced, early_stop, clock)
+                spent = answer.generated_tokens
+                if answer.contradicts:
+                    # The server's tokens go another way than what is typed. It is held to that where that can
+                    # be; else it gets what is typed as part of the prompt, most of which is in its cache now.
+                    forced = request.prompt.forced if self._llama_server else ""
+                    prompt = flatten(request.prompt, loaded.card, forced=not forced)
+                    answer, early = await self._ask(
+                        prompt, request, forced, early_stop, clock, hold=bool(forced)
+                    )
+                    spent += answer.generated_tokens
+        if self._failing:
+            self._tell_ready()
+        return answer.generation(_timing(clock, answer, spent), early=early)
+
+    async def _ask(
+        self,
+        prompt: str,
+        request: Request,
+        forced: str,
+        early_stop: EarlyStop | None,
+        clock: _Clock,
+        *,
+        hold: bool = False,
+    ) -> tuple[Answer, bool]:
+        """One completion, and whether `early_stop` ended it. A contradiction of `forced` ends it as well.
+
+        hold: keep the server from contradicting it.
+        """
+        answer = Answer(
+            forced=forced,
+            one_line=request.one_line,
+            most=request.max_tokens,
+            greedy=request.sampling is None and not hold,
+        )
+        # Forced characters may take tokens of their own; they do not use up the answer's.
+        body = self._body(prompt, request.max_tokens + len(forced.encode()))
+        if request.one_line:
+            body["stop"] = ["\n"]
+        if request.sampling is not None:
+            body |= {"temperature": request.sampling.temperature, "seed": request.sampling.seed}
+        if not request.reuse and self._llama_server:
+            body["cache_prompt"] = False
+        if hold:
+            # Of unlikely tokens many are needed to know how likely what is typed was.
+            body |= {"grammar": grammar(forced), "logprobs": _MANY_ALTERNATIVES}
+        asked = early_stop is None
+        async with contextlib.aclosing(self._server.chunks(body)) as chunks:
+            async for chunk in chunks:
+                clock.first = clock.first or time.perf_counter()
+                answer.add(chunk)
+                if answer.contradicts or (answer.enough and not answer.finished):
+                    break
+                if not asked and early_stop is not None:
+                    first = answer.logprobs(early_stop.first)
+                    asked = first is not None
+                    if first is not None and not early_stop.worth_finishing(first):
+                        return answer, True
+        return answer, False
+
+    def _body(self, prompt: str, most: int) -> dict[str, Any]:
+        """A request: nothing but what OpenAI's own interface has, since some servers refuse the rest."""
+        return {
+            "model": self._served,
+            "prompt": prompt,
+            "max_tokens": most,
+            "temperature": 0,
+            "logprobs": _ALTERNATIVES,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+
+    def _start(self, work: Coroutine[Any, Any, Generation]) -> asyncio.Task[Generation]:
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    def _supersede(self, document: str, task: asyncio.Task[Generation]) -> None:
+        before = self._newest.get(document)
+        if before is not None and not before.done():
+            self._stopped[before] = SupersededError("A newer request for the same document took its place.")
+            before.cancel()
+        self._newest[document] = task
+
+        def forget(_: object) -> None:
+            if self._newest.get(document) is task:
+                del self._newest[document]
+
+        task.add_done_callback(forget)
+
+    async def _stop(self, why: RequestCancelledError) -> None:
+        running = list(self._running)
+        for task in running:
+            self._stopped.setdefault(task, why)
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    @contextlib.contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Tell of a failure before it goes on to whoever asked."""
+        try:
+            yield
+        except RequestCancelledError:
+            raise
+        except LspCalibError as error:
+            self._failing = True
+            missing = isinstance(error, ModelError)
+            self._on_state(EngineState.NO_MODEL if missing else EngineState.ERROR, str(error), None)
+            raise
+
+    def _tell_ready(self) -> None:
+        self._failing = False
+        if self._loaded is not None:
+            words = f"{self._loaded.card.title} at {self._server.host} is ready."
+            self._on_state(EngineState.READY, words, None)
+
+
+def _timing(clock: _Clock, answer: Answer, spent: int) -> Timing:
+    end = time.perf_counter()
+    first = clock.first or end
+    return Timing(
+        queue_ms=1e3 * (clock.started - clock.asked),
+        prompt_tokens=answer.usage.prompt_tokens,
+        prompt_reused=answer.usage.prompt_reused,
+        prompt_ms=1e3 * (first - clock.started),
+        generate_ms=1e3 * (end - first),
+        total_ms=1e3 * (end - clock.asked),
+        generated_tokens=spent,
+    )
+
+
+def _scored(chunk: Chunk, start: int, end: int) -> list[Token]:
+    """The tokens of an echoed prompt that begin in [start, end), counted in characters."""
+    offsets = chunk.offsets
+    if not offsets or not chunk.entries or chunk.entries[0].data is None or offsets[0] != 0:
+        raise EngineError(
+            "The remote server does not give the log-probabilities of a given text (`echo`). "
+            "Use a local model, or vLLM."
+        )
+    scored = [
+        entry
+        for entry, offset in zip(chunk.entries, offsets, strict=True)
+        if start <= offset < end and entry.data != b""
+    ]
+    if doubt := implausible(scored, greedy=False):
+        raise EngineError(f"The text cannot be scored: {doubt}. Use a local model, or another server.")
+    return [_scored_token(entry) for entry in scored]
+
+
+def _scored_token(entry: Entry) -> Token:
+    logprob = min(entry.logprob, 0.0)
+    text = (entry.data or b"").decode("utf-8", "replace")
+    return Token(entry.id, logprob, 0.0, text, Softmax(logprob, (0.0,), math.nan))

@@ -1,0 +1,387 @@
+"""The way to a remote server and back: one client, few retries, time limits, and errors that say what to do.
+
+Only the address the user has named is ever asked: redirects are not followed, for the key and the source
+code would go along. The key stands in no message, whatever a server sends back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import email.utils
+import ssl
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import attrs
+import httpx
+
+from lsp_calib import __version__
+from lsp_calib.errors import EngineError, LspCalibError
+from lsp_calib.inference.choice import Remote, base_url, is_local
+from lsp_calib.inference.remote_key import KEY_VARIABLE, read_key
+from lsp_calib.inference.remote_wire import (
+    NOT_COMPATIBLE,
+    Chunk,
+    EventReader,
+    Served,
+    error_message,
+    parse_chunk,
+    parse_models,
+)
+
+DONE = "[DONE]"
+
+_MOST_BYTES = 8 << 20
+_MOST_ERROR_BYTES = 64 << 10
+
+
+@attrs.frozen
+class Patience:
+    """Limits, all in seconds.
+
+    first: until the first piece of an answer; a server may have to load the model before. between: until the
+    next piece. back_off: before each further try. longest_wait: what a server may ask to wait; where it asks
+    for more, the request fails, and the server is left alone for that time. pause: how long a server that
+    cannot be reached is left alone.
+    """
+
+    connect: float = 5.0
+    models: float = 15.0
+    first: float = 90.0
+    between: float = 20.0
+    back_off: tuple[float, ...] = (0.2, 0.8)
+    longest_wait: float = 5.0
+    pause: float = 3.0
+
+
+class _Again(Exception):
+    """The same request may fare better later. wait: seconds the server asked for."""
+
+    def __init__(self, error: EngineError, wait: float = 0.0, pause: float = 0.0) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.wait = wait
+        self.pause = pause
+
+
+class RemoteServer:
+    """A server that is asked over HTTP. Nothing is connected before the first request."""
+
+    def __init__(self, remote: Remote, patience: Patience) -> None:
+        self.base = base_url(remote.url)
+        self.host = urlsplit(self.base).netloc
+        self._remote = remote
+        self._patience = patience
+        self._client: httpx.AsyncClient | None = None
+        self._opening = asyncio.Lock()
+        self._key: str | None = None
+        self._lasting: LspCalibError | None = None
+        self._paused: tuple[float, EngineError] | None = None
+
+    async def models(self) -> Served | None:
+        """What models the server has; None if it keeps no list. Raises EngineError, SettingsError."""
+        async with contextlib.aclosing(
+            self._attempts("GET", "/models", None, self._patience.models)
+        ) as bodies:
+            async for body in bodies:
+                return None if body is None else parse_models(body)
+        raise EngineError(NOT_COMPATIBLE)
+
+    async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk]:
+        """The pieces of a completion as they arrive. Close the iterator, and the connection is closed.
+
+        Raises EngineError, SettingsError.
+        """
+        finished = False
+        prompt = str(body.get("prompt", ""))
+        async with contextlib.aclosing(
+            self._attempts("POST", "/completions", body, self._patience.first)
+        ) as events:
+            async for event in events:
+                if event is None:
+                    raise EngineError(
+                        f"{self.base} has no /completions (404). Check `remote.url` and `remote.model`: the "
+                        "server must offer plain completions and the model of that name."
+                    )
+                if event == DONE:
+                    return
+                chunk = parse_chunk(event)
+                if chunk.error:
+                    raise EngineError(f"The server at {self.host} failed{self._said(chunk.error, prompt)}.")
+                finished = finished or bool(chunk.finish)
+                yield chunk
+        if not finished:
+            raise self._broke_off()
+
+    def forgive(self) -> None:
+        """Forget failures: the next request is made as if it were the first."""
+        self._lasting = None
+        self._paused = None
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def _attempts(
+        self, method: str, path: str, body: dict[str, Any] | None, first: float
+    ) -> AsyncGenerator[str | None]:
+        """The events of an answer, None for a 404; tried again as long as none has come."""
+        begun = False
+        for back_off in (*self._patience.back_off, None):
+            self._check()
+            try:
+                async with contextlib.aclosing(self._once(method, path, body, first)) as events:
+                    async for event in events:
+                        begun = True
+                        self._paused = None
+                        yield event
+                return
+            except _Again as again:
+                if again.wait > self._patience.longest_wait:
+                    self._pause(again.error, again.wait)
+                    raise again.error from None
+                if begun or back_off is None:
+                    self._pause(again.error, again.pause)
+                    raise again.error from None
+                wait = max(back_off, again.wait)
+            await asyncio.sleep(wait)
+
+    async def _once(
+        self, method: str, path: str, body: dict[str, Any] | None, first: float
+    ) -> AsyncGenerator[str | None]:
+        client = await self._open()
+        try:
+            async with asyncio.timeout(first + self._patience.connect) as limit:
+                response = await client.send(
+                    client.build_request(method, f"{self.base}{path}", json=body), stream=True
+                )
+                limit.reschedule(None)
+        except TimeoutError:
+            raise self._silent(first) from None
+        except httpx.HTTPError as error:
+            raise self._failed(error, begun=False) from None
+        try:
+            if response.status_code == 404:
+                yield None
+                return
+            if not response.is_success:
+                raise await self._refused(response, str((body or {}).get("prompt", "")))
+            async with contextlib.aclosing(self._events(response, first)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            # Also when cancelled: a closed connection is what stops the server's work.
+            await response.aclose()
+
+    async def _events(self, response: httpx.Response, first: float) -> AsyncGenerator[str]:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        streamed = kind == "text/event-stream"
+        if not streamed and kind not in ("application/json", "text/json", ""):
+            raise EngineError(f"{NOT_COMPATIBLE} It sent {shown(kind, 40)}.")
+        reader, whole, size, begun = EventReader(), b"", 0, False
+        limit = first
+        raw = aiter(response.aiter_raw())
+        while True:
+            # Comments that only keep the connection open do not count: the limit is on what says something.
+            deadline = asyncio.get_running_loop().time() + limit
+            events: list[str] = []
+            while not events:
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        data = await anext(raw, None)
+                except TimeoutError:
+                    raise self._silent(limit) from None
+                except httpx.HTTPError as error:
+                    raise self._failed(error, begun=begun) from None
+                size += len(data or b"")
+                if size > _MOST_BYTES:
+                    raise EngineError(f"The server at {self.host} sent more than {_MOST_BYTES >> 20} MB.")
+                if data is None:
+                    break
+                if streamed:
+                    events = reader.feed(data)
+                else:
+                    whole += data
+            if data is None:
+                for event in reader.end() if streamed else [whole.decode("utf-8", "replace")]:
+                    yield event
+                return
+            begun, limit = True, self._patience.between
+            if DONE in events:
+                await _drain(raw)
+            for event in events:
+                yield event
+
+    async def _refused(self, response: httpx.Response, prompt: str) -> Exception:
+        """What an answer with an error status means. Lasting ones are kept: they are not asked again."""
+        status = response.status_code
+        if response.is_redirect:
+            target = urlsplit(response.headers.get("location", ""))
+            where = f" to {shown(f'{target.scheme}://{target.netloc}', 100)}" if target.netloc else ""
+            return self._last(
+                f"The server at {self.host} sends one on{where} ({status}). That is not followed, for your "
+                "code and your key would go along. If you trust the other address, name it in `remote.url`."
+            )
+        said = self._said(await _error_text(response), prompt)
+        if status in (401, 403):
+            had = (
+                f"the key was not accepted{said}. Check {KEY_VARIABLE} or the file in `remote.keyFile`"
+                if self._key
+                else f"it wants a key{said}. Set {KEY_VARIABLE}, or name a file with it as `remote.keyFile`"
+            )
+            return self._last(f"The server at {self.host} refused ({status}): {had}, then restart the model.")
+        if status in (429, 503):
+            wait = _retry_after(response.headers.get("retry-after", ""))
+            busy = "is asked too often" if status == 429 else "is not ready (loading, or overloaded)"
+            return _Again(EngineError(f"The server at {self.host} {busy} ({status}){said}. Try later."), wait)
+        if status >= 500:
+            return EngineError(f"The server at {self.host} failed ({status}){said}. See its log.")
+        return EngineError(
+            f"The server at {self.host} did not accept the request ({status}){said}. It may not know an "
+            "option that is needed, or have too short a context for the prompt."
+        )
+
+    def _failed(self, error: httpx.HTTPError, *, begun: bool) -> Exception:
+        """What a broken connection means."""
+        if isinstance(error, httpx.ProxyError):
+            return self._unreachable("the proxy that the environment names did not let the request through")
+        if isinstance(error, httpx.ConnectTimeout):
+            return self._unreachable(f"no connection within {self._patience.connect:g} s")
+        if isinstance(error, httpx.ConnectError):
+            if _is_tls(error):
+                return self._last(
+                    f"No secure connection to {self.host}: {shown(str(error), 160)}. If the certificate is "
+                    "of your own authority, name that authority's file in SSL_CERT_FILE. Check, too, that "
+                    "the server speaks https at this port."
+                )
+            return self._unreachable(shown(str(error), 120) or "no connection")
+        if begun:
+            return self._broke_off()
+        # A kept connection that the server has closed in the meantime looks like this, too.
+        return _Again(EngineError(f"The server at {self.host} closed the connection without an answer."))
+
+    def _broke_off(self) -> EngineError:
+        return EngineError(
+            f"The server at {self.host} broke off in the middle of an answer. The next request starts afresh."
+        )
+
+    def _unreachable(self, why: str) -> _Again:
+        return _Again(
+            EngineError(
+                f"The remote server at {self.host} cannot be reached ({why}). "
+                "Check that it is running, and `remote.url`."
+            ),
+            pause=self._patience.pause,
+        )
+
+    def _silent(self, seconds: float) -> EngineError:
+        return EngineError(
+            f"The server at {self.host} sent nothing for {seconds:g} s. It is overloaded, or has died."
+        )
+
+    def _last(self, message: str) -> EngineError:
+        error = EngineError(message)
+        self._lasting = error
+        return error
+
+    def _said(self, words: str, prompt: str) -> str:
+        """A server's words for a message: without the key, and not at all where they quote the document."""
+        lines = [line.strip() for line in prompt.splitlines()]
+        if any(len(line) >= 8 and line in words for line in lines):
+            return ""
+        if self._key:
+            words = words.replace(self._key, "[key]")
+        words = shown(words, 200).rstrip(".")
+        return f": {words}" if words else ""
+
+    def _check(self) -> None:
+        if self._lasting is not None:
+            raise self._lasting
+        if self._paused is not None and time.monotonic() < self._paused[0]:
+            raise self._paused[1]
+
+    def _pause(self, error: EngineError, seconds: float) -> None:
+        if seconds > 0:
+            self._paused = (time.monotonic() + seconds, error)
+
+    async def _open(self) -> httpx.AsyncClient:
+        async with self._opening:
+            if self._client is None:
+                # Reads the key and the certificates from disk: not on the event loop.
+                self._key = await asyncio.to_thread(read_key, self._remote.key_file)
+                try:
+                    self._client = await asyncio.to_thread(self._make_client)
+                except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
+                    # Its text may hold a proxy's password.
+                    raise EngineError(
+                        f"The connection to {self.host} cannot be set up ({type(error).__name__}): check the "
+                        "proxy and the certificates that the environment names (HTTPS_PROXY, SSL_CERT_FILE)."
+                    ) from None
+            return self._client
+
+    def _make_client(self) -> httpx.AsyncClient:
+        headers = {
+            "User-Agent": f"lsp-calib/{__version__}",
+            "Accept": "text/event-stream, application/json",
+            # What is not compressed cannot grow without bounds when it is unpacked.
+            "Accept-Encoding": "identity",
+        }
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        most = self._remote.interactive + self._remote.background + 1
+        return httpx.AsyncClient(
+            headers=headers,
+            follow_redirects=False,
+            trust_env=not is_local(self.base),
+            timeout=httpx.Timeout(None, connect=self._patience.connect),
+            limits=httpx.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=60),
+        )
+
+
+async def _drain(raw: AsyncIterator[bytes]) -> None:
+    """Read the little that is left after the end of an answer: a connection read to its end can be kept."""
+    with contextlib.suppress(httpx.HTTPError, TimeoutError):
+        async with asyncio.timeout(0.05):
+            for _ in range(4):
+                if await anext(raw, None) is None:
+                    return
+
+
+async def _error_text(response: httpx.Response) -> str:
+    body = b""
+    with contextlib.suppress(httpx.HTTPError, TimeoutError):
+        async with asyncio.timeout(5):
+            async for data in response.aiter_raw():
+                body += data
+                if len(body) > _MOST_ERROR_BYTES:
+                    return ""
+    return error_message(body.decode("utf-8", "replace"))
+
+
+def _retry_after(value: str) -> float:
+    """Seconds from now; 0 where nothing sensible is asked. At most an hour."""
+    with contextlib.suppress(ValueError):
+        return min(max(float(value), 0.0), 3600.0) if value.strip() else 0.0
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
+        return min(max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0), 3600.0)
+    return 0.0
+
+
+def _is_tls(error: BaseException) -> bool:
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLError):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return "SSL" in str(error)
+
+
+def shown(text: str, most: int) -> str:
+    """Text from outside, for a message: one line, printable, short."""
+    line = "".join(char if char.isprintable() else " " for char in text)
+    line = " ".join(line.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -1,0 +1,40 @@
+"""The key of a remote server: from the environment, or from a file that nobody else can read."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from lsp_calib.errors import SettingsError
+
+KEY_VARIABLE = "LSP_CALIB_REMOTE_KEY"
+
+_KEY = re.compile(r"[\x21-\x7e]{1,4096}\Z")
+
+
+def read_key(file: Path | None) -> str | None:
+    """The key: from the environment, else from a file of the user's alone; None if neither is named.
+
+    Raises SettingsError, without a word of the key, if the file cannot be read, or by others as well.
+    """
+    named = os.environ.get(KEY_VARIABLE, "").strip()
+    source = f"The environment variable {KEY_VARIABLE}"
+    if not named:
+        if file is None:
+            return None
+        source = f"The key file {file}"
+        try:
+            with file.expanduser().open("rb") as stream:
+                status = os.fstat(stream.fileno())
+                if os.name == "posix" and status.st_mode & 0o077:
+                    raise SettingsError(
+                        f"{source} can be read by others: the key in it is not used. "
+                        f"Run `chmod 600 {file}`, and think of a new key."
+                    )
+                named = stream.read(8192).decode("ascii", "replace").strip()
+        except (OSError, RuntimeError) as error:
+            raise SettingsError(f"{source} cannot be read: {error}. Check `remote.keyFile`.") from None
+    if not _KEY.match(named):
+        raise SettingsError(f"{source} holds no key: one line of printable characters without spaces.")
+    return named

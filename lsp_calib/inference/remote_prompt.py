@@ -1,0 +1,149 @@
+"""How a remote model is asked: one string in which only the control texts meant as such can act as such."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from lsp_calib.inference.card import ModelCard
+from lsp_calib.inference.templates import ChatFormat, CompletionFormat
+from lsp_calib.values import Prompt, Segment
+
+# Shapes of control tokens: <|im_end|>, DeepSeek's full-width <｜fim▁end｜>, <fim_middle>, CodeLlama's <MID>,
+# Mistral's [INST], and those that end a text in one model or another.
+_CONTROL = re.compile(
+    r"<[|｜][^<>\s|｜]{1,40}[|｜]>"
+    r"|</?s>|<(?:unk|pad|mask|bos|eos|cls|sep|eot|eod|eom|end_of_text|endoftext|begin_of_text)>"
+    r"|<(?:fim|file|repo|filename|jupyter|issue|commit|reponame|gh)_?[a-z_]{0,20}>"
+    r"|<(?:start|end)_of_[a-z]{1,12}>|<(?:PRE|SUF|MID|EOT|EOM)>|<<SYS>>|<</SYS>>"
+    r"|\[/?(?:INST|PREFIX|SUFFIX|MIDDLE|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT)\]",
+    re.IGNORECASE,
+)
+# What comes with a model's name and says nothing of how it is asked.
+_VARIANT = re.compile(
+    r"(?<![a-z0-9])(?:instruct|chat|it|base|gguf|awq|gptq|fp8|bf16|fp16|f16|int[48]|bnb|[48]bit|mlx|latest"
+    r"|i?q[2-8](?:_[a-z0-9]{1,2}){0,2}|ud)(?![a-z0-9])"
+)
+_SIZE = re.compile(r"(?<![a-z0-9.])\d+(?:\.\d+)?[bm](?![a-z0-9])")
+
+
+def flatten(prompt: Prompt, card: ModelCard, *, forced: bool = False) -> str:
+    """A prompt as the one string that a completion takes; with its forced characters at the end if `forced`.
+
+    A server takes every control token for one, wherever it stands. In text from a document they are broken up
+    by a space after their first character (`< |im_end|>`): the model reads nearly the same, and no file can
+    end its own prompt.
+    """
+    control = [text for kind, text in prompt.segments if kind is Segment.CONTROL]
+    known = {*control, *attrs.astuple(card.completion)[1:], *attrs.astuple(card.chat)}
+    words = {word.strip() for text in known for word in re.findall(r"<[^<>]+>|\[[^\[\]]+\]", text)}
+    pieces: list[str] = []
+    text = ""
+    for kind, piece in (*prompt.segments, (Segment.TEXT, prompt.forced if forced else "")):
+        if kind is Segment.TEXT:
+            # What stands side by side can be a control token together.
+            text += piece
+            continue
+        pieces += [harmless(text, words), piece]
+        text = ""
+    joined = "".join([*pieces, harmless(text, words)])
+    return joined.encode("utf-8", "replace").decode("utf-8")
+
+
+def grammar(forced: str) -> str:
+    """A grammar of llama.cpp's for an answer that begins with `forced` and goes on as it likes.
+
+    >>> grammar('say "hi')
+    'root ::= "say \\\\"hi" [^\\\\x00]*'
+    """
+    plain = "".join(
+        char if char.isprintable() and char not in '"\\' else f"\\U{ord(char):08X}" for char in forced
+    ).replace("\\U00000022", '\\"')
+    return f'root ::= "{plain}" [^\\x00]*'
+
+
+def harmless(text: str, words: Iterable[str] = ()) -> str:
+    """`text` with control tokens broken up: those of a known shape, and `words`.
+
+    >>> harmless("end = '<|im_end|>'")
+    "end = '< |im_end|>'"
+    """
+    exact = [re.escape(word) for word in sorted(words) if word]
+    own = re.compile("|".join(exact)) if exact else None
+    while True:
+        broken = _CONTROL.sub(_break, text)
+        if own is not None:
+            broken = own.sub(_break, broken)
+        if broken == text:
+            return text
+        text = broken
+
+
+def _break(match: re.Match[str]) -> str:
+    return f"{match.group()[0]} {match.group()[1:]}"
+
+
+def family(name: str) -> str:
+    """What models of one kind have in common, whatever their size and packing.
+
+    >>> family("Qwen/Qwen2.5-Coder-7B-Instruct-GGUF"), family("qwen2.5-coder:1.5b")
+    ('qwen2.5-coder', 'qwen2.5-coder')
+    """
+    return _squeeze(_SIZE.sub("-", _stem(name)))
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two names are of one model, packing aside: the family and the size."""
+    return _squeeze(_stem(one)) == _squeeze(_stem(other))
+
+
+def find_name(wanted: str, served: Iterable[str]) -> str | None:
+    """The server's own name for the model that is wanted; None if it has none, or more than one, like it."""
+    names = list(dict.fromkeys(served))
+    if wanted in names:
+        return wanted
+    for alike in (
+        [name for name in names if name.lower() in (wanted.lower(), f"{wanted.lower()}:latest")],
+        [name for name in names if same_model(name, wanted)],
+    ):
+        if len(alike) == 1:
+            return alike[0]
+    return None
+
+
+def card_for_name(name: str, cards: Mapping[str, ModelCard]) -> ModelCard:
+    """How a remote model is asked: as the card of that name or of its family says, else plainly.
+
+    The card has no file and no checksum: which bytes the server runs is not known.
+    """
+    shown = name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf") or name
+    # The name may be the server's own, and is shown to people.
+    shown = "".join(char if char.isprintable() else "?" for char in shown)[:100]
+    like = cards.get(name) or next(
+        (card for card in cards.values() if family(card.name) == family(name)), None
+    )
+    base = re.search(r"(?<![a-z])base(?![a-z])", name.lower()) is not None
+    return ModelCard(
+        name=name if name in cards else shown,
+        title=shown,
+        licence="unknown",
+        file="",
+        size=0,
+        sha256="",
+        quantisation="",
+        context=like.context if like else 2048,
+        window=like.window if like else 1500,
+        completion=like.completion if like else CompletionFormat(),
+        chat=like.chat if like and not base else ChatFormat(),
+    )
+
+
+def _stem(name: str) -> str:
+    stem = name.replace("\\", "/").rsplit("/", 1)[-1].lower().removesuffix(".gguf")
+    return _VARIANT.sub("-", stem.replace(":", "-").replace("@", "-"))
+
+
+def _squeeze(name: str) -> str:
+    return re.sub(r"[-_. ]*[-_ ][-_. ]*", "-", name).strip("-_. ")

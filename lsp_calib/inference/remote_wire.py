@@ -1,0 +1,256 @@
+"""What an OpenAI-compatible server says, read: server-sent events, pieces of an answer, lists of models.
+
+Pure. Two shapes of log-probabilities are in use on `/v1/completions`: OpenAI's own, four parallel lists
+(vLLM, llama-cpp-python), and the one of chats, a list of objects (llama-server).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from lsp_calib.errors import EngineError
+
+_BYTES = re.compile(r"bytes:((?:\\x[0-9a-fA-F]{2})+)\Z")
+_NO_BYTES = re.compile(r"token_id:\d+\Z")
+
+NOT_COMPATIBLE = (
+    "The answer of the remote server is not that of an OpenAI-compatible one. "
+    "Check `remote.url`: it ends in /v1 as a rule."
+)
+
+
+@attrs.frozen
+class Entry:
+    """What a server says of one token.
+
+    data: the bytes it stands for, None where they cannot be told from what the server sent.
+    logprob: natural logarithm of its probability; NaN where there is no number.
+    top: likely tokens at its place with their log-probabilities, as far as their bytes are known.
+    """
+
+    id: int
+    data: bytes | None
+    logprob: float
+    top: tuple[tuple[bytes, float], ...] = ()
+
+
+@attrs.frozen
+class Usage:
+    """Numbers of tokens; 0 where not told. prompt_reused: found in the server's cache."""
+
+    prompt_tokens: int = 0
+    prompt_reused: int = 0
+    completion_tokens: int = 0
+
+
+@attrs.frozen
+class Chunk:
+    """A piece of an answer. finish: why it ended, "" while it goes on. error: in the server's own words."""
+
+    text: str = ""
+    entries: tuple[Entry, ...] = ()
+    offsets: tuple[int, ...] = ()
+    finish: str = ""
+    stop_reason: str = ""
+    usage: Usage | None = None
+    error: str = ""
+
+
+class EventReader:
+    """Server-sent events from bytes as they arrive: the text after `data:`, without comments and the rest."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[str] = []
+
+    def feed(self, data: bytes) -> list[str]:
+        """The events that `data` completes."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        events = [self._line(line) for line in lines]
+        return [event for event in events if event is not None]
+
+    def end(self) -> list[str]:
+        """What was not followed by an empty line."""
+        events = [self._line(self._rest), self._line(b"")]
+        self._rest = b""
+        return [event for event in events if event is not None]
+
+    def _line(self, line: bytes) -> str | None:
+        text = line.removesuffix(b"\r").decode("utf-8", "replace")
+        if not text:
+            event, self._data = "\n".join(self._data), []
+            return event or None
+        field, _, value = text.partition(":")
+        if field == "data":
+            self._data.append(value.removeprefix(" "))
+        return None
+
+
+def parse_chunk(text: str) -> Chunk:
+    """One event's data, or a whole answer that was not streamed. Raises EngineError if it is neither."""
+    raw = _json(text)
+    if not isinstance(raw, Mapping):
+        raise EngineError(NOT_COMPATIBLE)
+    if error := error_in(raw):
+        return Chunk(error=error)
+    choices = raw.get("choices")
+    if not isinstance(choices, list) or not all(isinstance(choice, Mapping) for choice in choices):
+        raise EngineError(NOT_COMPATIBLE)
+    usage = _usage(raw)
+    if not choices:
+        return Chunk(usage=usage)
+    choice = choices[0]
+    content = choice.get("text")
+    if not isinstance(content, str | None):
+        raise EngineError(NOT_COMPATIBLE)
+    entries, offsets = _entries(choice.get("logprobs"))
+    finish, reason = choice.get("finish_reason"), choice.get("stop_reason")
+    return Chunk(
+        text=_clean(content or ""),
+        entries=entries,
+        offsets=offsets,
+        finish=finish if isinstance(finish, str) else "",
+        stop_reason=reason if isinstance(reason, str) else "",
+        usage=usage,
+    )
+
+
+@attrs.frozen
+class Served:
+    """What models a server has, and whether it is llama-server: that takes more than OpenAI's options."""
+
+    names: tuple[str, ...] = ()
+    llama_server: bool = False
+
+
+def parse_models(text: str) -> Served:
+    """An answer of `/v1/models`. Raises EngineError if it is none."""
+    raw = _json(text)
+    data = raw.get("data") if isinstance(raw, Mapping) else None
+    if not isinstance(data, list):
+        raise EngineError(NOT_COMPATIBLE)
+    models = [model for model in data if isinstance(model, Mapping)]
+    names = [model.get("id") for model in models]
+    return Served(
+        tuple(_clean(name) for name in names if isinstance(name, str) and name),
+        any(model.get("owned_by") == "llamacpp" for model in models),
+    )
+
+
+def error_in(raw: Mapping[str, Any]) -> str:
+    """A server's complaint in one of the usual shapes; "" if there is none."""
+    error = raw.get("error")
+    if error and isinstance(error, Mapping):
+        return _words(error.get("message")) or "an error without words"
+    if error:
+        return _words(error) or "an error without words"
+    if raw.get("object") == "error" or ("choices" not in raw and "message" in raw):
+        return _words(raw.get("message")) or "an error without words"
+    detail = raw.get("detail")
+    return _words(detail) if isinstance(detail, str) else ""
+
+
+def error_message(text: str) -> str:
+    """The complaint in the body of an error; "" if it is of no known shape."""
+    try:
+        raw = _json(text)
+    except EngineError:
+        return ""
+    return error_in(raw) if isinstance(raw, Mapping) else ""
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise EngineError(NOT_COMPATIBLE) from None
+
+
+def _entries(raw: Any) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
+    if not isinstance(raw, Mapping):
+        return (), ()
+    if isinstance(raw.get("content"), list):
+        objects = [item for item in raw["content"] if isinstance(item, Mapping)]
+        return tuple(_entry(item) for item in objects), ()
+    tokens, logprobs = _list(raw.get("tokens")), _list(raw.get("token_logprobs"))
+    tops, offsets = _list(raw.get("top_logprobs")), _list(raw.get("text_offset"))
+    entries = []
+    for i, token in enumerate(tokens):
+        alternatives = tops[i] if i < len(tops) and isinstance(tops[i], Mapping) else {}
+        pairs = [(_data(text), _number(value)) for text, value in alternatives.items()]
+        logprob = _number(logprobs[i]) if i < len(logprobs) else math.nan
+        entries.append(Entry(-1, _data(token), logprob, _top(pairs)))
+    known = len(offsets) == len(tokens) and all(isinstance(offset, int) for offset in offsets)
+    return tuple(entries), tuple(offsets) if known else ()
+
+
+def _entry(raw: Mapping[str, Any]) -> Entry:
+    top = [item for item in _list(raw.get("top_logprobs")) if isinstance(item, Mapping)]
+    pairs = [(_data(item.get("token"), item.get("bytes")), _number(item.get("logprob"))) for item in top]
+    number = _count(raw.get("id"), -1)
+    # llama-server says of the chosen token only what it sends of it, which is less where it was told to stop;
+    # the token itself stands in the list.
+    itself = next((item for item in top if number >= 0 and item.get("id") == number), raw)
+    data = _data(itself.get("token"), itself.get("bytes"))
+    return Entry(number, data, _number(raw.get("logprob")), _top(pairs))
+
+
+def _top(pairs: list[tuple[bytes | None, float]]) -> tuple[tuple[bytes, float], ...]:
+    return tuple((data, value) for data, value in pairs if data is not None)
+
+
+def _data(token: Any, spelled: Any = None) -> bytes | None:
+    """A token's bytes. Half a character is sent as bytes, as vLLM's `bytes:\\xe2\\x80`, or not at all."""
+    if isinstance(spelled, list) and all(type(byte) is int and 0 <= byte < 256 for byte in spelled):
+        return bytes(spelled)
+    if not isinstance(token, str) or "\ufffd" in token or _NO_BYTES.match(token):
+        return None
+    if match := _BYTES.match(token):
+        return bytes.fromhex(match.group(1).replace("\\x", ""))
+    return token.encode("utf-8", "replace")
+
+
+def _usage(raw: Mapping[str, Any]) -> Usage | None:
+    usage, timings = raw.get("usage"), raw.get("timings")
+    if not isinstance(usage, Mapping) and not isinstance(timings, Mapping):
+        return None
+    usage = usage if isinstance(usage, Mapping) else {}
+    timings = timings if isinstance(timings, Mapping) else {}
+    details = usage.get("prompt_tokens_details")
+    details = details if isinstance(details, Mapping) else {}
+    reused = _count(timings.get("cache_n")) or _count(details.get("cached_tokens"))
+    prompt = _count(usage.get("prompt_tokens")) or reused + _count(timings.get("prompt_n"))
+    answer = _count(usage.get("completion_tokens")) or _count(timings.get("predicted_n"))
+    return Usage(prompt, reused, answer)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
+def _count(value: Any, otherwise: int = 0) -> int:
+    return value if type(value) is int and 0 <= value < 1 << 31 else otherwise
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _clean(text: str) -> str:
+    """Without halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _words(value: Any) -> str:
+    return " ".join(_clean(value).split()) if isinstance(value, str) else ""

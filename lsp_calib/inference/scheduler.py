@@ -1,0 +1,166 @@
+"""Which request runs next, and which ones are not wanted any more. Pure: no threads, no clock, no model.
+
+- Interactive work goes before background work, and an interactive arrival interrupts background work, which
+  goes on later where it was.
+- Among clients it is the turn of the one that was served longest ago; within a client, of the oldest request.
+- Of a client's interactive requests for one document only the newest is wanted.
+"""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+
+from lsp_calib.inference.engine import Priority
+
+Key = tuple[int, int]
+
+
+@attrs.frozen
+class Job:
+    """A request as far as its turn depends on it.
+
+    client, id: together they are the job's key. expires: the time after which nobody wants the answer.
+    """
+
+    client: int
+    id: int
+    priority: Priority
+    document: str = ""
+    expires: float = math.inf
+
+    @property
+    def key(self) -> Key:
+        return self.client, self.id
+
+
+@attrs.frozen
+class Effect:
+    """What follows from a change. dropped: no longer wanted, to be answered at once. interrupt: the running
+    job has to stop, because it is among the dropped or because something more urgent has come."""
+
+    dropped: tuple[Job, ...] = ()
+    interrupt: bool = False
+
+
+class Scheduler:
+    """The jobs that wait and the one that runs.
+
+    A running job that is dropped is `running` no more in what is answered or counted, but occupies the model
+    until `interrupted` or `finished` is called.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[Key, Job] = {}  # oldest first
+        self._running: Job | None = None
+        self._unwanted = False
+        # A job that was interrupted goes on before another of its kind begins: there is one at most.
+        self._suspended: Key | None = None
+        self._served: dict[tuple[Priority, int], int] = {}
+        self._turn = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def running(self) -> Job | None:
+        """The job that runs and is wanted."""
+        return None if self._unwanted else self._running
+
+    def jobs(self, client: int) -> int:
+        """How many jobs of a client wait or run."""
+        return sum(job.client == client for job in self._wanted())
+
+    def put(self, job: Job) -> Effect:
+        """A new job. Raises ValueError if there is one with its key."""
+        if any(other.key == job.key for other in self._wanted()):
+            raise ValueError(f"the id {job.id} is in use")
+        superseded = [other for other in self._wanted() if _supersedes(job, other)]
+        effect = self._drop(superseded)
+        self._waiting[job.key] = job
+        running = self.running
+        urgent = running is not None and job.priority < running.priority
+        return attrs.evolve(effect, interrupt=effect.interrupt or urgent)
+
+    def take(self) -> Job | None:
+        """The next job, which now runs; None if nothing waits."""
+        assert self._running is None, "one at a time"
+        if not self._waiting:
+            return None
+        priority = min(job.priority for job in self._waiting.values())
+        candidates = [job for job in self._waiting.values() if job.priority == priority]
+        job = min(
+            candidates,
+            key=lambda one: (one.key != self._suspended, self._served.get((priority, one.client), -1)),
+        )
+        del self._waiting[job.key]
+        if job.key == self._suspended:
+            self._suspended = None
+        self._turn += 1
+        self._served[priority, job.client] = self._turn
+        self._running, self._unwanted = job, False
+        return job
+
+    def interrupted(self) -> bool:
+        """The running job has stopped. True: it waits again, and goes on later. False: nobody wants it."""
+        job, wanted = self._end()
+        if wanted:
+            self._waiting[job.key] = job
+            self._suspended = job.key
+        return wanted
+
+    def finished(self) -> bool:
+        """The running job is done. False: nobody wants its answer, it has been dropped."""
+        return self._end()[1]
+
+    def cancel(self, key: Key) -> Effect:
+        return self._drop([job for job in self._wanted() if job.key == key])
+
+    def drop_client(self, client: int) -> Effect:
+        for priority in Priority:
+            self._served.pop((priority, client), None)
+        return self._drop([job for job in self._wanted() if job.client == client])
+
+    def expire(self, now: float) -> Effect:
+        """Drop what should have been answered by now."""
+        return self._drop([job for job in self._wanted() if job.expires <= now])
+
+    def next_expiry(self) -> float:
+        """When `expire` will next have something to drop; infinity for never."""
+        return min((job.expires for job in self._wanted()), default=math.inf)
+
+    def blocked(self) -> set[int]:
+        """Clients whose work waits, and all the while another client's runs."""
+        running = self.running
+        if running is None:
+            return set()
+        return {job.client for job in self._waiting.values()} - {running.client}
+
+    def _wanted(self) -> list[Job]:
+        running = self.running
+        return [*self._waiting.values(), *([running] if running is not None else [])]
+
+    def _drop(self, jobs: list[Job]) -> Effect:
+        interrupt = False
+        for job in jobs:
+            if self._waiting.pop(job.key, None) is None:
+                self._unwanted = interrupt = True
+            elif job.key == self._suspended:
+                self._suspended = None
+        return Effect(tuple(jobs), interrupt)
+
+    def _end(self) -> tuple[Job, bool]:
+        assert self._running is not None, "nothing runs"
+        ended = self._running, not self._unwanted
+        self._running, self._unwanted = None, False
+        return ended
+
+
+def _supersedes(new: Job, old: Job) -> bool:
+    return (
+        new.document != ""
+        and (new.client, new.document) == (old.client, old.document)
+        and new.priority == old.priority == Priority.INTERACTIVE
+    )

@@ -1,0 +1,44 @@
+"""Small JSON files beside the models: what was found out about them. Losing one costs only time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from lsp_calib import home
+
+
+def models_folder() -> Path:
+    """Where models lie. Raises SettingsError if it cannot be made."""
+    return home.private_folder(home.home() / "models")
+
+
+def read(name: str) -> dict[str, Any]:
+    """The object in a side file; empty if it is missing or damaged."""
+    try:
+        known = json.loads((models_folder() / name).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def update(name: str, key: str, value: Any) -> None:
+    """Put one entry into a side file (None takes it out), whole or not at all.
+
+    Never fails: at worst it is found out again.
+    """
+    target = models_folder() / name
+    with contextlib.suppress(OSError):
+        known = {kept: old for kept, old in read(name).items() if kept != key}
+        if value is not None:
+            known[key] = value
+        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
+            scratch = Path(file.name)
+            json.dump(known, file, indent=1)
+        try:
+            scratch.replace(target)
+        except OSError:
+            scratch.unlink()

@@ -1,0 +1,116 @@
+"""Starting the model process from a client. It outlives that client as long as others use it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+
+from lsp_calib import home
+from lsp_calib.errors import EngineError
+from lsp_calib.inference import meeting
+from lsp_calib.inference.cards import ModelCard
+
+# -P: the working folder is the user's workspace, whose modules must not be run.
+PROGRAM = ("-P", "-m", "lsp_calib.inference.process")
+# Seconds for a process to end that has closed its output and said nothing that is understood.
+_END = 2.0
+
+
+class Child:
+    """A model process that was just started; a thread waits for its first words and for its end.
+
+    listening: True once it can be connected to, False if it has ended or will not listen.
+    code: its exit code, negative for a signal, when it has ended.
+    Both are `concurrent.futures` futures: whoever stops waiting for them leaves them as they are.
+    """
+
+    def __init__(self, card: ModelCard, path: Path) -> None:
+        """Raises EngineError if it cannot be started."""
+        command = [
+            *(sys.executable, *PROGRAM, f"--model={path.absolute()}"),
+            *("--sha256", card.sha256, "--size", str(card.size), "--context", str(card.context)),
+        ]
+        self.listening: Future[bool] = Future()
+        self.code: Future[int] = Future()
+        for future in (self.listening, self.code):
+            future.set_running_or_notify_cancel()
+        try:
+            with _log_file() as log:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=_environment(os.environ),
+                    cwd=home.home(),  # it must not keep the workspace busy
+                    # An interrupt typed in a client's terminal is not meant for the other clients.
+                    start_new_session=os.name == "posix",
+                    creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+                )
+        except OSError as error:
+            raise EngineError(
+                f"The model process cannot be started with {sys.executable}: {error}."
+            ) from error
+        # A thread of its own, and a daemon: a client that ends does not wait for the process to end.
+        threading.Thread(target=self._watch, name="model process", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def stop(self) -> None:
+        """Kill it unless it has begun to listen: others may be using it then."""
+        if not self.listening.done():
+            with contextlib.suppress(OSError):
+                self._process.kill()
+
+    def _watch(self) -> None:
+        output = self._process.stdout
+        assert output is not None
+        with output:
+            listening = output.readline(64).strip() == meeting.LISTENING.encode()
+        self.listening.set_result(listening)
+        if not listening:
+            try:
+                self._process.wait(_END)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self.code.set_result(self._process.wait())
+
+
+def log_path() -> Path:
+    """What model processes have to say beside their answers."""
+    return home.home() / "log" / "model.log"
+
+
+def how(code: int) -> str:
+    """How a process ended, in words."""
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _environment(ours: Mapping[str, str]) -> dict[str, str]:
+    return {
+        # Threads that wait for each other let go of the processor soon: with two decoding threads on two busy
+        # cores GNU OpenMP's own default takes up to five times as long; this costs nothing on quiet ones.
+        "GOMP_SPINCOUNT": "1000",
+        **ours,
+        # Where it runs, a relative path would mean another folder.
+        "LSP_CALIB_HOME": str(home.home().absolute()),
+    }
+
+
+@contextlib.contextmanager
+def _log_file() -> Iterator[int]:
+    home.private_folder(log_path().parent)
+    # Appended to: one that loses the election must not wipe the words of the one that won.
+    descriptor = os.open(log_path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,118 @@
+"""Documents as LSP has them: where lines end, and what a change costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from lsprotocol import types
+from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
+
+# `str.splitlines` ends lines at these too; LSP does not, and neither do editors.
+_FOREIGN_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+
+
+def split(text: str) -> list[str]:
+    """Lines with their ends: \\n, \\r\\n or \\r and nothing else; none after a last end."""
+    if _FOREIGN_ENDS.search(text) is None:
+        return text.splitlines(keepends=True)
+    return _LINES.findall(text)
+
+
+class CalibDocument(TextDocument):
+    """A document kept as lines, so that a keystroke costs what its line costs, however many there are.
+
+    Its text is put together only where somebody asks for it.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._split: list[str] | None = None
+        self._bare: list[str] = []
+        self._snapshot: tuple[str, ...] | None = None
+
+    @property
+    def source(self) -> str:
+        if self._source is None and self._split is not None:
+            self._source = "".join(self._split)
+        return str(super().source)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """Lines with their ends, as pygls wants them."""
+        return self._with_ends()
+
+    @property
+    def bare_lines(self) -> tuple[str, ...]:
+        """Lines without their ends, with the empty one after a last line end. Unchanged lines stay the same
+        objects from one version to the next: comparing two versions costs little."""
+        if self._snapshot is None:
+            lines = self._with_ends()
+            last = ("",) if not lines or lines[-1].endswith(("\n", "\r")) else ()
+            self._snapshot = (*self._bare, *last)
+        return self._snapshot
+
+    def _with_ends(self) -> list[str]:
+        if self._split is None:
+            self._split = split(self.source)
+            self._bare = [line.rstrip("\r\n") for line in self._split]
+        return self._split
+
+    def _apply_full_change(self, change: types.TextDocumentContentChangeEvent) -> None:
+        super()._apply_full_change(change)
+        self._split = self._snapshot = None
+
+    def _apply_incremental_change(self, change: types.TextDocumentContentChangePartial) -> None:
+        lines = self._with_ends()
+        place = self._position_codec.range_from_client_units(lines, change.range)
+        start, end = place.start, place.end
+        before = lines[start.line][: start.character] if start.line < len(lines) else ""
+        after = lines[end.line][end.character :] if end.line < len(lines) else ""
+        # A line more on either side: a \r and a \n that come together are one end.
+        first, last = max(start.line - 1, 0), end.line + 2
+        above, below = lines[first : start.line], lines[end.line + 1 : last]
+        region = split("".join([*above, before, change.text, after, *below]))
+        bare = [line.rstrip("\r\n") for line in region]
+        # What did not change stays the same object.
+        for at in range(min(len(above), len(region))):
+            if region[at] == lines[first + at]:
+                region[at], bare[at] = lines[first + at], self._bare[first + at]
+        lines[first:last] = region
+        self._bare[first:last] = bare
+        self._source = self._snapshot = None
+
+
+class CalibCodec(PositionCodec):
+    """Beyond the end of a line means that end, as LSP has it; to pygls, the character before it."""
+
+    def position_from_client_units(
+        self, lines: Sequence[str], position: types.Position
+    ) -> ServerTextPosition:
+        if position.line < len(lines):
+            most = self.client_num_units(lines[position.line].rstrip("\r\n"))
+            position = types.Position(position.line, min(position.character, most))
+        return super().position_from_client_units(lines, position)
+
+
+class CalibWorkspace(Workspace):
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._position_codec = CalibCodec(self.position_encoding)
+
+    def _create_text_document(
+        self,
+        doc_uri: str,
+        source: str | None = None,
+        version: int | None = None,
+        language_id: str | None = None,
+    ) -> CalibDocument:
+        return CalibDocument(
+            doc_uri,
+            source=source,
+            version=version,
+            language_id=language_id,
+            sync_kind=self._sync_kind,
+            position_codec=self._position_codec,
+        )

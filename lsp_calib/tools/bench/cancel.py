@@ -1,0 +1,123 @@
+"""How soon the model is idle again after a request is cancelled or superseded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import attrs
+
+from lsp_calib.completion import Cursor
+from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.errors import EngineError
+from lsp_calib.inference.cards import ModelCard
+from lsp_calib.tools.bench.probe import Probe, until_idle
+from lsp_calib.tools.bench.server import Scratch
+from lsp_calib.tools.client import Document, Editor
+from lsp_calib.tools.demo.writing import suggestion_of
+
+_ANSWER = 120.0
+_WIDTH = 60
+_LINES = 200
+
+
+@attrs.frozen
+class Cancelled:
+    """idle_ms: from `$/cancelRequest` until the model process had nothing to do, one reading each.
+
+    superseded_ms: from sending the next request of the same document until the model began with it.
+    too_late: requests that were over before they could be cancelled. prompt_tokens: of the prompts that were
+    cut short. alone_ms: what such a request takes if nobody cancels it.
+    """
+
+    idle_ms: tuple[float, ...]
+    superseded_ms: tuple[float, ...]
+    too_late: int
+    prompt_tokens: int
+    alone_ms: float
+
+
+def digits(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
+    """A document that nothing is known of, and the line where a model is shown most of it.
+
+    Digits are tokens of their own in most models, so that a window of 1,600 characters makes about 1,500
+    tokens.
+    """
+    lines = ["".join(chance.choices("0123456789", k=_WIDTH)) for _ in range(_LINES)]
+
+    def shown(line: int) -> int:
+        prompt = build_prompt(Cursor(lines, line, 0, "plaintext"), card.completion, card.window)
+        return sum(len(text) for _, text in prompt.segments)
+
+    middle = len(lines) // 2
+    return lines, max(range(middle, middle + 16), key=shown)
+
+
+async def cancel_and_wait(
+    editor: Editor, scratch: Scratch, probe: Probe, count: int, seed: int = 0
+) -> Cancelled:
+    """Cancel `count` requests after a random share of the time they would take, supersede as many others."""
+    chance = random.Random(seed)
+    alone_ms, tokens = await _alone(editor, scratch, probe, chance)
+    idle: list[float] = []
+    superseded: list[float] = []
+    too_late = 0
+    for turn in range(2 * count):
+        document, line = _open(editor, scratch, chance, turn)
+        await until_idle(probe)
+        cancel = document.complete_later(line, 0)
+        await asyncio.sleep(chance.uniform(0.02, 0.7) * alone_ms / 1e3)
+        if (await probe.stats()).idle_since is not None:
+            too_late += 1
+        elif turn % 2:
+            superseded += await _supersede(document)
+        else:
+            now = time.monotonic()
+            cancel()
+            stats = await until_idle(probe)
+            if stats.idle_since is not None and stats.idle_since >= now:
+                idle.append(1e3 * (stats.idle_since - now))
+            else:
+                too_late += 1
+        document.close()
+        await until_idle(probe)
+    return Cancelled(tuple(idle), tuple(superseded), too_late, tokens, alone_ms)
+
+
+async def _alone(editor: Editor, scratch: Scratch, probe: Probe, chance: random.Random) -> tuple[float, int]:
+    document, line = _open(editor, scratch, chance, -1)
+    before = await until_idle(probe)
+    began = time.perf_counter()
+    await document.complete(line, 0, _ANSWER)
+    ms = 1e3 * (time.perf_counter() - began)
+    after = await until_idle(probe)
+    document.close()
+    tokens = after.prompt_tokens - before.prompt_tokens
+    if not tokens:
+        raise EngineError(
+            "A long prompt was answered without evaluating it: the model process does not count."
+        )
+    return ms, tokens
+
+
+async def _supersede(document: Document) -> list[float]:
+    """Milliseconds from a second request in the same document until the model began with it.
+
+    Taken as its whole time less what the model itself spent on it; empty where it does not say.
+    """
+    began = time.perf_counter()
+    item = await document.complete(0, 0, _ANSWER)
+    whole = 1e3 * (time.perf_counter() - began)
+    suggestion = suggestion_of(item)
+    if suggestion is None:
+        return []
+    timing = suggestion["timing"]
+    return [max(whole - float(timing["promptMs"]) - float(timing["generateMs"]), 0.0)]
+
+
+def _open(editor: Editor, scratch: Scratch, chance: random.Random, number: int) -> tuple[Document, int]:
+    lines, line = digits(scratch.card, chance)
+    path = scratch.project / f"digits_{number}.txt"
+    path.write_text("\n".join(lines), "utf-8")
+    return Document(editor, path, "plaintext"), line

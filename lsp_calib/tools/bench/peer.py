@@ -1,0 +1,120 @@
+"""Another server to compare with: llama.cpp's own `llama-server`, asked the same tokens over HTTP.
+
+https://github.com/ggml-org/llama.cpp/tree/master/tools/server
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import attrs
+
+from lsp_calib.errors import LspCalibError, SettingsError
+
+# Seconds; generous, for a machine that has other things to do.
+_PATIENCE = 120.0
+
+
+@attrs.frozen
+class PeerAnswer:
+    """ms: from sending the request to having the whole line.
+
+    prompt_tokens: that the peer counts in the prompt. evaluated: of which not from its cache.
+    generated: tokens of the answer.
+    """
+
+    ms: float
+    prompt_tokens: int
+    evaluated: int
+    generated: int
+
+
+class Peer:
+    """A llama-server. Raises SettingsError for what is no address."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = 0
+        if parts.scheme != "http" or not parts.hostname or port == 0:
+            raise SettingsError(
+                f"--peer wants the address of a llama-server, such as http://127.0.0.1:8080, not {url!r}."
+            )
+        self.url = url.rstrip("/")
+        self._path = parts.path.rstrip("/")
+        self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=_PATIENCE)
+
+    async def describe(self) -> dict[str, Any]:
+        """The model's file and the build, as far as the peer says."""
+        answer = await asyncio.to_thread(self._send, "GET", "/props", None)
+        return {"modelPath": answer.get("model_path"), "build": answer.get("build_info")}
+
+    async def finish_line(self, prompt: Sequence[int], generated: int) -> PeerAnswer:
+        """Ask for exactly `generated` tokens after these, greedily, with the peer's cache on."""
+        body = {
+            "prompt": list(prompt),
+            "n_predict": generated,
+            "cache_prompt": True,
+            "temperature": 0,
+            "samplers": ["temperature"],
+            "ignore_eos": True,
+            "stream": False,
+        }
+        return await asyncio.to_thread(self._timed, body)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _timed(self, body: dict[str, Any]) -> PeerAnswer:
+        self._reconnect()
+        began = time.perf_counter()
+        answer = self._send("POST", "/completion", body)
+        ms = 1e3 * (time.perf_counter() - began)
+        try:
+            timings = answer["timings"]
+            return PeerAnswer(
+                ms, int(answer["tokens_evaluated"]), int(timings["prompt_n"]), int(answer["tokens_predicted"])
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise LspCalibError(
+                f"The peer at {self.url} answered without {error}: is it a llama-server of 2024 or later?"
+            ) from error
+
+    def _reconnect(self) -> None:
+        """A fresh connection, which the time to the answer does not hold: servers close those left unused."""
+        self._connection.close()
+        try:
+            self._connection.connect()
+        except OSError as error:
+            raise self._absent("/completion", error) from error
+
+    def _absent(self, path: str, error: Exception) -> LspCalibError:
+        return LspCalibError(
+            f"The peer at {self.url} did not answer {path} ({error!r}). Start it first: "
+            "`llama-server -m MODEL --port PORT`."
+        )
+
+    def _send(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            self._connection.request(method, self._path + path, data, {"Content-Type": "application/json"})
+            response = self._connection.getresponse()
+            content = response.read()
+            if response.status != 200:
+                raise LspCalibError(
+                    f"The peer at {self.url} answered {path} with status {response.status}: "
+                    f"{content[:200].decode('utf-8', 'replace')}"
+                )
+            answer: dict[str, Any] = json.loads(content)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._connection.close()
+            raise self._absent(path, error) from error
+        return answer

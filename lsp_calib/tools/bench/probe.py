@@ -1,0 +1,70 @@
+"""What the model process says of itself: how busy it is and what it has done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+from lsp_calib.errors import EngineError
+from lsp_calib.inference.client import ModelProcess
+from lsp_calib.inference.engine import LoadedModel
+from lsp_calib.inference.wire import Stats
+from lsp_calib.tools.bench.server import Scratch, state_folder
+
+# Seconds; generous, for a machine that has other things to do.
+_PATIENCE = 120.0
+_POLL = 0.004
+
+
+class Probe:
+    """A connection to the model process, beside the server's.
+
+    engine: what runs the model, for people.
+    """
+
+    def __init__(self, process: ModelProcess, loaded: LoadedModel) -> None:
+        self._process = process
+        self.engine = loaded.engine
+
+    @property
+    def pid(self) -> int | None:
+        """The model process."""
+        return self._process.pid
+
+    async def stats(self) -> Stats:
+        """Raises EngineError if the model process is gone."""
+        return await self._process.stats()
+
+
+@contextlib.asynccontextmanager
+async def connect(scratch: Scratch) -> AsyncIterator[Probe]:
+    """A client of the model process that the server in `scratch` uses. Raises EngineError without one."""
+    trusted = scratch.trusted
+    with state_folder(scratch.home):
+        process = ModelProcess(
+            str(scratch.model),
+            threads=trusted.threads,
+            gpu_layers=trusted.gpu_layers,
+            mlock=trusted.mlock,
+            linger=0.0,
+        )
+        loaded = await process.ready()
+    try:
+        yield Probe(process, loaded)
+    finally:
+        await process.close()
+
+
+async def until_idle(probe: Probe) -> Stats:
+    """The stats once there is no work. Raises EngineError if that does not happen in two minutes."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        stats = await probe.stats()
+        if stats.idle_since is not None and not stats.running and not stats.waiting:
+            return stats
+        await asyncio.sleep(_POLL)
+    raise EngineError(
+        f"The model process has been busy for {_PATIENCE:.0f} s without an end. Is something else asking it?"
+    )

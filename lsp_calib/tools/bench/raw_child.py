@@ -1,0 +1,119 @@
+"""llama.cpp in a bare loop: what the same tokens cost without anything around them.
+
+`python -m lsp_calib.tools.bench.raw_child MODEL CONTEXT THREADS [vocabulary]`; one JSON object a line on
+standard input, one answer a line on standard output:
+
+    {"segments": [[kind, text], ...]}                       -> {"tokens": [int, ...]}
+    {"text": str}                                           -> {"tokens": [int, ...]}
+    {"replay": [int, ...], "keep": int, "then": [int, ...], "generated": int}
+                                                            -> {"ms": float, "kept": int, "evaluated": int}
+
+`replay` brings the cache to a prompt: at most `keep` of its tokens are kept, those that are the same;
+the rest is evaluated in one go, then `generated` - 1 tokens one at a time (the token that ends an answer is
+never evaluated): `then` first, as given, and where it ends the most likely ones. llama.cpp's default
+parameters, but for the threads and the size of the context. With `vocabulary` the weights are not loaded, and
+nothing can be replayed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import llama_cpp
+import numpy as np
+
+from lsp_calib.tools.bench.figures import common_prefix
+
+
+class Bare:
+    """One model, one context, one sequence."""
+
+    def __init__(self, path: str, context: int, threads: int, *, vocabulary_only: bool) -> None:
+        self._silence = llama_cpp.llama_log_callback(lambda *_: None)
+        llama_cpp.llama_log_set(self._silence, ctypes.c_void_p(0))
+        llama_cpp.llama_backend_init()
+        options = llama_cpp.llama_model_default_params()
+        options.vocab_only = vocabulary_only
+        options.n_gpu_layers = 0
+        self._model = llama_cpp.llama_model_load_from_file(os.fsencode(path), options)
+        if not self._model:
+            raise SystemExit(f"{path} cannot be loaded.")
+        self._vocab = llama_cpp.llama_model_get_vocab(self._model)
+        self._size = llama_cpp.llama_vocab_n_tokens(self._vocab)
+        self._cached: list[int] = []
+        if not vocabulary_only:
+            params = llama_cpp.llama_context_default_params()
+            params.n_ctx = context
+            params.n_threads = params.n_threads_batch = threads
+            self._batch = int(params.n_batch)
+            self._context = llama_cpp.llama_init_from_model(self._model, params)
+            self._memory = llama_cpp.llama_get_memory(self._context)
+
+    def prompt(self, segments: Sequence[tuple[str, str]]) -> list[int]:
+        """The tokens of a prompt, tokenised as the engine does it: piece by piece."""
+        first = llama_cpp.llama_vocab_get_add_bos(self._vocab)
+        tokens = [llama_cpp.llama_vocab_bos(self._vocab)] if first else []
+        for kind, text in segments:
+            tokens += self.tokens(text, control=kind == "control")
+        return tokens
+
+    def tokens(self, text: str, *, control: bool = False) -> list[int]:
+        data = text.encode("utf-8", "replace")
+        array = (llama_cpp.llama_token * (len(data) + 8))()
+        n = llama_cpp.llama_tokenize(self._vocab, data, len(data), array, len(array), False, control)
+        return list(array[:n])
+
+    def replay(self, prompt: list[int], keep: int, then: list[int], generated: int) -> dict[str, Any]:
+        began = time.perf_counter()
+        kept = min(common_prefix(self._cached, prompt), keep, len(prompt) - 1)
+        if not llama_cpp.llama_memory_seq_rm(self._memory, 0, kept, -1):
+            llama_cpp.llama_memory_clear(self._memory, True)
+            kept = 0
+        self._cached = prompt[:kept]
+        for at in range(kept, len(prompt), self._batch):
+            self._decode(prompt[at : at + self._batch])
+        for at in range(generated - 1):
+            likely = self._most_likely()
+            self._decode([then[at] if at < len(then) else likely])
+        self._most_likely()
+        ms = 1e3 * (time.perf_counter() - began)
+        return {"ms": ms, "kept": kept, "evaluated": len(prompt) - kept}
+
+    def _decode(self, tokens: list[int]) -> None:
+        array = (llama_cpp.llama_token * len(tokens))(*tokens)
+        code = llama_cpp.llama_decode(self._context, llama_cpp.llama_batch_get_one(array, len(tokens)))
+        if code:
+            raise SystemExit(f"llama.cpp could not evaluate {len(tokens)} tokens (code {code}).")
+        self._cached += tokens
+
+    def _most_likely(self) -> int:
+        pointer = llama_cpp.llama_get_logits_ith(self._context, -1)
+        return int(np.argmax(np.ctypeslib.as_array(pointer, shape=(self._size,))))
+
+
+def main(path: str, context: str, threads: str, *rest: str) -> None:
+    bare = Bare(path, int(context), int(threads), vocabulary_only=rest == ("vocabulary",))
+    _answer({"engine": f"llama-cpp-python {llama_cpp.__version__}"})
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "segments" in asked:
+            _answer({"tokens": bare.prompt(asked["segments"])})
+        elif "text" in asked:
+            _answer({"tokens": bare.tokens(asked["text"])})
+        else:
+            _answer(bare.replay(asked["replay"], asked["keep"], asked["then"], asked["generated"]))
+
+
+def _answer(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,227 @@
+"""What was measured, as one JSON document."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from lsp_calib import __version__
+from lsp_calib.tools.bench.course import LongFile, Measured, PeerPass, Two
+from lsp_calib.tools.bench.figures import (
+    Value,
+    median_of,
+    median_ratio,
+    ratio_of_percentiles,
+    spread,
+)
+from lsp_calib.tools.bench.typist import Place, Reading
+
+FORMAT = 1
+# Tokens of a prompt that are many enough for the speed of a batch.
+_LONG = 32
+_TYPING = (Place.KEYSTROKE, Place.NEWLINE)
+
+
+def to_json(measured: Measured) -> dict[str, Any]:
+    """The document of `lsp-calib bench --json`; docs/bench.md says what each value is.
+
+    Values with an interval are [estimate, lower bound, upper bound]; what was not measured is null, with the
+    reason in `notMeasured`.
+    """
+    readings, stats = measured.readings, measured.stats
+    return {
+        "format": FORMAT,
+        "lspCalib": __version__,
+        "model": measured.card.name,
+        "quantisation": measured.card.quantisation,
+        "engine": measured.engine,
+        "threads": stats.threads,
+        "machine": {
+            "system": platform.system(),
+            "architecture": platform.machine(),
+            "processors": os.cpu_count(),
+            "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        },
+        "steps": len(readings),
+        "startMs": round(measured.start_ms, 1),
+        "latencyMs": latencies(readings),
+        "answers": answers(readings),
+        "tokens": {place.value: tokens(readings, place) for place in Place if place is not Place.COLD},
+        "overhead": overhead(readings),
+        "speed": speed(readings),
+        "cancel": cancel(measured),
+        "longFile": long_file(measured.long_file),
+        "two": two(measured.two),
+        "idle": idle(measured),
+        "peer": against_peer(measured.peer),
+        "notMeasured": measured.missing,
+    }
+
+
+def latencies(readings: Sequence[Reading]) -> dict[str, Any]:
+    """Milliseconds from a keystroke to its answer, by what the keystroke was."""
+    return {
+        **{place.value: _spread([r.wall_ms for r in readings if r.place is place]) for place in Place},
+        # What typing feels like where memory does not help.
+        "typingModel": _spread([r.wall_ms for r in readings if r.asked_model and r.place in _TYPING]),
+        "askedModel": _spread([r.wall_ms for r in readings if r.asked_model]),
+    }
+
+
+def answers(readings: Sequence[Reading]) -> dict[str, Any]:
+    """How many answers came from where."""
+    counts = {source: sum(r.source == source for r in readings) for source in ("model", "memory", "none")}
+    return {**counts, "shareFromMemory": round(counts["memory"] / len(readings), 3) if readings else None}
+
+
+def tokens(readings: Sequence[Reading], place: Place) -> dict[str, Any] | None:
+    """Prompt tokens evaluated against those that changed, where the model was asked."""
+    asked = [r for r in readings if r.place is place and r.asked_model and r.needed]
+    if not asked:
+        return None
+    pairs = [(float(r.evaluated), float(r.needed or 1)) for r in asked]
+    return {
+        "n": len(asked),
+        "evaluated": _spread([evaluated for evaluated, _ in pairs]),
+        "needed": _spread([needed for _, needed in pairs]),
+        "medianRatio": _value(median_ratio(pairs)),
+    }
+
+
+def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
+    """Time to the suggestion over that of the same tokens in llama.cpp, two ways."""
+    asked = [r for r in readings if r.asked_model]
+    inside = [(r.wall_ms, r.decode_ms) for r in asked if r.decode_ms]
+    bare = [r for r in asked if r.raw is not None]
+    # The bare loop has one cache and the server several: where it could keep less, its work was not the same.
+    pairs = [(r.wall_ms, r.raw.ms) for r in bare if r.raw and r.raw.evaluated == r.evaluated]
+    return {
+        "overDecode": _value(median_ratio(inside)),
+        "overRaw": _value(median_ratio(pairs)),
+        "n": len(pairs),
+        "unequal": len(bare) - len(pairs),
+        "medianWallMs": round(statistics.median(wall for wall, _ in pairs), 2) if pairs else None,
+        "medianRawMs": round(statistics.median(raw for _, raw in pairs), 2) if pairs else None,
+    }
+
+
+def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
+    """Tokens a second: evaluated of long prompts, and generated. None where there were too few to tell."""
+    generation = [
+        1e3 * (r.generated - 1) / r.suggestion["timing"]["generateMs"]
+        for r in readings
+        if r.suggestion
+        and r.source == "model"
+        and r.generated > 1
+        and r.suggestion["timing"]["generateMs"] > 0
+    ]
+    if not generation:
+        return None
+    generated_per_s = statistics.median(generation)
+    prompt = [
+        1e3 * r.evaluated / ms
+        for r in readings
+        if r.evaluated >= _LONG and (ms := r.decode_ms - 1e3 * (r.generated - 1) / generated_per_s) > 0
+    ]
+    if not prompt:
+        return None
+    return {
+        "promptTokensPerS": round(statistics.median(prompt), 1),
+        "generatedTokensPerS": round(generated_per_s, 1),
+    }
+
+
+def cancel(measured: Measured) -> dict[str, Any] | None:
+    done = measured.cancelled
+    if done is None:
+        return None
+    return {
+        "toIdleMs": _spread(done.idle_ms),
+        "supersededToNextMs": _spread(done.superseded_ms),
+        "tooLate": done.too_late,
+        "promptTokens": done.prompt_tokens,
+        "uncancelledMs": round(done.alone_ms, 1),
+    }
+
+
+def long_file(measured: LongFile | None) -> dict[str, Any] | None:
+    if measured is None:
+        return None
+    asked = [pair for pair, was in zip(measured.pairs, measured.asked, strict=True) if was]
+    return {
+        "lines": list(measured.lines),
+        "n": len(measured.pairs),
+        "extraMs": _value(median_of([long - short for short, long in measured.pairs])),
+        "asked": len(asked),
+        "p50Ms": [round(statistics.median(times), 2) for times in zip(*asked, strict=True)],
+        "p50Ratio": _value(ratio_of_percentiles([(long, short) for short, long in asked], 50)),
+    }
+
+
+def two(measured: Two | None) -> dict[str, Any] | None:
+    if measured is None:
+        return None
+    return {
+        "servers": [
+            _together([pair for pair, was in zip(pairs, asked, strict=True) if was])
+            for pairs, asked in zip(measured.pairs, measured.asked, strict=True)
+        ]
+    }
+
+
+def _together(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """pairs: milliseconds alone and together, where the model was asked both times."""
+    return {
+        "aloneMs": _spread([alone for alone, _ in pairs]),
+        "togetherMs": _spread([together for _, together in pairs]),
+        "p50Ratio": _value(ratio_of_percentiles([(together, alone) for alone, together in pairs], 50)),
+    }
+
+
+def idle(measured: Measured) -> dict[str, Any] | None:
+    watched = measured.idle
+    if watched is None:
+        return None
+    return {
+        "seconds": round(watched.seconds, 2),
+        "serverCpuMs": _ms(watched.server),
+        "modelCpuMs": _ms(watched.model),
+    }
+
+
+def against_peer(passed: PeerPass | None) -> dict[str, Any] | None:
+    if passed is None:
+        return None
+    readings = passed.readings
+    pairs = [(r.wall_ms, r.peer.ms) for r in readings]
+    return {
+        **passed.description,
+        "n": len(readings),
+        "oursMs": _spread([ours for ours, _ in pairs]),
+        "peerMs": _spread([theirs for _, theirs in pairs]),
+        "p50Ratio": _value(ratio_of_percentiles(pairs, 50)),
+        "p95Ratio": _value(ratio_of_percentiles(pairs, 95)),
+        "medianOfRatios": _value(median_ratio(pairs)),
+        # Where these are not 0, both did not do the same work.
+        "otherPromptLength": sum(r.peer.prompt_tokens != r.prompt_tokens for r in readings),
+        "otherAnswerLength": sum(r.generated != r.predicted for r in readings),
+        "otherPeerAnswerLength": sum(r.peer.generated != r.predicted for r in readings),
+        "evaluated": _spread([float(r.evaluated) for r in readings]),
+        "peerEvaluated": _spread([float(r.peer.evaluated) for r in readings]),
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, Any] | None:
+    found = spread(values)
+    return found.to_json() if found else None
+
+
+def _value(value: Value | None) -> list[float | None] | None:
+    return value.to_json() if value else None
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(1e3 * seconds, 1)

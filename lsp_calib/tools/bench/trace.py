@@ -1,0 +1,193 @@
+"""Recorded typing: what it is, how it is read, and how it is played into a list of lines.
+
+`record.py` makes the recording that is shipped, and says what of it is real.
+"""
+
+from __future__ import annotations
+
+import enum
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any, Self
+
+import attrs
+
+from lsp_calib.errors import DataError
+
+_FILE = "trace.json.gz"
+# The completion's window begins at a multiple of this many lines: text put above in such multiples leaves
+# what the model is shown as it was.
+_BLOCK = 16
+# Steps of an excerpt, at the least: what opening a document costs is not to outweigh the typing.
+_ENOUGH = 16
+
+Place = tuple[int, int]
+"""Line and column (in code points), both from 0."""
+
+
+class Kind(enum.StrEnum):
+    """What the hand did."""
+
+    TYPE = "type"
+    NEWLINE = "newline"
+    BACKSPACE = "backspace"
+    DELETE = "delete"  # of a selection
+
+
+@attrs.frozen
+class Step:
+    """One change of the document: `text` takes the place of what stands from `start` to `end`.
+
+    pause_ms: since the step before. jump: the cursor was moved here from another place first.
+    """
+
+    kind: Kind
+    start: Place
+    end: Place
+    text: str
+    pause_ms: int
+    jump: bool
+
+    @property
+    def cursor(self) -> Place:
+        """Where the cursor stands after the step."""
+        head, newline, tail = self.text.rpartition("\n")
+        if not newline:
+            return self.start[0], self.start[1] + len(tail)
+        return self.start[0] + head.count("\n") + 1, len(tail)
+
+    def apply(self, lines: list[str]) -> Place:
+        """Make the change in `lines`; returns where the cursor stands then."""
+        (first, column), (last, end) = self.start, self.end
+        lines[first : last + 1] = (lines[first][:column] + self.text + lines[last][end:]).split("\n")
+        return self.cursor
+
+    def shifted(self, lines: int) -> Step:
+        """The same step that many lines further down."""
+        return attrs.evolve(
+            self,
+            start=(self.start[0] + lines, self.start[1]),
+            end=(self.end[0] + lines, self.end[1]),
+        )
+
+    def to_json(self) -> list[Any]:
+        return [self.kind.value, *self.start, *self.end, self.text, self.pause_ms, int(self.jump)]
+
+    @classmethod
+    def from_json(cls, row: Sequence[Any]) -> Self:
+        kind, line, column, last, end, text, pause, jump = row
+        return cls(Kind(kind), (line, column), (last, end), text, pause, bool(jump))
+
+
+@attrs.frozen
+class Edit:
+    """One document being edited.
+
+    name: for people. commit: of this repository, whose text it is. before: lines at the start.
+    after_sha256: of the text at the end, in UTF-8.
+    """
+
+    name: str
+    commit: str
+    before: tuple[str, ...]
+    steps: tuple[Step, ...]
+    after_sha256: str
+
+    def replay(self) -> list[str]:
+        """The lines after all steps."""
+        lines = list(self.before)
+        for step in self.steps:
+            step.apply(lines)
+        return lines
+
+    def excerpt(self, count: int) -> Edit:
+        """`count` consecutive steps, around the first jump if there is one; those before are done already."""
+        if count >= len(self.steps):
+            return self
+        jump = next((at for at, step in enumerate(self.steps) if at and step.jump), 0)
+        first = min(max(jump - count // 2, 0), len(self.steps) - count)
+        lines = list(self.before)
+        for step in self.steps[:first]:
+            step.apply(lines)
+        part = attrs.evolve(self, before=tuple(lines), steps=self.steps[first : first + count])
+        return attrs.evolve(part, after_sha256=sha256_of(part.replay()))
+
+    def padded(self, total: int) -> Edit:
+        """The same edit in a document that begins with `total` lines, in the midst of other code.
+
+        Whatever `total` is, the text around the cursor is the same, and so is what a model is shown of it.
+        Raises DataError if the document alone is longer.
+        """
+        more = total - len(self.before)
+        if more < 0:
+            raise DataError(f"{self.name} has {len(self.before)} lines and cannot be padded to {total}.")
+        above = more // 2 // _BLOCK * _BLOCK
+        lines = (
+            tuple(_filler(distance) for distance in range(above, 0, -1))
+            + self.before
+            + tuple(_filler(distance) for distance in range(1, more - above + 1))
+        )
+        longer = attrs.evolve(
+            self, before=lines, steps=tuple(step.shifted(above) for step in self.steps), after_sha256=""
+        )
+        return attrs.evolve(longer, after_sha256=sha256_of(longer.replay()))
+
+
+def load_trace() -> tuple[Edit, ...]:
+    """The recording that is shipped with the package. Raises DataError if it is not what was recorded."""
+    data = resources.files("lsp_calib.tools.bench").joinpath(_FILE).read_bytes()
+    try:
+        edits = tuple(_edit(raw) for raw in json.loads(gzip.decompress(data))["edits"])
+    except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"The recorded typing {_FILE} cannot be read: {error}. Install again.") from error
+    return edits
+
+
+def dump_trace(edits: Sequence[Edit]) -> bytes:
+    """What `load_trace` reads; the same bytes for the same edits."""
+    raw = {
+        "format": "lsp-calib recorded typing 1",
+        "edits": [
+            {
+                "name": edit.name,
+                "commit": edit.commit,
+                "before": list(edit.before),
+                "afterSha256": edit.after_sha256,
+                "steps": [step.to_json() for step in edit.steps],
+            }
+            for edit in edits
+        ],
+    }
+    text = json.dumps(raw, ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0)
+
+
+def sha256_of(lines: Sequence[str]) -> str:
+    """Hexadecimal SHA-256 of the document with these lines."""
+    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+
+
+def select(edits: Sequence[Edit], steps: int) -> tuple[Edit, ...]:
+    """About `steps` steps of a recording: excerpts of as many edits as leave each one long enough."""
+    chosen: list[Edit] = []
+    left = steps
+    count = min(max(steps // _ENOUGH, 1), len(edits))
+    for at, edit in enumerate(sorted(edits[:count], key=lambda edit: len(edit.steps))):
+        part = edit.excerpt(left // (count - at))
+        left -= len(part.steps)
+        chosen.append(part)
+    return tuple(chosen)
+
+
+def _edit(raw: dict[str, Any]) -> Edit:
+    steps = tuple(Step.from_json(row) for row in raw["steps"])
+    return Edit(raw["name"], raw["commit"], tuple(raw["before"]), steps, raw["afterSha256"])
+
+
+def _filler(distance: int) -> str:
+    """Code that belongs to no edit, `distance` lines from it."""
+    return f"total_{distance} = combine(total_{distance // 2}, {distance * 7919 % 1000})"

@@ -1,0 +1,166 @@
+"""The hand that replays an edit: one change, one question, one reading."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import itertools
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import attrs
+
+from lsp_calib.completion import Cursor
+from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.tools.bench.figures import tokens_needed
+from lsp_calib.tools.bench.probe import Probe, until_idle
+from lsp_calib.tools.bench.raw import Raw, Replayed
+from lsp_calib.tools.bench.server import Scratch
+from lsp_calib.tools.bench.trace import Edit, Kind, Step
+from lsp_calib.tools.client import Document, Editor
+from lsp_calib.tools.demo.writing import suggestion_of
+from lsp_calib.values import Prompt
+
+# Seconds; generous, for a machine that has other things to do.
+_ANSWER = 120.0
+_names = itertools.count()
+
+
+class Place(enum.StrEnum):
+    """What a reading is one of."""
+
+    COLD = "cold"  # the first of a document
+    JUMP = "jump"  # the first after the cursor was moved to another place
+    NEWLINE = "newLine"
+    KEYSTROKE = "keystroke"
+
+
+@attrs.frozen
+class Reading:
+    """What one change cost.
+
+    wall_ms: from sending the change to having the answer. source: "model", "memory", or "none" where nothing
+    was offered. prompt: its tokens, empty where they cannot be had. needed: of which new against the prompt
+    the model was asked before; None for the first. evaluated, generated, decode_ms: what the model process
+    counted for it, 0 where it was not asked. raw: the same tokens in a bare loop, None where it was not run.
+    """
+
+    edit: str
+    at: int
+    place: Place
+    wall_ms: float
+    source: str
+    suggestion: dict[str, Any] | None
+    prompt: tuple[int, ...]
+    needed: int | None
+    evaluated: int
+    generated: int
+    decode_ms: float
+    raw: Replayed | None = None
+
+    @property
+    def asked_model(self) -> bool:
+        """Whether the model had work to do."""
+        return self.evaluated > 0
+
+
+class Typist:
+    """Types an edit into a document that one server has open, and asks after each step."""
+
+    def __init__(self, editor: Editor, scratch: Scratch, edit: Edit) -> None:
+        self.edit = edit
+        # A file of its own each time: the server remembers what it said about the last one.
+        path = scratch.project / f"typed_{next(_names)}.py"
+        path.write_text("\n".join(edit.before), "utf-8")
+        self.document = Document(editor, path, "python")
+        self._card = scratch.card
+
+    async def answer(self, step: Step) -> tuple[float, dict[str, Any] | None]:
+        """Make a step and ask at the cursor: milliseconds until the answer, and the suggestion."""
+        began = time.perf_counter()
+        self.document.edit(step.start, step.end, step.text)
+        item = await self.document.complete(*step.cursor, _ANSWER)
+        return 1e3 * (time.perf_counter() - began), suggestion_of(item)
+
+    def prompt(self, step: Step) -> Prompt:
+        """What the server's model is asked after a step that has just been made."""
+        cursor = Cursor(self.document.lines, *step.cursor, "python")
+        return build_prompt(cursor, self._card.completion, self._card.window)
+
+    def close(self) -> None:
+        self.document.close()
+
+
+async def type_edit(
+    editor: Editor, scratch: Scratch, edit: Edit, *, probe: Probe, raw: Raw | None, replay: bool
+) -> AsyncIterator[Reading]:
+    """A reading for each step. raw: tokenises, and where `replay` does the model's work again."""
+    typist = Typist(editor, scratch, edit)
+    asked: Sequence[int] = ()
+    before = await until_idle(probe)
+    for at, step in enumerate(edit.steps):
+        wall, suggestion = await typist.answer(step)
+        after = await until_idle(probe)
+        prompt = typist.prompt(step)
+        tokens = await raw.tokens_of(prompt) if raw else []
+        reading = Reading(
+            edit=edit.name,
+            at=at,
+            place=_place(at, step),
+            wall_ms=wall,
+            source=suggestion["source"] if suggestion else "none",
+            suggestion=suggestion,
+            prompt=tuple(tokens),
+            needed=tokens_needed(asked, tokens) if asked and tokens else None,
+            evaluated=after.prompt_tokens - before.prompt_tokens,
+            generated=after.generated_tokens - before.generated_tokens,
+            decode_ms=after.decode_ms - before.decode_ms,
+        )
+        if reading.asked_model:
+            asked = tokens
+            if raw and replay:
+                reading = attrs.evolve(reading, raw=await _replay(raw, prompt, reading))
+        yield reading
+        before = after
+    typist.close()
+
+
+async def type_in_rhythm(
+    editor: Editor, scratch: Scratch, edit: Edit, pace: float = 1.0
+) -> list[tuple[float, bool]]:
+    """Milliseconds of each answer, and whether the model was asked for it.
+
+    pace: what the recorded pauses are multiplied with; an answer that takes longer than its pause delays.
+    """
+    typist = Typist(editor, scratch, edit)
+    given: list[tuple[float, bool]] = []
+    for step in edit.steps:
+        waited = given[-1][0] if given else 0.0
+        await asyncio.sleep(max(pace * step.pause_ms - waited, 0.0) / 1e3)
+        ms, suggestion = await typist.answer(step)
+        given.append((ms, asked_model(suggestion)))
+    typist.close()
+    return given
+
+
+def asked_model(suggestion: dict[str, Any] | None) -> bool:
+    """Whether an answer did not come from memory. One that is nothing did not."""
+    return suggestion is None or suggestion["source"] == "model"
+
+
+def _place(at: int, step: Step) -> Place:
+    if at == 0:
+        return Place.COLD
+    if step.jump:
+        return Place.JUMP
+    return Place.NEWLINE if step.kind is Kind.NEWLINE else Place.KEYSTROKE
+
+
+async def _replay(raw: Raw, prompt: Prompt, reading: Reading) -> Replayed | None:
+    """The same work: as many tokens evaluated, the same answer generated."""
+    if not reading.generated:
+        return None
+    text = prompt.forced + (reading.suggestion["text"] if reading.suggestion else "") + "\n"
+    keep = max(len(reading.prompt) - reading.evaluated, 0)
+    return await raw.replay(reading.prompt, keep, await raw.tokens_of_text(text), reading.generated)

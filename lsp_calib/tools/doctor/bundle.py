@@ -1,0 +1,122 @@
+"""A file for a bug report: what the doctor found, and of the logs what cannot be source text.
+
+Nobody should have to read it through before sending it: no text of a document, no suggestion, no key, no name
+of the user is in it. Of each line of a log only its time, its level, the module and the types of the errors
+it names are kept; the message is not, since it may quote what somebody typed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import getpass
+import inspect
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lsp_calib import errors, home
+from lsp_calib.errors import LspCalibError
+
+_MOST_LINES = 2000
+_LINE = re.compile(
+    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[,.]\d{1,6})?) "
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<module>(?:lsp_calib|pygls)(?:\.[a-z_]+)*): "
+)
+_WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+# Errors that this package, Python or its libraries raise: a class of the user's own is not among them.
+_KNOWN = (
+    {name for name, one in vars(builtins).items() if inspect.isclass(one) and issubclass(one, BaseException)}
+    | {name for name, one in vars(errors).items() if inspect.isclass(one) and issubclass(one, BaseException)}
+    | {
+        "JsonRpcException",
+        "JsonRpcInvalidParams",
+        "FeatureRequestError",
+        "StructureHandlerError",
+        "SQLITE_BUSY",
+    }
+)
+_READ_ME = """\
+Written by `lsp-calib doctor --bundle` for a bug report.
+
+doctor.json  what was found on the machine
+log.txt      of each line of the logs its time, level, module, and the types of errors it names
+
+Messages are left out, since they may quote what was typed; your home folder reads ~, your name reads user.
+"""
+
+
+def write_bundle(path: Path, report: dict[str, Any]) -> None:
+    """Write the ZIP file, readable by its owner alone. Raises LspCalibError if it cannot be written."""
+    try:
+        path.touch(mode=0o600)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("README.txt", _READ_ME)
+            archive.writestr("doctor.json", json.dumps(scrubbed(report), ensure_ascii=False, indent=2))
+            archive.writestr("log.txt", "".join(line + "\n" for line in _logs()))
+    except OSError as error:
+        raise LspCalibError(f"{path} cannot be written: {error}. Name another file with --bundle.") from error
+
+
+def scrubbed(value: Any, user: str | None = None, folder: Path | None = None) -> Any:
+    """JSON without what says who the user is: the home folder, and the user's name in paths.
+
+    user, folder: the name and the home folder; None for those of whoever runs this.
+    """
+    user = _user() if user is None else user
+    folder = Path.home() if folder is None else folder
+    if isinstance(value, dict):
+        return {key: scrubbed(one, user, folder) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [scrubbed(one, user, folder) for one in value]
+    return _scrubbed_text(value, user, folder) if isinstance(value, str) else value
+
+
+def safe_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Of each line of a log what cannot be source text; lines of another shape are counted, not shown."""
+    hidden = 0
+    for line in lines:
+        match = _LINE.match(line)
+        if match is None:
+            hidden += 1
+            continue
+        if hidden:
+            yield _hidden(hidden)
+            hidden = 0
+        named = sorted(set(_WORD.findall(line[match.end() :])) & _KNOWN)
+        yield " ".join([match["time"], match["level"], match["module"], *named])
+    if hidden:
+        yield _hidden(hidden)
+
+
+def _hidden(count: int) -> str:
+    return f"({count} line{'' if count == 1 else 's'} left out)"
+
+
+def _logs() -> Iterator[str]:
+    for path in sorted((home.home() / "log").glob("*.log")):
+        yield f"== {path.name if path.name in ('model.log', 'server.log') else 'a log'}"
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from safe_lines(file.readlines()[-_MOST_LINES:])
+
+
+def _scrubbed_text(text: str, user: str, folder: Path) -> str:
+    home_folder = str(folder)
+    if len(home_folder) > 1:
+        text = re.sub(re.escape(home_folder) + r"(?![\w.-])", "~", text)
+    if user:
+        # In a path, or as the name before an address; not inside other words.
+        text = re.sub(rf"(?<=[/\\]){re.escape(user)}(?![\w.-])", "user", text)
+        text = re.sub(rf"(?<![\w.-]){re.escape(user)}(?=@)", "user", text)
+    # What somebody set by mistake may be anything, a key included.
+    text = re.sub(r"cannot be (?:'.*'|\".*\"|\S+) \(", "cannot be that (", text)
+    return re.sub(r"(?<=://)[^/@\s]+@", "", text)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return Path.home().name

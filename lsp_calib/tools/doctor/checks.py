@@ -1,0 +1,269 @@
+"""What can be seen without loading a model. Nothing is changed, but for making folders that are missing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from lsp_calib import __version__, home
+from lsp_calib.calibration.calibrator import Purpose
+from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.completion.prompt import version_of
+from lsp_calib.errors import LspCalibError, ModelError
+from lsp_calib.inference import backends, lockfile
+from lsp_calib.inference.inventory import Entry, inventory
+from lsp_calib.server.settings import Trusted
+from lsp_calib.tools.doctor.finding import Finding, Level
+from lsp_calib.values import ModelIdentity
+
+# Below this, the feedback store and the log may soon not be written any more.
+_LEAST_FREE = 200 << 20
+_ENGINES = {
+    "llama-cpp-python": (
+        "the compiled engine: the fastest, with every confidence measure",
+        "pip install 'lsp-calib[local]'",
+    ),
+    "xllamacpp": ("the ready-made engine: no compiler needed", "pip install 'lsp-calib[prebuilt]'"),
+}
+
+
+def package() -> Finding:
+    """The package, the Python that runs it, the machine."""
+    data = {
+        "lspCalib": __version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "system": f"{platform.system()} {platform.release()}",
+        "architecture": platform.machine(),
+        "processors": os.cpu_count(),
+    }
+    says = (
+        f"lsp-calib {__version__}, Python {data['python']}, {data['system']} on {data['architecture']}, "
+        f"{data['processors']} processors."
+    )
+    return Finding("package", Level.GOOD, says, data=data)
+
+
+def engine(trusted: Trusted) -> Finding:
+    """Which engine would run a model, and what the others would bring."""
+    versions = {name: _version(name) for name in _ENGINES}
+    missing = [
+        f"{name} is not installed ({what}; `{command}`)"
+        for name, (what, command) in _ENGINES.items()
+        if versions[name] is None
+    ]
+    data: dict[str, Any] = {"installed": versions, "chosen": None}
+    try:
+        factory = backends.find()
+    except ModelError as error:
+        if trusted.remote_url:
+            return Finding(
+                "engine", Level.NOTE, "No model can run on this machine; a remote one is set.", data=data
+            )
+        return Finding(
+            "engine", Level.PROBLEM, str(error), "Install one of the engines.", fatal=True, data=data
+        )
+    chosen = "llama-cpp-python" if factory.__module__.endswith(".llama") else "xllamacpp"
+    data["chosen"] = chosen
+    says = f"Models run in {chosen} {versions[chosen] or ''}".rstrip() + "."
+    if missing:
+        says += f" {'; '.join(missing)}."
+    return Finding("engine", Level.GOOD, says, data=data)
+
+
+def state_folder() -> list[Finding]:
+    """Where state lives, whether it can be written, and whether others can read it. Raises nothing."""
+    try:
+        folder = home.home()
+    except LspCalibError as error:
+        return [
+            Finding("state", Level.PROBLEM, str(error), "Set LSP_CALIB_HOME to another folder.", fatal=True)
+        ]
+    free = shutil.disk_usage(folder).free
+    data = {"path": str(folder), "freeBytes": free}
+    found = [Finding("state", Level.GOOD, f"State lives in {folder}, readable by you alone.", data=data)]
+    if not os.access(folder, os.W_OK):
+        found[0] = Finding(
+            "state",
+            Level.PROBLEM,
+            f"{folder} cannot be written, so nothing can be learned from what you type.",
+            "Make it yours, or set LSP_CALIB_HOME to another folder.",
+            data=data,
+        )
+    if free < _LEAST_FREE:
+        found.append(
+            Finding(
+                "state",
+                Level.PROBLEM,
+                f"The disk with {folder} has {free >> 20} MB left.",
+                "Free some space.",
+            )
+        )
+    if os.name == "posix" and folder.stat().st_mode & 0o077:
+        found.append(
+            Finding(
+                "state",
+                Level.PROBLEM,
+                f"Others on this machine can look into {folder}; its disk does not let that be changed.",
+                "Set LSP_CALIB_HOME to a folder on a disk of this machine.",
+            )
+        )
+    return found
+
+
+def configuration(trusted: Trusted, problems: Sequence[str]) -> list[Finding]:
+    """What is set, and what is wrong with it."""
+    set_ = {name: value for name, value in _shown(trusted).items() if value}
+    says = "Settings of your own: " + ", ".join(f"{name} = {value}" for name, value in set_.items()) + "."
+    found = [
+        Finding(
+            "configuration",
+            Level.GOOD,
+            says if set_ else "No settings of your own; the defaults hold.",
+            data=set_,
+        )
+    ]
+    advice = (
+        "Correct it in config.toml, the environment or the command line; docs/reference.md has all settings."
+    )
+    return found + [Finding("configuration", Level.PROBLEM, problem, advice) for problem in problems]
+
+
+def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
+    """The installed models and whether they can be used; those that can."""
+    entries = [entry for entry in inventory() if entry.installed]
+    usable = [entry for entry in entries if not entry.fault]
+    found = [_model(entry) for entry in entries]
+    if not usable and not trusted.remote_url and not _own_file(trusted):
+        found.append(
+            Finding(
+                "model",
+                Level.PROBLEM,
+                "No usable model is installed.",
+                "Run `lsp-calib models pull smollm2-135m` for a small one (98 MB).",
+                fatal=True,
+            )
+        )
+    return found, usable
+
+
+def calibrators(usable: Sequence[Entry]) -> list[Finding]:
+    """The calibrator of completions in force for each model, and files that had to be skipped."""
+    found: list[Finding] = []
+    complaints: dict[str, None] = {}
+    for entry in usable:
+        card = entry.card
+        identity = ModelIdentity(card.name, card.quantisation, card.sha256)
+        choice = Shelf.open().choose(Purpose(identity, version_of(card.completion), "line", "python"))
+        complaints.update(dict.fromkeys(choice.skipped))
+        ref = choice.calibrator.ref
+        data = {"model": card.name, "id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
+        if ref.source == "prior":
+            says = (
+                f"{card.name}: no calibrator of its own; one borrowed from other models vouches for nothing."
+            )
+            advice = f"Run `lsp-calib calibrate PATH --model {card.name}`, or let it learn as you type."
+            found.append(Finding("calibrator", Level.NOTE, says, advice, data=data))
+        else:
+            origin = ref.source if ref.source == ref.state else f"{ref.source}, {ref.state}"
+            says = f"{card.name}: calibrator {ref.id} ({origin}, {ref.n} labels)."
+            found.append(Finding("calibrator", Level.GOOD, says, data=data))
+    advice = "Remove the file, or put a good one in its place; another calibrator is used meanwhile."
+    return found + [Finding("calibrator", Level.PROBLEM, text, advice) for text in complaints]
+
+
+def feedback() -> Finding:
+    """Whether the feedback store can be read, and how much is in it. It is opened for reading only."""
+    path = home.home() / "feedback.db"
+    if not path.exists():
+        return Finding(
+            "feedback", Level.GOOD, "No feedback yet: the store is made with the first suggestion."
+        )
+    try:
+        # mode=ro still lets SQLite read what another process has in its write-ahead log.
+        with contextlib.closing(
+            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5)
+        ) as connection:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise sqlite3.DatabaseError(verdict)
+            (suggestions,) = connection.execute("SELECT COUNT(*) FROM suggestions").fetchone()
+            (labels,) = connection.execute("SELECT COUNT(correct) FROM labels").fetchone()
+    except sqlite3.Error as error:
+        return Finding(
+            "feedback",
+            Level.PROBLEM,
+            f"The feedback store {path} cannot be read: {error}.",
+            "Restart the editor: a damaged store is moved aside and a fresh one begun.",
+        )
+    data = {"suggestions": suggestions, "labels": labels}
+    return Finding(
+        "feedback", Level.GOOD, f"{suggestions} suggestions remembered, {labels} with a label.", data=data
+    )
+
+
+def processes() -> Finding:
+    """Model processes of this user that run now."""
+    held = (lockfile.holder(lock) for lock in sorted((home.home() / "run").glob("*.lock")))
+    running = [pid for pid in held if pid is not None]
+    if not running:
+        return Finding(
+            "process",
+            Level.GOOD,
+            "No model process is running; one starts with the editor.",
+            data={"pids": []},
+        )
+    words = ", ".join(map(str, running))
+    return Finding("process", Level.GOOD, f"Model process running: {words}.", data={"pids": running})
+
+
+def _model(entry: Entry) -> Finding:
+    card, data = entry.card, entry.to_wire()
+    size = f"{card.size >> 20} MB, {card.quantisation or 'quantisation not known'}"
+    if entry.fault:
+        advice = f"Run `lsp-calib models pull {card.name}` again, or `lsp-calib models remove {card.name}`."
+        return Finding(
+            "model", Level.PROBLEM, f"{card.name} cannot be used: {entry.fault}.", advice, data=data
+        )
+    if entry.fits is False:
+        says = f"{card.name} ({size}) needs about {entry.needs >> 20} MB of memory, which are not free now."
+        return Finding("model", Level.NOTE, says, "Close other programs, or use a smaller model.", data=data)
+    return Finding(
+        "model", Level.GOOD, f"{card.name} ({size}), about {entry.needs >> 20} MB of memory.", data=data
+    )
+
+
+def _own_file(trusted: Trusted) -> bool:
+    """Whether the settings name a model file that is there."""
+    try:
+        return bool(trusted.model) and Path(str(trusted.model)).expanduser().is_file()
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+def _shown(trusted: Trusted) -> dict[str, object]:
+    """The settings as the user wrote them, but for what leads to a key."""
+    return {
+        "model": trusted.model,
+        "threads": trusted.threads,
+        "gpuLayers": trusted.gpu_layers,
+        "mlock": trusted.mlock,
+        "remote.url": trusted.remote_url,
+        "remote.model": trusted.remote_model,
+        "remote.keyFile": "(set)" if trusted.remote_key_file else None,
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,43 @@
+"""What a look at one thing came to."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import attrs
+
+
+class Level(enum.StrEnum):
+    """good: as it should be. note: worth knowing. problem: something does not work, or not as it should."""
+
+    GOOD = "good"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@attrs.frozen
+class Finding:
+    """One thing that was looked at.
+
+    about: what it is about: "engine", "model". says: what was found, a sentence. advice: what to do about it,
+    empty if nothing has to be done. fatal: no completions can be had before that is done.
+    data: the same for programs, JSON types only.
+    """
+
+    about: str
+    level: Level
+    says: str
+    advice: str = ""
+    fatal: bool = False
+    data: dict[str, Any] = attrs.field(factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "about": self.about,
+            "level": self.level.value,
+            "says": self.says,
+            "advice": self.advice,
+            "fatal": self.fatal,
+            "data": self.data,
+        }

@@ -1,0 +1,137 @@
+"""`lsp-calib doctor`: look, measure, say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from lsp_calib.errors import LspCalibError
+from lsp_calib.inference.choice import open_engine
+from lsp_calib.inference.inventory import Entry
+from lsp_calib.server.settings import Trusted, engine_choice, resolve_trusted
+from lsp_calib.tools.doctor import checks, speed
+from lsp_calib.tools.doctor.bundle import write_bundle
+from lsp_calib.tools.doctor.finding import Finding, Level
+
+FORMAT = 1
+# Seconds that a remote server has to say that it is there.
+_REMOTE = 20.0
+_MARKS = {Level.GOOD: ("✓", "green"), Level.NOTE: ("•", "yellow"), Level.PROBLEM: ("✗", "red")}
+
+
+def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
+    """Print what was found; returns the exit code: 0 if completions can be had, else 1.
+
+    bundle: also write it to this ZIP file. Raises LspCalibError if that cannot be written.
+    """
+    findings = examine(quick=quick, progress=lambda text: None if as_json else click.echo(text, err=True))
+    report = to_json(findings)
+    if as_json:
+        click.echo(json.dumps(report, ensure_ascii=False, indent=2))
+    else:
+        _print(findings, Console(highlight=False))
+    if bundle is not None:
+        write_bundle(bundle, report)
+        if not as_json:
+            click.echo(f"For a bug report: {bundle} (no source text, no keys, no name of yours in it).")
+    return 0 if report["usable"] else 1
+
+
+def to_json(findings: Sequence[Finding]) -> dict[str, Any]:
+    """The document of `lsp-calib doctor --json`."""
+    return {
+        "format": FORMAT,
+        "usable": not any(finding.fatal for finding in findings),
+        "problems": sum(finding.level is Level.PROBLEM for finding in findings),
+        "findings": [finding.to_json() for finding in findings],
+    }
+
+
+def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
+    """Look at everything; quick: without measuring the models."""
+    found = [checks.package()]
+    state = checks.state_folder()
+    found += state
+    if any(finding.fatal for finding in state):
+        # Everything else lives in there.
+        return found
+    trusted, problems = resolve_trusted(Trusted(), Trusted())
+    found += checks.configuration(trusted, problems)
+    engine = checks.engine(trusted)
+    found.append(engine)
+    if trusted.remote_url:
+        found.append(_remote(trusted))
+    models, usable = checks.models(trusted)
+    found += models
+    found += checks.calibrators(usable)
+    found.append(checks.feedback())
+    found.append(checks.processes())
+    if not quick and not engine.fatal:
+        found += _speeds(usable, trusted, progress)
+    return found
+
+
+def _speeds(usable: Sequence[Entry], trusted: Trusted, progress: Callable[[str], None]) -> list[Finding]:
+    found: list[Finding] = []
+    measured: list[speed.Measurement] = []
+    for entry in usable:
+        if entry.fits is False:
+            continue
+        one = speed.measure(entry, trusted, progress)
+        if isinstance(one, Finding):
+            found.append(one)
+        else:
+            measured.append(one)
+            found.append(speed.described(one))
+    advice = speed.recommend(measured, [entry.card.name for entry in usable], trusted)
+    return found if advice is None else [*found, advice]
+
+
+def _remote(trusted: Trusted) -> Finding:
+    """Whether the server that the user has named answers."""
+
+    async def ask() -> str:
+        engine = open_engine(engine_choice(trusted))
+        try:
+            async with asyncio.timeout(_REMOTE):
+                return (await engine.ready()).identity.name
+        finally:
+            with contextlib.suppress(LspCalibError):
+                await engine.close()
+
+    advice = "Start that server, or correct remote.url; without it, a model on this machine is used."
+    try:
+        name = asyncio.run(ask())
+    except TimeoutError:
+        says = f"The remote server did not answer within {_REMOTE:.0f} s."
+        return Finding("remote", Level.PROBLEM, says, advice, fatal=True)
+    except LspCalibError as error:
+        return Finding("remote", Level.PROBLEM, str(error), advice, fatal=True)
+    return Finding(
+        "remote", Level.GOOD, f"The remote server answers; its model is {name}.", data={"model": name}
+    )
+
+
+def _print(findings: Sequence[Finding], console: Console) -> None:
+    for finding in findings:
+        mark, colour = _MARKS[finding.level]
+        console.print(Text(f"{mark} ", style=colour) + Text(finding.says, style=""))
+        if finding.advice:
+            console.print(Text(f"    {finding.advice}", style="cyan"))
+    fatal = any(finding.fatal for finding in findings)
+    problems = sum(finding.level is Level.PROBLEM for finding in findings)
+    console.print()
+    if fatal:
+        console.print(Text("No completions can be had before the above is done.", style="bold red"))
+    elif problems:
+        console.print(Text(f"Completions can be had; {problems} things should be seen to.", style="yellow"))
+    else:
+        console.print(Text("Everything is as it should be.", style="green"))

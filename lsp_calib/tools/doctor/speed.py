@@ -1,0 +1,126 @@
+"""How fast the installed models are here, and which one that speaks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from lsp_calib.errors import LspCalibError
+from lsp_calib.inference.inventory import Entry
+from lsp_calib.inference.speeds import LATENCY_BUDGET
+from lsp_calib.server.settings import Trusted
+from lsp_calib.tools.bench.run import bench, short_options
+from lsp_calib.tools.doctor.finding import Finding, Level
+
+BUDGET_MS = 1e3 * LATENCY_BUDGET
+
+
+@attrs.frozen
+class Measurement:
+    """One model, replaying the short form of the bench.
+
+    p50, p95: milliseconds from a keystroke to its suggestion, of those that asked the model and did not open
+    a document or move the cursor. first: p50 of the first in a document. n: keystrokes. load: of the machine,
+    None where the system does not tell.
+    """
+
+    model: str
+    p50: float
+    p95: float
+    first: float | None
+    n: int
+    threads: int
+    processors: int
+    load: float | None
+
+    @property
+    def quick(self) -> bool:
+        return self.p50 <= BUDGET_MS
+
+    @property
+    def words(self) -> str:
+        """Just what was measured."""
+        load = "" if self.load is None else f", load {self.load:.1f}"
+        first = "" if self.first is None else f"; the first in a document {self.first:.0f} ms"
+        return (
+            f"half of {self.n} keystrokes of recorded typing within {self.p50:.0f} ms, 95 % within "
+            f"{self.p95:.0f} ms{first} ({self.threads} threads, {self.processors} processors{load})"
+        )
+
+
+def measure(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -> Finding | Measurement:
+    """The speed of one installed model, or why it could not be measured."""
+    name = entry.card.name
+    options = short_options(attrs.evolve(trusted, model=str(entry.card.path), remote_url=None))
+    try:
+        report = bench(options, lambda text: progress(f"{name}: {text}"))
+    except LspCalibError as error:
+        return Finding(
+            "speed",
+            Level.PROBLEM,
+            f"{name} could not be tried: {error}",
+            f"Run `lsp-calib models verify {name}`, then `lsp-calib bench --model {name}`.",
+        )
+    found = measurement(name, report)
+    if found is None:
+        return Finding("speed", Level.NOTE, f"{name} was never asked: everything came from memory.")
+    return found
+
+
+def measurement(model: str, report: dict[str, Any]) -> Measurement | None:
+    """What of a bench's report counts; None where no keystroke asked the model."""
+    latency = report["latencyMs"]
+    asked = latency["typingModel"]
+    if asked is None:
+        return None
+    return Measurement(
+        model=model,
+        p50=asked["p50"][0],
+        p95=asked["p95"][0],
+        first=latency["cold"]["p50"][0] if latency["cold"] else None,
+        n=asked["n"],
+        threads=report["threads"],
+        processors=report["machine"]["processors"],
+        load=report["machine"]["load"],
+    )
+
+
+def described(measured: Measurement) -> Finding:
+    level = Level.GOOD if measured.quick else Level.NOTE
+    verdict = "quick enough" if measured.quick else f"slower than {BUDGET_MS:.0f} ms"
+    return Finding(
+        "speed",
+        level,
+        f"{measured.model} is {verdict}: {measured.words}.",
+        data={**attrs.asdict(measured), "quick": measured.quick},
+    )
+
+
+def recommend(measured: Sequence[Measurement], preference: Sequence[str], trusted: Trusted) -> Finding | None:
+    """The model for this machine: of those that are quick enough the first in order of preference.
+
+    preference: names, the best first. None if nothing was measured.
+    """
+    if not measured:
+        return None
+    rank = {name: at for at, name in enumerate(preference)}
+    quick = sorted((one for one in measured if one.quick), key=lambda one: rank.get(one.model, len(rank)))
+    best = quick[0] if quick else min(measured, key=lambda one: one.p50)
+    data = {"model": best.model, "threads": best.threads, "quickEnough": best.quick}
+    why = f"Recommended: {best.model}, for it had {best.words}."
+    if not best.quick:
+        why += (
+            f" None of the installed models came within {BUDGET_MS:.0f} ms; this is the fastest. On a "
+            "machine with other work to do, measure again when it is quiet."
+        )
+    if trusted.model and trusted.model != best.model:
+        return Finding(
+            "recommendation",
+            Level.NOTE,
+            f"{why} Your settings name {trusted.model}.",
+            f'Set `model = "{best.model}"` in config.toml, or remove `model`.',
+            data=data,
+        )
+    return Finding("recommendation", Level.GOOD if best.quick else Level.NOTE, why, data=data)

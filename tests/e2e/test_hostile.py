@@ -1,0 +1,382 @@
+"""Code that means harm is contained, is never reported as passing, and leaves the machine as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lsp_calib.errors import SandboxError
+from lsp_calib.evaluation.correctness import TestedProgram, judge
+from lsp_calib.evaluation.sandbox import groups
+from lsp_calib.evaluation.sandbox.limits import Limits
+from lsp_calib.evaluation.sandbox.probe import isolation
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="generated code is run on Linux only"),
+]
+
+LIMITS = Limits(
+    wall_s=4.0,
+    cpu_s=2,
+    memory=512 << 20,
+    memory_total=512 << 20,
+    disk=16 << 20,
+    file_size=8 << 20,
+    output_total=4 << 20,
+)
+
+# What each says where it succeeds in what it must not do.
+ESCAPED = "ESCAPED"
+
+# None of these squares a number, so none may pass. <folder>: a project of the user's. <home>: their home
+# folder. <marker>: in the environment. <port>: where somebody listens. <pid>: the tests' process.
+PROGRAMS = {
+    "a fork bomb": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass",
+    "a bomb of threads": """
+        import threading, time
+        while True:
+            try:
+                threading.Thread(target=time.sleep, args=(60,)).start()
+            except RuntimeError:
+                time.sleep(0.01)""",
+    "sleepers that ignore signals": """
+        import os, signal, time
+        for number in range(1, 65):
+            try:
+                signal.signal(number, signal.SIG_IGN)
+            except (OSError, ValueError):
+                pass
+        time.sleep(60)""",
+    "memory without end": "held = []\nwhile True:\n    held.append(bytearray(1 << 20))",
+    "memory of many processes": """
+        import os, time
+        for _ in range(20):
+            if os.fork() == 0:
+                held = bytearray(100 << 20)
+                time.sleep(60)
+        time.sleep(60)""",
+    "a huge mapping": "import mmap\nmmap.mmap(-1, 1 << 40)\nprint('ESCAPED')",
+    "memory shared without a name": """
+        import os
+        files = []
+        while True:
+            files.append(os.memfd_create("x"))
+            os.write(files[-1], bytes(7 << 20))""",
+    "a disk filled": """
+        try:
+            for number in range(10000):
+                with open(f"file{number}", "wb") as file:
+                    file.write(bytes(1 << 20))
+        except OSError as error:
+            print(error)
+        import os
+        if sum(os.path.getsize(name) for name in os.listdir(".")) > 17 << 20:
+            print("ESCAPED")""",
+    "one large file": "with open('x', 'wb') as file:\n    file.write(bytes(64 << 20))\nprint('ESCAPED')",
+    "a sparse file": """
+        import os
+        os.truncate(os.open('x', os.O_RDWR | os.O_CREAT), 1 << 30)
+        print('ESCAPED')""",
+    "a million files": """
+        for number in range(1000000):
+            open(f"file{number}", "w").close()
+        print("ESCAPED")""",
+    "too many open files": "files = []\nwhile True:\n    files.append(open('/dev/null'))",
+    "the home folder": "import os\nprint('ESCAPED', os.listdir(<home>), open(<folder> + '/secret').read())",
+    "the passwords": "print('ESCAPED', open('/etc/shadow').read())",
+    "the environment of others": """
+        import os
+        if <marker> in str(os.environ): print('ESCAPED')
+        raise SystemExit(1)""",
+    "the project overwritten": "open(<folder> + '/main.py', 'w').write('x')\nprint('ESCAPED')",
+    "the system overwritten": "open('/usr/bin/escaped', 'w').write('x')\nprint('ESCAPED')",
+    "the interpreter overwritten": "import json\nopen(json.__file__, 'a').write('x')\nprint('ESCAPED')",
+    "a link out": """
+        import os
+        os.symlink(<folder>, "out")
+        open("out/main.py", "w").write("x")
+        print("ESCAPED")""",
+    "a hard link": "import os\nos.link('/etc/passwd', 'passwd')\nprint('ESCAPED')",
+    "the way up": """
+        import os
+        os.chroot(".")
+        print("ESCAPED")""",
+    "the network": "import socket\nsocket.create_connection(('192.0.2.1', 80), 2)\nprint('ESCAPED')",
+    "a port of this machine": """
+        import socket
+        socket.create_connection(('127.0.0.1', <port>), 2)
+        print('ESCAPED')""",
+    "names of hosts": "import socket\nsocket.getaddrinfo('example.com', 80)\nprint('ESCAPED')",
+    "raw packets": "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_RAW, 1)\nprint('ESCAPED')",
+    "killing the parent": "import os\nos.kill(os.getppid(), 9)\nimport time\ntime.sleep(60)",
+    "killing by number": "import os\nos.kill(<pid>, 9)\nprint('ESCAPED')",
+    "killing everybody": "import os\nos.kill(-1, 9)\nimport time\ntime.sleep(60)",
+    "stopping the parent": "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\nwhile True:\n    pass",
+    "tracing the parent": """
+        import ctypes, os
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.ptrace(16, os.getppid(), 0, 0) == 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "the parent's memory": "import os\nopen(f'/proc/{os.getppid()}/mem', 'rb+')\nprint('ESCAPED')",
+    "the parent's files": """
+        import os
+        for name in os.listdir(f"/proc/{os.getppid()}/fd"):
+            open(f"/proc/{os.getppid()}/fd/{name}", "wb").write(b"x")
+            print("ESCAPED")""",
+    "a daemon": """
+        import os, time
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                while True:
+                    time.sleep(1)
+            os._exit(0)
+        time.sleep(0.2)
+        raise SystemExit(0)""",
+    "zombies": """
+        import os, time
+        for _ in range(40):
+            if os.fork() == 0:
+                os._exit(0)
+        time.sleep(60)""",
+    "waiting for input": "input('your name? ')\nprint('ESCAPED')",
+    "output without end": "while True:\n    print('x' * 10000)",
+    "one endless line": "import os\nwhile True:\n    os.write(2, b'x' * 100000)",
+    "an endless loop": "while True:\n    pass",
+    "sleep for ever": "import time\ntime.sleep(1e6)",
+    "deep recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef f(x):\n    return f(x)\nf(1)",
+    "deeply nested source": "x = " + "-" * 200_000 + "1",
+    "a crash": "import ctypes\nctypes.string_at(0)",
+    "an abort": "import os\nos.abort()",
+    "a core dump": """
+        import os, resource
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        print("ESCAPED")""",
+    "limits raised": """
+        import resource
+        for what in (resource.RLIMIT_CPU, resource.RLIMIT_AS, resource.RLIMIT_NPROC):
+            resource.setrlimit(what, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            print("ESCAPED")""",
+    "another folder as root": """
+        import os
+        os.chdir('/..')
+        if os.path.exists(<folder>): print('ESCAPED')
+        raise SystemExit(1)""",
+    "a mount": """
+        import ctypes
+        libc = ctypes.CDLL(None)
+        if libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None) == 0 or libc.umount2(b"/usr", 2) == 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "namespaces of its own": """
+        import ctypes
+        if ctypes.CDLL(None).unshare(0x10000000) == 0:
+            print("ESCAPED")
+        raise SystemExit(1)""",
+    "becoming root": "import os\nos.setuid(0)\nprint('ESCAPED')",
+    "a set-user-id program": """
+        import os, shutil
+        os.execv("/bin/su", ["su", "-c", "echo ESCAPED"])""",
+    "kernel settings": "open('/proc/sys/kernel/hostname', 'w').write('x')\nprint('ESCAPED')",
+    "its own map of users": """
+        import os
+        os.write(os.open("/proc/self/uid_map", os.O_WRONLY), b"0 0 1")
+        print("ESCAPED")""",
+    "devices": """
+        import os
+        for name in ("sda", "vda", "mem", "kmem", "kmsg", "tty", "fuse", "kvm"):
+            if os.path.exists("/dev/" + name):
+                print("ESCAPED")
+        os.mknod("device", 0o600 | 0o060000, os.makedev(254, 0))
+        print("ESCAPED")""",
+    "a higher priority": "import os\nos.nice(-5)\nprint('ESCAPED')",
+    "real-time scheduling": """
+        import os
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        print('ESCAPED')""",
+    # Those that would pass if success were an exit status or a word.
+    "exit status 0": "import os\nos._exit(0)",
+    "a plain exit": "raise SystemExit(0)",
+    "an exit from the function": "import os\ndef square(x):\n    os._exit(0)",
+    "a word of success": "print('passed')\nprint('OK')\nimport os\nos._exit(0)",
+    "an exit that is patched": """
+        import sys, os, builtins
+        sys.exit = os._exit = exit = quit = lambda *a: None""",
+    "an exit handler": "import atexit, os\natexit.register(lambda: os._exit(0))",
+    "a patched exception": """
+        import builtins
+        builtins.AssertionError = type('Never', (BaseException,), {})
+        def square(x):
+            return 0""",
+    "an exception that is caught by all": """
+        import builtins
+        builtins.BaseException = builtins.Exception = ValueError
+        def square(x):
+            return 0""",
+    "builtins that agree": """
+        import builtins
+        builtins.abs = lambda x: 0
+        builtins.all = lambda x: True
+        def square(x):
+            return 7""",
+    "a builtin of its own": "abs = lambda x: 0\ndef square(x):\n    return 4",
+    "mathematics that agrees": """
+        import math
+        math.isclose = lambda *a, **k: True
+        def square(x):
+            return 4 if x == 2 else 0""",
+    "a value that equals all": """
+        class Anything:
+            def __eq__(self, other): return True
+            def __sub__(self, other): return 0
+            def __float__(self): return 0.0
+        def square(x):
+            return Anything()""",
+    "a number that equals all": """
+        class Number(float):
+            def __eq__(self, other): return True
+            __hash__ = float.__hash__
+            def __sub__(self, other): return 0.0
+        def square(x):
+            return Number(9.0)""",
+    "a check of its own": "def check(candidate):\n    pass\ndef square(x):\n    return 0",
+    "the tests overwritten": """
+        import glob
+        for name in glob.glob("**/*", recursive=True) + ["tests", "tests.py", "main.py"]:
+            open(name, "w").write("")
+        def square(x):
+            return 0""",
+    "a trace that skips": "import sys\nsys.settrace(lambda *a: sys.exit(0))\ndef square(x):\n    return 0",
+    "whatever is open": """
+        import os
+        for number in range(3, 20):
+            try:
+                os.write(number, b"passed" * 4)
+            except OSError:
+                pass
+        os._exit(0)""",
+    "a process that answers for it": """
+        import os
+        if os.fork():
+            os._exit(0)
+        os._exit(0)""",
+}
+
+TESTS = """
+import math
+def check(candidate):
+    assert candidate(2) == 4
+    assert candidate(3) == 9
+    assert abs(candidate(4) - 16) < 1e-9
+    assert math.isclose(candidate(5), 25)
+check(square)
+"""
+
+_MARKER = "a-secret-of-this-process"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _isolated() -> None:
+    try:
+        isolation()
+    except SandboxError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _orphans_come_home() -> Iterator[None]:
+    """A process that outlives its jail would become this one's child."""
+    from lsp_calib.evaluation.sandbox import kernel
+
+    kernel.adopt_orphans()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MARKER", _MARKER)
+        yield
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "main.py").write_text("print('mine')\n")
+    (tmp_path / "secret").write_text("ESCAPED")
+    return tmp_path
+
+
+def _groups() -> list[Path]:
+    return [
+        path
+        for pattern in ("*", "*/*", "*/*/*")
+        for path in groups.MOUNT.glob(f"{pattern}/lsp-calib-{os.getpid()}-*")
+    ]
+
+
+def _left() -> list[psutil.Process]:
+    """Processes of a run that are still there a while after it."""
+    for _ in range(100):
+        left = []
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if child.status() != psutil.STATUS_ZOMBIE:
+                    left.append(child)
+                elif child.ppid() == os.getpid():
+                    # It was ended together with its parent, which would have done this.
+                    os.waitpid(child.pid, 0)
+        if not left:
+            break
+        time.sleep(0.05)
+    return left
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_contained_and_fails(name: str, project: Path) -> None:
+    before = {path: path.read_bytes() for path in project.iterdir()}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.01)
+        source = textwrap.dedent(PROGRAMS[name])
+        for placeholder, value in {
+            "<folder>": str(project),
+            "<home>": str(Path.home()),
+            "<marker>": _MARKER,
+            "<port>": listener.getsockname()[1],
+            "<pid>": os.getpid(),
+        }.items():
+            source = source.replace(placeholder, repr(value))
+        verdict = judge(TestedProgram(source, TESTS, ("square",)), limits=LIMITS)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+    assert not verdict.passed, verdict.why
+    said = verdict.outcome.stdout + verdict.outcome.stderr
+    assert ESCAPED not in verdict.outcome.stdout, said
+    assert len(said) <= 2 * LIMITS.output
+    # Each ends soon after its limit; the rest is for a busy machine.
+    assert verdict.outcome.wall_s < 10 * LIMITS.wall_s
+    assert {path: path.read_bytes() for path in project.iterdir()} == before
+    assert _left() == []
+    assert not _groups()
+    assert not Path("/usr/bin/escaped").exists()
+
+
+def test_code_that_is_right_passes_between_all_this() -> None:
+    assert judge(
+        TestedProgram("def square(x):\n    return x * x\n", TESTS, ("square",)), limits=LIMITS
+    ).passed
+
+
+def test_there_is_as_much_disk_as_before() -> None:
+    """What a program writes lies in its own memory, not on the disk."""
+    free = shutil.disk_usage("/tmp").free
+    test = TestedProgram(textwrap.dedent(PROGRAMS["a disk filled"]), TESTS, ("square",))
+    for _ in range(5):
+        assert not judge(test, limits=LIMITS).passed
+    assert shutil.disk_usage("/tmp").free > free - 5 * LIMITS.disk

@@ -1,0 +1,143 @@
+"""The runner with the real model: whoever asks, and whatever is killed, the records are the same bytes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dask_cluster import LIMIT, Cluster
+
+from lsp_calib.evaluation.collect import ALONE, Workers, collect
+from lsp_calib.evaluation.journal import journal_path
+from lsp_calib.evaluation.records import read_records
+from lsp_calib.evaluation.tasks import Task, line_task
+from lsp_calib.inference.choice import EngineChoice
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.model,
+    pytest.mark.skipif(os.name != "posix", reason="SIGKILL"),
+    pytest.mark.usefixtures("home_with_model"),
+]
+
+COUNT = 24
+# One thread: with more the processes of a test would fight for the cores.
+CHOICE = EngineChoice(model="smollm2-135m", threads=1, linger=2.0)
+SOURCE = """
+def area_{n}(width, height):
+    if width < {n} or height < 0:
+        raise ValueError("no such rectangle")
+    return width * height + {n}
+
+
+def names_{n}(people):
+    return [person.name for person in people if person.age > {n}]
+"""
+# What a test kills: the same as `gather` below, in a process of its own.
+SCRIPT = """
+import sys
+from pathlib import Path
+from test_runner_real import ALONE, gather, make_task
+gather(make_task(Path(sys.argv[1])), ALONE, Path(sys.argv[2]))
+"""
+
+
+def make_task(folder: Path) -> Task:
+    return line_task([folder / f"project-{n}" for n in range(4)], COUNT, seed=1)
+
+
+def gather(task: Task, workers: Workers, path: Path, choice: EngineChoice = CHOICE) -> bytes:
+    collect(task, choice, workers, path, seed=1, created="2026-01-02")
+    return path.read_bytes()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Small files: what is under test is not the model, so its prompts are short."""
+    for n in range(4):
+        folder = tmp_path / f"project-{n}"
+        folder.mkdir()
+        for m in range(3):
+            (folder / f"file_{m}.py").write_text(SOURCE.format(n=10 * n + m))
+    return tmp_path
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    pytest.importorskip("distributed")
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        cluster.add_worker()
+        cluster.add_worker()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def test_workers_of_all_kinds_make_the_same_file(source: Path) -> None:
+    task = make_task(source)
+    alone = gather(task, ALONE, source / "alone.jsonl")
+    _, records = read_records(source / "alone.jsonl")
+    assert len(records) == COUNT
+    assert all(len(r.entropies) == len(r.tokens) == len(r.logprobs) for r in records)
+    assert any(r.correct["exact"] for r in records), "the model gets some right, or this shows little"
+    assert gather(task, Workers(jobs=2), source / "shared.jsonl") == alone
+    assert gather(task, Workers(jobs=2, own_model=True), source / "own.jsonl") == alone
+
+
+def test_a_dask_worker_that_is_killed_midway_loses_nothing(source: Path, cluster: Cluster) -> None:
+    task = make_task(source)
+    path = source / "dask.jsonl"
+
+    def kill_one(done: int, _all: int) -> None:
+        if done == COUNT // 3:
+            cluster.workers[0].send_signal(signal.SIGKILL)
+
+    collect(
+        task,
+        CHOICE,
+        Workers(scheduler=cluster.address),
+        path,
+        seed=1,
+        created="2026-01-02",
+        on_progress=kill_one,
+    )
+    assert cluster.workers[0].wait(LIMIT) == -signal.SIGKILL
+    assert path.read_bytes() == gather(task, ALONE, source / "alone.jsonl")
+
+
+def test_killed_at_many_moments_it_goes_on_where_it_was(source: Path) -> None:
+    path = source / "killed.jsonl"
+    command = [sys.executable, "-c", SCRIPT, str(source), str(path)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])]),
+    }
+    rng = random.Random(2)
+
+    def kept() -> int:
+        journal = journal_path(path)
+        return max(journal.read_bytes().count(b"\n") - 1, 0) if journal.exists() else 0
+
+    for _ in range(8):
+        before = kept()
+        process = subprocess.Popen(command, env=environment)
+        end = time.monotonic() + LIMIT
+        while process.poll() is None and kept() == before and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(rng.random() * 0.3)
+        process.kill()
+        process.wait()
+        if path.exists():
+            break
+        assert kept() > before, "nothing is lost, and each run comes further"
+    assert gather(make_task(source), ALONE, path) == gather(
+        make_task(source), ALONE, source / "uninterrupted.jsonl"
+    )

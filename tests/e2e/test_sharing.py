@@ -1,0 +1,163 @@
+"""Two editor windows, one model in memory: found, elected and let go with the real model and real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+from real_server import PATIENCE
+
+from lsp_calib.inference import lockfile
+from lsp_calib.tools.client import Editor
+
+pytestmark = pytest.mark.model
+
+PLAIN = "for i in range(10):\n    print(i)\n\nfor j in range(10):\n    pri‸\n"
+RIGHT = "nt(j)"
+
+# A client in a process of its own: it says which process answered what, and waits for its input to close.
+CLIENT = textwrap.dedent("""
+    import asyncio, json, sys
+    from lsp_calib.inference.client import ModelProcess
+    from lsp_calib.inference.engine import Request
+    from lsp_calib.values import Prompt, Segment
+
+    async def main():
+        engine = ModelProcess(threads=1)
+        text = "for i in range(10):\\n    print(i)\\n\\nfor j in range(10):\\n    pri"
+        sys.stdin.readline()
+        answer = await engine.generate(Request(Prompt(((Segment.TEXT, text),), "", "t"), 12))
+        print(json.dumps([engine.pid, answer.text]), flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        await engine.close()
+
+    asyncio.run(main())
+""")
+
+
+def model_processes(home: Path) -> set[int]:
+    """Those that hold a lock in the state folder."""
+    pids = (lockfile.holder(lock) for lock in (home / "run").glob("*.lock"))
+    return {pid for pid in pids if pid is not None}
+
+
+def loaded(home: Path) -> list[psutil.Process]:
+    """All processes that were started for a model of that folder, with a lock or without."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if (
+                "lsp_calib.inference.process" in process.cmdline()
+                and process.environ().get("LSP_CALIB_HOME") == str(home)
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+async def until_gone(home: Path, seconds: float) -> None:
+    for _ in range(int(10 * seconds)):
+        if not loaded(home):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"left behind: {loaded(home)}")
+
+
+async def test_two_servers_share_one_process(start, write, tmp_path):
+    """Both answer; one that closes leaves the other its model; when both have gone, it goes."""
+    home = tmp_path / "home"
+    async with start(wait=False) as first, start(wait=False) as second:
+        for editor in (first, second):
+            await _loaded(editor)
+        [pid] = model_processes(home)
+        assert len(loaded(home)) == 1
+        items = await asyncio.gather(_ask(write(first, PLAIN)), _ask(write(second, PLAIN)))
+        assert [item.insert_text for item in items] == [RIGHT, RIGHT]
+        assert await first.quit() == 0
+        assert (await _ask(write(second, PLAIN))).insert_text == RIGHT
+        assert model_processes(home) == {pid}
+    await until_gone(home, PATIENCE)
+
+
+async def test_a_server_that_is_killed_leaves_the_other_its_model(start, write, tmp_path):
+    home = tmp_path / "home"
+    async with start() as first, start() as second:
+        pids = model_processes(home)
+        os.kill(first.pid, signal.SIGKILL)
+        assert (await _ask(write(second, PLAIN))).insert_text == RIGHT
+        assert model_processes(home) == pids
+
+
+async def test_a_model_restarted_in_one_window_works_in_both(start, write, tmp_path):
+    home = tmp_path / "home"
+    async with start() as first, start() as second:
+        before = model_processes(home)
+        await first.command("lsp-calib.restartModel", seconds=PATIENCE)
+        for editor in (second, first):
+            assert (await _ask(write(editor, PLAIN))).insert_text == RIGHT
+        after = model_processes(home)
+        assert len(after) == 1
+        assert not before & after
+
+
+@pytest.mark.usefixtures("home_with_model")
+def test_clients_that_start_at_the_same_moment_elect_one(home: Path) -> None:
+    """Again and again; in between, the process is killed or goes by itself."""
+    for attempt in range(4):
+        clients = [
+            subprocess.Popen(
+                [sys.executable, "-c", CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(4)
+        ]
+        try:
+            for client in clients:
+                _say(client)
+            answers = [json.loads(_heard(client)) for client in clients]
+            pids = {pid for pid, _ in answers}
+            assert len(pids) == 1, answers
+            assert model_processes(home) == pids
+            [text] = {text for _, text in answers}
+            assert text
+            if attempt % 2:
+                os.kill(pids.pop(), signal.SIGKILL)
+            for client in clients:
+                _say(client)
+                assert client.wait(PATIENCE) == 0
+        finally:
+            for client in clients:
+                client.kill()
+                client.wait()
+                for pipe in (client.stdin, client.stdout):
+                    assert pipe is not None
+                    pipe.close()
+
+
+def _say(client: subprocess.Popen[str]) -> None:
+    assert client.stdin is not None
+    client.stdin.write("\n")
+    client.stdin.flush()
+
+
+def _heard(client: subprocess.Popen[str]) -> str:
+    assert client.stdout is not None
+    return client.stdout.readline()
+
+
+async def _loaded(editor: Editor) -> None:
+    await editor.until(lambda: editor.state == "ready", "loading the model", PATIENCE)
+
+
+async def _ask(place):
+    document, line, column = place
+    return await document.complete(line, column, PATIENCE)

@@ -1,0 +1,134 @@
+"""The whole server with a remote engine: what an editor gets from somebody else's model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lsprotocol import types
+from openai_server import Exchange, serving, spoken
+from scripted_editor import PATIENCE, Client, Editor, Journal, capabilities, environment, until
+
+Start = Callable[..., Awaitable[Editor]]
+SECRET = "sk-51ab7c09d2e3"
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
+    """A function that starts the real server, with nothing scripted but the remote one."""
+    clients: list[Client] = []
+
+    async def make(
+        *, options: Any = None, env: dict[str, str] | None = None, log: Path | None = None
+    ) -> Editor:
+        home = tmp_path / "home"
+        client = Client()
+        clients.append(client)
+        more = ["--log-file", str(log)] if log else []
+        await client.start_io(
+            *(sys.executable, "-m", "lsp_calib", "serve", *more),
+            env=environment(home) | (env or {}),
+            cwd=tmp_path,
+        )
+        client.capabilities = capabilities(inline=True)
+        params = types.InitializeParams(
+            capabilities=client.capabilities, process_id=os.getpid(), initialization_options=options
+        )
+        editor = Editor(client, home, Journal(tmp_path / "none"))
+        editor.initialized = await asyncio.wait_for(client.initialize_async(params), PATIENCE)
+        client.initialized(types.InitializedParams())
+        return editor
+
+    yield make
+    for client in clients:
+        if client.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                client.process.kill()
+        if not client.stopped:
+            await client.gone()
+        if client.process.stdin is not None:
+            client.process.stdin.close()
+        assert client.complaints == []
+
+
+def trusted(url: str, **more: str) -> dict[str, Any]:
+    return {"trusted": {"remote": {"url": url, **more}}}
+
+
+async def test_a_completion_comes_with_a_probability_and_is_never_accepted_without_labels(
+    start: Start,
+) -> None:
+    async with serving(
+        tokens=lambda _: spoken("    return a + b\n", -0.001, -0.001, -0.001, -0.001)
+    ) as server:
+        editor = await start(options=trusted(server.url))
+        editor.open("def add(a, b):\n    re")
+        suggestion = await editor.suggestion(1, 6)
+        assert suggestion["text"] == "turn a + b"
+        assert suggestion["model"] == "smollm2-135m"
+        assert suggestion["confidence"] is not None
+        assert suggestion["calibrator"]["source"] == "prior"
+        assert suggestion["tier"] != "accept"
+        assert (await editor.status())["state"] == "ready"
+        assert await editor.leave() == 0
+
+
+async def test_probabilities_that_cannot_be_believed_are_said_to_be_so(start: Start) -> None:
+    async with serving(
+        tokens=lambda _: spoken("    return a + b\n"), logprobs=lambda _, __: 0.0, models=["mine"]
+    ) as server:
+        editor = await start(options=trusted(server.url, model="mine"))
+        editor.open("def add(a, b):\n    re")
+        suggestion = await editor.suggestion(1, 6)
+        assert suggestion["text"] == "turn a + b"
+        assert (suggestion["confidence"], suggestion["rawConfidence"]) == (None, None)
+        assert (suggestion["tier"], suggestion["certified"]) == ("review", False)
+        assert "speculative decoding" in suggestion["reason"]
+        editor.change((1, 4), (1, 6), "return a + b")
+        await editor.command("accepted", suggestion)
+        editor.save()
+        await editor.settled()
+        assert editor.rows("SELECT logprobs, raw FROM suggestions") == [("[]", None)]
+
+
+async def test_a_server_that_is_away_is_told_of_once_and_does_not_stop_anything(start: Start) -> None:
+    async with serving() as server:
+        url = server.url
+    editor = await start(env={"LSP_CALIB_REMOTE_URL": url})
+    editor.open("a")
+    assert await editor.inline(0, 1) is None
+    assert await editor.inline(0, 1) is None
+    await until(lambda: editor.messages, "a message")
+    (message,) = editor.messages
+    assert "cannot be reached" in message
+    assert (await editor.status())["state"] == "error"
+
+
+async def test_neither_the_key_nor_the_document_is_logged(start: Start, tmp_path: Path) -> None:
+    async def refuses(exchange: Exchange) -> None:
+        await exchange.json({"error": {"message": f"no {exchange.headers['authorization']}"}}, 500)
+
+    log = tmp_path / "log.txt"
+    async with serving(handler=refuses) as server:
+        editor = await start(options=trusted(server.url), env={"LSP_CALIB_REMOTE_KEY": SECRET}, log=log)
+        editor.open("hunter2 = 1\na")
+        assert await editor.inline(1, 1) is None
+        assert server.completions[0].headers["authorization"] == f"Bearer {SECRET}"
+        await until(lambda: editor.messages, "a message")
+        assert await editor.leave() == 0
+    said = log.read_text() + editor.client.stderr.decode() + str(editor.messages)
+    assert "Bearer [key]" in said
+    assert SECRET not in said
+    assert "hunter2" not in said
+
+
+async def test_code_in_the_clear_is_warned_of_once(start: Start) -> None:
+    editor = await start(options=trusted("http://model.invalid:8080"))
+    await until(lambda: any("unencrypted" in text for text in editor.messages), "the warning")
+    assert sum("unencrypted" in text for text in editor.messages) == 1

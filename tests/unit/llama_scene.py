@@ -1,0 +1,189 @@
+"""The real model in this process, and the same model evaluated from scratch to compare it with."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from lsp_calib.inference.backend import Interrupted, Run
+from lsp_calib.inference.engine import Request, ScoreRequest
+from lsp_calib.values import Generation, Prompt, Segment, Token
+
+SOURCE = '''import json
+
+
+def read_settings(path):
+    """Read settings from a JSON file."""
+    with open(path, encoding="utf-8") as file:
+        return json'''
+
+LONG = "".join(f"value_{n} = compute({n}, other={n * 7 % 13})\n" for n in range(12))
+
+
+def prompt(text: str, forced: str = "", control: str = "") -> Prompt:
+    segments = [(Segment.TEXT, text)]
+    if control:
+        segments.append((Segment.CONTROL, control))
+    return Prompt(tuple(segments), forced, "test")
+
+
+def request(text: str, forced: str = "", most: int = 12, **options: Any) -> Request:
+    return Request(prompt(text, forced), most, **options)
+
+
+def ignore(_: list[Token]) -> None:
+    pass
+
+
+def finish(run: Run) -> Generation:
+    """What a generation that nobody interrupts ends with."""
+    generation = run.advance()
+    assert generation is not None
+    run.close()
+    return generation
+
+
+def generate(model: Any, request: Request) -> Generation:
+    return finish(model.begin(request, on_tokens=ignore))
+
+
+def score(model: Any, text: str, after: str, **options: Any) -> list[Token]:
+    tokens: list[Token] = []
+    model.begin(ScoreRequest(prompt(after), text, **options), on_tokens=tokens.extend).advance()
+    return tokens
+
+
+@contextmanager
+def interruptions(model: Any, random: Random, longest: float) -> Iterator[None]:
+    """Somebody interrupts at random moments, from a millisecond to `longest` seconds apart."""
+    over = threading.Event()
+
+    def interrupt() -> None:
+        while not over.wait(0.001 * (1000 * longest) ** random.random()):
+            model.interrupt()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        model.resume()
+
+
+def step_seconds(model: Any) -> float:
+    """About how long 64 tokens of a prompt take at present: what an interruption throws away at most."""
+    timing = generate(model, request("y = [" + "1, 2, " * 32, most=1, reuse=False)).timing
+    return 64 * timing.prompt_ms / 1e3 / timing.prompt_tokens
+
+
+def persist(model: Any, run: Run) -> tuple[Generation | None, int]:
+    """Resume a run until it ends; also how often it was interrupted."""
+    for interrupted in range(10_000):
+        try:
+            return run.advance(), interrupted
+        except Interrupted:
+            model.resume()
+    raise AssertionError("it never ends")
+
+
+class Reference:
+    """The model evaluated from scratch, the shortest way: one sequence, no cache, no healing, float64."""
+
+    def __init__(self, path: Path) -> None:
+        import llama_cpp
+
+        from lsp_calib.inference.native import native_log
+
+        self.lib = llama_cpp
+        native_log().listen()
+        self.model = llama_cpp.llama_model_load_from_file(
+            os.fsencode(path), llama_cpp.llama_model_default_params()
+        )
+        self.vocab = llama_cpp.llama_model_get_vocab(self.model)
+        self.size = int(llama_cpp.llama_vocab_n_tokens(self.vocab))
+
+    def tokens(self, text: str) -> list[int]:
+        data = text.encode()
+        array = (self.lib.llama_token * (len(data) + 8))()
+        count = self.lib.llama_tokenize(self.vocab, data, len(data), array, len(array), False, False)
+        return list(array[:count])
+
+    def logits(
+        self, tokens: list[int], *, first: int, splits: Sequence[int] = (), ubatch: int = 64
+    ) -> np.ndarray:
+        """Logits after each of `tokens` from the one at `first` on, float64, (len(tokens) - first, size).
+
+        splits: the numbers of tokens that are decoded at once; what is left after these, by 64.
+        ubatch: how many of these llama.cpp evaluates at once.
+        """
+        lib = self.lib
+        params = lib.llama_context_default_params()
+        params.n_ctx = params.n_batch = 1024
+        params.n_ubatch = ubatch
+        params.n_threads = params.n_threads_batch = 1
+        context = lib.llama_init_from_model(self.model, params)
+        batch = lib.llama_batch_init(1024, 0, 1)
+        rows = []
+        start = 0
+        for size in itertools.chain(splits, itertools.repeat(64)):
+            chunk = tokens[start : start + size]
+            if not chunk:
+                break
+            batch.n_tokens = len(chunk)
+            for n, token in enumerate(chunk):
+                batch.token[n], batch.pos[n] = token, start + n
+                batch.n_seq_id[n], batch.seq_id[n][0] = 1, 0
+                batch.logits[n] = start + n >= first
+            assert lib.llama_decode(context, batch) == 0
+            for n in range(max(first - start, 0), len(chunk)):
+                pointer = lib.llama_get_logits_ith(context, n)
+                row = (ctypes.c_float * self.size).from_address(ctypes.addressof(pointer.contents))
+                rows.append(np.frombuffer(row, np.float32).astype(np.float64))
+            start += len(chunk)
+        lib.llama_batch_free(batch)
+        lib.llama_free(context)
+        return np.array(rows)
+
+    def log_probabilities(self, tokens: list[int], given: int, **how: Any) -> np.ndarray:
+        """Of each of `tokens` after the first `given`, in nats; shape (len(tokens) - given,)."""
+        logits = self.logits(tokens[:-1], first=given - 1, **how)
+        peak = logits.max(axis=1, keepdims=True)
+        whole = np.log(np.exp(logits - peak).sum(axis=1)) + peak[:, 0]
+        return np.asarray(logits[np.arange(len(logits)), tokens[given:]] - whole)
+
+    def close(self) -> None:
+        self.lib.llama_model_free(self.model)
+
+
+def one_by_one(given: int, answer: int) -> list[int]:
+    """The splits of a generation: its prompt by 64, then each token of the answer but the last."""
+    return [*[64] * (given // 64), *([given % 64] if given % 64 else []), *[1] * (answer - 1)]
+
+
+def spread(reference: Reference, tokens: list[int], given: int) -> tuple[float, float]:
+    """How far llama.cpp is from itself: the largest and the mean difference between ways to split a text.
+
+    Kernels for few and for many tokens add up in another order, and where activations are rounded to 8 bits
+    the last bit matters. In nats; a floor stands for processors on which there is no difference.
+    """
+    base = reference.log_probabilities(tokens, given)
+    ways: list[dict[str, Any]] = [
+        {"splits": [1] * len(tokens)},
+        {"splits": [7] * len(tokens)},
+        {"splits": [61] * len(tokens)},
+        {"splits": [512], "ubatch": 512},
+        {"splits": [512], "ubatch": 32},
+    ]
+    apart = [abs(reference.log_probabilities(tokens, given, **way) - base) for way in ways]
+    return max(0.002, *(float(a.max()) for a in apart)), max(0.0005, *(float(a.mean()) for a in apart))

@@ -1,0 +1,144 @@
+"""A model process with a backend that does as its prompts say. Everything but the model is the real thing.
+
+A prompt is words: `steps N` takes N steps of 10 ms, each of which makes a token; `stuck` never comes back;
+`die` ends the process; `bug` and `fail` raise. An answer says how often it was interrupted.
+A model file called `bad` cannot be loaded, one called `slow` takes a while.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lsp_calib.errors import EngineError, ModelFileError
+from lsp_calib.inference import process, starting
+from lsp_calib.inference.backend import Counters, Interrupted, LoadOptions, Run
+from lsp_calib.inference.engine import Priority, Request, ScoreRequest
+from lsp_calib.values import Generation, Prompt, Segment, Stop, Timing, Token
+
+STEP = 0.01
+
+
+def install(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str = "scripted") -> str:
+    """From now on clients start this process; returns the path of a file that passes for a model."""
+    monkeypatch.setattr(starting, "PROGRAM", ("-P", __file__))
+    path = folder / f"{name}.gguf"
+    path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, 0))
+    return str(path)
+
+
+def ask(script: str, *, background: bool = False, document: str = "", **more: float | None) -> Request:
+    priority = Priority.BACKGROUND if background else Priority.INTERACTIVE
+    return Request(
+        Prompt(((Segment.TEXT, script),), "", "test"), 100, priority, document, deadline=more.get("deadline")
+    )
+
+
+def score(text: str, script: str = "") -> ScoreRequest:
+    return ScoreRequest(Prompt(((Segment.TEXT, script),), "", "test"), text)
+
+
+class ScriptedRun:
+    def __init__(
+        self,
+        model: ScriptedModel,
+        request: Request | ScoreRequest,
+        on_tokens: Callable[[list[Token]], None],
+        tell_after: int,
+    ) -> None:
+        self.enough = False
+        self._model = model
+        self._on_tokens = on_tokens
+        self._tell_after = tell_after
+        self._scored = request.text if isinstance(request, ScoreRequest) else None
+        self._words = request.prompt.segments[0][1].split()
+        self._tokens: list[Token] = []
+        self._interruptions = 0
+
+    def advance(self) -> Generation | None:
+        if self._scored is not None:
+            self._do(len(self._scored), self._scored)
+            return None
+        match self._words:
+            case ["steps", number]:
+                self._do(int(number), "x" * int(number))
+            case ["stuck"]:
+                time.sleep(3600)
+            case ["die"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            case ["bug"]:
+                raise RuntimeError("a bug in the backend")
+            case _:
+                raise EngineError("The script says that it fails.")
+        return Generation(
+            f"{self._interruptions} interruptions",
+            tuple(self._tokens),
+            Stop.EARLY if self.enough else Stop.LINE,
+            Timing(),
+        )
+
+    def close(self) -> None:
+        self._model.open_runs -= 1
+
+    def _do(self, steps: int, text: str) -> None:
+        for at in range(len(self._tokens), steps):
+            if self.enough:
+                return
+            if self._model.stopped.wait(STEP):
+                self._interruptions += 1
+                raise Interrupted
+            token = Token(at, -0.5, -0.25, text[at])
+            self._tokens.append(token)
+            self._model.counters.generated_tokens += 1
+            if self._scored is not None:
+                self._on_tokens([token])
+            elif len(self._tokens) == self._tell_after:
+                self._on_tokens(self._tokens)
+
+
+class ScriptedModel:
+    def __init__(self, options: LoadOptions) -> None:
+        if options.path.stem == "bad":
+            raise ModelFileError(f"The model file {options.path} is bad.")
+        self.name = "scripted 1.0"
+        self.notes = ["It follows a script."]
+        self.counters = Counters()
+        self.threads = options.threads or 1
+        self.stopped = threading.Event()
+        self.open_runs = 0
+        for tenth in range(10):
+            options.on_progress((tenth + 1) / 10)
+            if options.path.stem == "slow":
+                time.sleep(0.1)
+
+    def begin(
+        self,
+        request: Request | ScoreRequest,
+        *,
+        on_tokens: Callable[[list[Token]], None],
+        tell_after: int = 0,
+    ) -> Run:
+        self.open_runs += 1
+        # One that runs, and one that was interrupted for it.
+        assert self.open_runs <= 2, "runs are not closed"
+        return ScriptedRun(self, request, on_tokens, tell_after)
+
+    def interrupt(self) -> None:
+        self.stopped.set()
+
+    def resume(self) -> None:
+        self.stopped.clear()
+
+    def close(self) -> None:
+        return
+
+
+if __name__ == "__main__":
+    process.main(lambda: ScriptedModel)

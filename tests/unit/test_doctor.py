@@ -1,0 +1,269 @@
+"""The doctor says what is the matter and what to do; its bundle says nothing of the user."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.cli import main
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.inference import lockfile
+from lsp_calib.server.settings import Trusted
+from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
+from lsp_calib.tools.doctor.finding import Level
+from lsp_calib.tools.doctor.speed import BUDGET_MS, Measurement, measurement, recommend
+
+
+def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
+    result = CliRunner().invoke(main, ["doctor", "--quick", "--json", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    return result.exit_code, json.loads(result.stdout)
+
+
+def about(report: dict[str, Any], what: str) -> list[dict[str, Any]]:
+    return [finding for finding in report["findings"] if finding["about"] == what]
+
+
+class TestFindings:
+    def test_without_a_model_it_names_the_command_that_gets_one(self, home: Path) -> None:
+        assert home.is_dir()
+        code, report = doctor()
+        assert code == 1
+        assert not report["usable"]
+        [finding] = about(report, "model")
+        assert finding["fatal"]
+        assert "lsp-calib models pull smollm2-135m" in finding["advice"]
+
+    @pytest.mark.model
+    def test_with_a_model_all_is_well(self, home_with_model: Path) -> None:
+        assert home_with_model.is_dir()
+        code, report = doctor()
+        assert code == 0
+        assert report["usable"]
+        assert report["problems"] == 0
+        [model] = about(report, "model")
+        assert model["data"]["name"] == "smollm2-135m"
+        [calibrator] = about(report, "calibrator")
+        assert calibrator["data"]["model"] == "smollm2-135m"
+        assert calibrator["data"]["source"] == "shipped"
+
+    @pytest.mark.model
+    def test_it_prints_the_same_for_people(self, home_with_model: Path) -> None:
+        assert home_with_model.is_dir()
+        result = CliRunner().invoke(main, ["doctor", "--quick"])
+        assert result.exit_code == 0
+        assert "smollm2-135m" in result.output
+        assert "Everything is as it should be." in result.output
+
+    def test_a_truncated_model_is_a_problem_with_its_remedy(self, home: Path) -> None:
+        models = home / "models"
+        models.mkdir(mode=0o700)
+        (models / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"GGUF" + b"\0" * 100)
+        code, report = doctor()
+        assert code == 1
+        first = about(report, "model")[0]
+        assert first["level"] == "problem"
+        assert "lsp-calib models pull smollm2-135m" in first["advice"]
+
+    def test_a_wrong_setting_is_named(self, home: Path) -> None:
+        (home / "config.toml").write_text("threads = 3\nnonsense = 1\n")
+        _, report = doctor()
+        good, *problems = about(report, "configuration")
+        assert good["data"] == {"threads": 3}
+        assert [problem["level"] for problem in problems] == ["problem"]
+        assert "nonsense" in problems[0]["says"]
+
+    def test_a_feedback_store_is_counted_and_left_alone(self, home: Path) -> None:
+        path = home / "feedback.db"
+        FeedbackStore(path).close()
+        before = path.read_bytes()
+        _, report = doctor()
+        [finding] = about(report, "feedback")
+        assert finding["level"] == "good"
+        assert finding["data"] == {"suggestions": 0, "labels": 0}
+        assert path.read_bytes() == before
+
+    def test_a_damaged_feedback_store_is_a_problem_and_stays_where_it_is(self, home: Path) -> None:
+        path = home / "feedback.db"
+        path.write_bytes(b"this is no database" * 100)
+        _, report = doctor()
+        [finding] = about(report, "feedback")
+        assert finding["level"] == "problem"
+        assert finding["advice"]
+        assert path.read_bytes() == b"this is no database" * 100
+
+    def test_a_file_that_is_no_store_of_ours_is_a_problem(self, home: Path) -> None:
+        connection = sqlite3.connect(home / "feedback.db")
+        connection.execute("CREATE TABLE other (x)")
+        connection.close()
+        _, report = doctor()
+        assert about(report, "feedback")[0]["level"] == "problem"
+
+    def test_a_lock_that_nobody_holds_is_no_process(self, home: Path) -> None:
+        run = home / "run"
+        run.mkdir(mode=0o700)
+        (run / "dead.lock").write_text("12345\n")
+        _, report = doctor()
+        assert about(report, "process")[0]["data"] == {"pids": []}
+
+    def test_the_lock_of_a_model_process_tells_that_it_runs(self, home: Path) -> None:
+        run = home / "run"
+        run.mkdir(mode=0o700)
+        held = lockfile.take(run / "held.lock")
+        assert held is not None
+        try:
+            _, report = doctor()
+        finally:
+            os.close(held)
+        assert about(report, "process")[0]["data"] == {"pids": [os.getpid()]}
+
+    def test_a_state_folder_that_cannot_be_had_ends_it_in_words(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / "file"))
+        code, report = doctor()
+        assert code == 1
+        [state] = about(report, "state")
+        assert state["fatal"]
+        assert "LSP_CALIB_HOME" in state["advice"]
+
+    def test_a_remote_server_that_does_not_answer_is_a_problem(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert home.is_dir()
+        monkeypatch.setenv("LSP_CALIB_REMOTE_URL", "http://127.0.0.1:9/v1")
+        code, report = doctor()
+        assert code == 1
+        [remote] = about(report, "remote")
+        assert remote["fatal"]
+        assert not [finding for finding in about(report, "model") if finding["fatal"]]
+
+
+def measured(model: str, p50: float) -> Measurement:
+    return Measurement(
+        model=model, p50=p50, p95=2 * p50, first=900.0, n=30, threads=2, processors=4, load=0.5
+    )
+
+
+class TestRecommendation:
+    def test_the_best_of_those_that_are_quick_enough(self) -> None:
+        found = recommend(
+            [measured("small", 40), measured("good", BUDGET_MS), measured("large", 900)],
+            ["large", "good", "small"],
+            Trusted(),
+        )
+        assert found is not None
+        assert found.level is Level.GOOD
+        assert found.data == {"model": "good", "threads": 2, "quickEnough": True}
+        assert "half of 30 keystrokes" in found.says
+
+    def test_the_fastest_where_none_is_quick_enough_and_it_says_so(self) -> None:
+        found = recommend([measured("large", 2000), measured("small", 700)], ["large", "small"], Trusted())
+        assert found is not None
+        assert found.level is Level.NOTE
+        assert found.data["model"] == "small"
+        assert "None of the installed models came within 300 ms" in found.says
+
+    def test_a_setting_that_names_another_model_is_mentioned(self) -> None:
+        found = recommend([measured("good", 100)], ["good"], Trusted(model="large"))
+        assert found is not None
+        assert found.advice == 'Set `model = "good"` in config.toml, or remove `model`.'
+
+    def test_nothing_is_recommended_that_was_not_measured(self) -> None:
+        assert recommend([], ["good"], Trusted()) is None
+
+    def test_a_report_without_questions_to_the_model_is_no_measurement(self) -> None:
+        assert measurement("good", {"latencyMs": {"typingModel": None}}) is None
+
+
+class TestBundle:
+    def test_it_holds_what_was_found_and_nobody_else_can_read_it(self, home: Path, tmp_path: Path) -> None:
+        log = home / "log"
+        log.mkdir(mode=0o700)
+        (log / "server.log").write_text(
+            "2026-01-02 03:04:05,678 WARNING lsp_calib.server.asking: No completion: EngineError "
+            "in secret_function(password)\nTraceback (most recent call last):\n  secret_line = 1\n"
+        )
+        path = tmp_path / "bundle.zip"
+        doctor("--bundle", str(path))
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with zipfile.ZipFile(path) as archive:
+            texts = {name: archive.read(name).decode() for name in archive.namelist()}
+        assert set(texts) == {"README.txt", "doctor.json", "log.txt"}
+        assert json.loads(texts["doctor.json"])["format"] == 1
+        assert "secret" not in "".join(texts.values())
+        assert "password" not in "".join(texts.values())
+        assert "2026-01-02 03:04:05,678 WARNING lsp_calib.server.asking EngineError" in texts["log.txt"]
+
+    def test_a_key_set_in_the_wrong_place_is_not_in_it(self, home: Path, tmp_path: Path) -> None:
+        (home / "config.toml").write_text('threads = "sk-very-secret"\nkey = "sk-other"\n')
+        path = tmp_path / "bundle.zip"
+        doctor("--bundle", str(path))
+        with zipfile.ZipFile(path) as archive:
+            text = archive.read("doctor.json").decode()
+        assert "threads" in text
+        assert "sk-" not in text
+
+    def test_a_place_that_cannot_be_written_is_an_error_in_words(self, home: Path, tmp_path: Path) -> None:
+        assert home.is_dir()
+        result = CliRunner().invoke(
+            main, ["doctor", "--quick", "--json", "--bundle", str(tmp_path / "none" / "b.zip")]
+        )
+        assert result.exit_code == 1
+        assert "cannot be written" in result.stderr
+
+    def test_the_home_folder_and_the_name_of_the_user_are_gone(self) -> None:
+        value = {
+            "a": [
+                "/home/ada/models/x.gguf",
+                "/data/ada/y",
+                "C:\\Users\\ada\\z",
+                "ada@host: hello",
+                "/home/adamant",
+            ],
+            "b": "https://ada:pw@host/v1",
+            "c": 1,
+        }
+        found = scrubbed(value, "ada", Path("/home/ada"))
+        assert found == {
+            "a": [
+                "~/models/x.gguf",
+                "/data/user/y",
+                "C:\\Users\\user\\z",
+                "user@host: hello",
+                "/home/adamant",
+            ],
+            "b": "https://host/v1",
+            "c": 1,
+        }
+
+    def test_of_a_log_line_only_its_head_and_known_errors_remain(self) -> None:
+        lines = [
+            "2026-01-02 03:04:05,678 INFO lsp_calib.server.app: def leaked(): ValueError MySecretError",
+            "any other line",
+            "another one",
+            "2026-01-02 03:04:06 ERROR pygls.server: oh",
+            "2026-01-02 03:04:06 ERROR my_company.module: oh",
+        ]
+        assert list(safe_lines(lines)) == [
+            "2026-01-02 03:04:05,678 INFO lsp_calib.server.app ValueError",
+            "(2 lines left out)",
+            "2026-01-02 03:04:06 ERROR pygls.server",
+            "(1 line left out)",
+        ]
+
+    @given(st.lists(st.text(max_size=60), max_size=8))
+    def test_nothing_of_a_line_that_is_no_log_line_remains(self, lines: list[str]) -> None:
+        shown = list(safe_lines(lines))
+        assert all(line.startswith("(") and line.endswith(" left out)") for line in shown)

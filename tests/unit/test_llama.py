@@ -1,0 +1,466 @@
+"""The native backend with the real model, in this process: its numbers are true, whatever comes between."""
+
+import ctypes
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from llama_scene import (
+    LONG,
+    SOURCE,
+    Reference,
+    finish,
+    generate,
+    ignore,
+    interruptions,
+    one_by_one,
+    persist,
+    prompt,
+    request,
+    score,
+    spread,
+    step_seconds,
+)
+from scipy.stats import chisquare
+
+from lsp_calib.errors import EngineError, ModelFileError
+from lsp_calib.inference.backend import Interrupted, LoadOptions
+from lsp_calib.inference.engine import Priority, Sampling, ScoreRequest
+from lsp_calib.values import Stop, Token
+
+llama = pytest.importorskip("lsp_calib.inference.llama")
+
+pytestmark = pytest.mark.model
+
+# Where the reference evaluates in the same batches, nothing but the softmax differs: float32 against float64.
+EXACT = 2e-6
+CONTEXT = 1024
+
+
+@pytest.fixture(scope="module")
+def model(model_path: Path) -> Iterator[llama.LlamaModel]:
+    loaded = llama.LlamaModel(LoadOptions(model_path, CONTEXT, threads=1))
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="module")
+def reference(model_path: Path) -> Iterator[Reference]:
+    made = Reference(model_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def apart(reference: Reference) -> tuple[float, float]:
+    given = reference.tokens(SOURCE)
+    return spread(reference, [*given, *reference.tokens(LONG)[:150]], len(given))
+
+
+class TestNumbers:
+    def test_log_probabilities_are_those_of_an_evaluation_from_scratch(
+        self, model: llama.LlamaModel, reference: Reference
+    ) -> None:
+        generation = generate(model, request(SOURCE, reuse=False))
+        given = reference.tokens(SOURCE)
+        assert generation.timing.prompt_tokens == len(given)
+        assert len(generation.tokens) >= 3
+        splits = one_by_one(len(given), len(generation.tokens))
+        ids = [token.id for token in generation.tokens]
+        expected = reference.log_probabilities([*given, *ids], len(given), splits=splits)
+        assert [t.logprob for t in generation.tokens] == pytest.approx(expected, abs=EXACT)
+
+    def test_scores_are_the_log_probabilities_of_generation(
+        self, model: llama.LlamaModel, apart: tuple[float, float]
+    ) -> None:
+        generation = generate(model, request(SOURCE, most=40, one_line=False))
+        scored = score(model, generation.text, after=SOURCE)
+        assert [t.id for t in scored] == [t.id for t in generation.tokens]
+        assert [t.text for t in scored] == [t.text for t in generation.tokens]
+        differences = [abs(a.logprob - b.logprob) for a, b in zip(scored, generation.tokens, strict=True)]
+        assert max(differences) <= 1.5 * apart[0]
+        assert np.mean(differences) <= 2 * apart[1]
+
+    @pytest.mark.parametrize("size", [1, 64, 65, 130])
+    def test_scores_of_any_length_are_those_of_an_evaluation_from_scratch(
+        self, model: llama.LlamaModel, reference: Reference, size: int
+    ) -> None:
+        given, text = reference.tokens(SOURCE + "\n"), reference.tokens(LONG)[:size]
+        generate(model, request("else", most=1, priority=Priority.BACKGROUND))  # nothing to reuse
+        spoken = score(
+            model, b"".join(piece(reference, token) for token in text).decode(), after=SOURCE + "\n"
+        )
+        assert [t.id for t in spoken] == text
+        before = len(given) - 1
+        splits = [*[64] * (before // 64), before % 64]
+        expected = reference.log_probabilities([*given, *text], len(given), splits=splits)
+        assert [t.logprob for t in spoken] == pytest.approx(expected, abs=EXACT)
+
+    def test_a_softmax_is_that_of_float64_at_each_temperature(
+        self, model: llama.LlamaModel, reference: Reference
+    ) -> None:
+        at = (0.5, 1.0, 1.7)
+        generation = generate(model, request(SOURCE, temperatures=at, reuse=False))
+        given = reference.tokens(SOURCE)
+        ids = [token.id for token in generation.tokens]
+        splits = one_by_one(len(given), len(ids))
+        logits = reference.logits([*given, *ids[:-1]], first=len(given) - 1, splits=splits)
+        for row, token in zip(logits, generation.tokens, strict=True):
+            assert token.softmax is not None
+            assert token.softmax.logit == pytest.approx(row[token.id], abs=EXACT)
+            assert token.softmax.logit - token.softmax.log_sum_exps[1] == pytest.approx(token.logprob)
+            for temperature, log_sum_exp in zip(at, token.softmax.log_sum_exps, strict=True):
+                scaled = row / temperature
+                exact = scaled[token.id] - scaled.max() - math.log(np.exp(scaled - scaled.max()).sum())
+                found = token.softmax.logit / temperature - log_sum_exp
+                assert found == pytest.approx(exact, abs=2 * EXACT)
+            p = np.exp(row - row.max())
+            p /= p.sum()
+            assert token.softmax.entropy == pytest.approx(-(p[p > 0] * np.log(p[p > 0])).sum(), abs=1e-5)
+
+    def test_without_temperatures_there_is_no_softmax(self, model: llama.LlamaModel) -> None:
+        assert all(token.softmax is None for token in generate(model, request(SOURCE)).tokens)
+
+    def test_healing_keeps_the_probabilities_of_the_whole_vocabulary(
+        self, model: llama.LlamaModel, reference: Reference
+    ) -> None:
+        before = "def area(r):\n   "
+        generation = generate(model, request(before, forced=" retu", reuse=False))
+        assert generation.text.startswith("rn ")
+        first = generation.tokens[0]
+        assert [first.id] == reference.tokens(" return")
+        given = reference.tokens(before)
+        expected = reference.log_probabilities([*given, first.id], len(given))[0]
+        assert first.logprob == pytest.approx(expected, abs=EXACT)
+        assert generation.logprobs[0] == first.logprob - first.typed_logprob
+        assert first.logprob < -0.05 < generation.logprobs[0]
+
+    def test_an_evaluation_without_reuse_is_the_same_to_the_last_bit(self, model: llama.LlamaModel) -> None:
+        fresh = generate(model, request(SOURCE, reuse=False))
+        generate(model, request(SOURCE.replace("utf-8", "ascii")))  # another way into the same cache
+        again = generate(model, request(SOURCE, reuse=False))
+        assert again.timing.prompt_reused == 0
+        assert again.tokens == fresh.tokens
+
+    def test_the_text_is_what_its_tokens_add(self, model: llama.LlamaModel) -> None:
+        """Characters of several tokens are put together, and belong to the token that completes them."""
+        sampled = [
+            generate(model, request("# 日本語 😀 é", most=30, sampling=Sampling(1.5, seed)))
+            for seed in range(8)
+        ]
+        for generation in sampled:
+            assert "".join(token.text for token in generation.tokens) == generation.text
+        text = "x = '日本語 😀'"
+        assert "".join(token.text for token in score(model, text, after="#\n")) == text
+
+
+class TestSampling:
+    def test_the_same_seed_draws_the_same_tokens_and_another_other_ones(
+        self, model: llama.LlamaModel
+    ) -> None:
+        def draw(seed: int) -> tuple[Token, ...]:
+            return generate(
+                model, request(SOURCE, most=16, sampling=Sampling(1.0, seed), one_line=False)
+            ).tokens
+
+        first = [token.id for token in draw(1)]
+        generate(model, request("something else", sampling=Sampling(1.0, 9)))
+        assert [token.id for token in draw(1)] == first
+        assert len({tuple(token.id for token in draw(seed)) for seed in range(5)}) > 1
+
+    @pytest.mark.parametrize("temperature", [1.0, 0.6])
+    def test_draws_have_the_distribution_of_the_softmax(
+        self, model: llama.LlamaModel, reference: Reference, temperature: float
+    ) -> None:
+        text = "def area(radius):\n    return"
+        given = reference.tokens(text)
+        # Each draw but the first evaluates the last token of the prompt alone.
+        row = reference.logits(given, first=len(given) - 1, splits=[len(given) - 1, 1])[0]
+        whole_softmax = row - row.max() - np.log(np.exp(row - row.max()).sum())
+        p = np.exp((row - row.max()) / temperature)
+        p /= p.sum()
+        draws = 200
+        generate(model, request("else", most=1))
+        generate(model, request(text[:-6], most=1))
+        counts = np.zeros(p.size)
+        for seed in range(draws):
+            token = generate(model, request(text, most=1, sampling=Sampling(temperature, seed))).tokens[0]
+            counts[token.id] += 1
+            # The probability is that of the unmodified softmax.
+            assert token.logprob == pytest.approx(whole_softmax[token.id], abs=EXACT)
+        common = np.flatnonzero(draws * p >= 5)
+        observed = np.append(counts[common], counts.sum() - counts[common].sum())
+        expected = np.append(draws * p[common], draws * (1 - p[common].sum()))
+        assert len(common) >= 3
+        assert chisquare(observed, expected).pvalue > 1e-4
+
+
+def piece(reference: Reference, token: int) -> bytes:
+    buffer = ctypes.create_string_buffer(64)
+    count = reference.lib.llama_token_to_piece(reference.vocab, token, buffer, 64, 0, False)
+    return buffer.raw[:count]
+
+
+class TestInterruptions:
+    @pytest.mark.parametrize("seed", range(2))
+    @pytest.mark.parametrize(
+        "options",
+        [{}, {"sampling": Sampling(1.0, 7)}, {"priority": Priority.BACKGROUND, "temperatures": (1.0,)}],
+        ids=["greedy", "sampled", "background"],
+    )
+    def test_a_run_that_is_interrupted_at_many_moments_ends_the_same(
+        self, model: llama.LlamaModel, seed: int, options: dict
+    ) -> None:
+        wanted = request(LONG + SOURCE, most=20, one_line=False, **options)
+        forget(model)
+        expected = generate(model, wanted)
+        forget(model)  # so that the prompt is interrupted as well
+        longest = 4 * step_seconds(model)
+        run = model.begin(wanted, on_tokens=ignore)
+        with interruptions(model, Random(seed), longest):
+            generation, times = persist(model, run)
+        assert times >= 3
+        assert generation is not None
+        assert [t.id for t in generation.tokens] == [t.id for t in expected.tokens]
+        assert (generation.text, generation.stop) == (expected.text, expected.stop)
+        assert generation.logprobs == pytest.approx(expected.logprobs, abs=EXACT)
+        assert generation.timing.generated_tokens == expected.timing.generated_tokens
+        assert run.advance() is generation, "it stays over"
+
+    def test_scoring_goes_on_where_it_was_and_tells_each_token_once(self, model: llama.LlamaModel) -> None:
+        generate(model, request("else", most=1, priority=Priority.BACKGROUND))
+        expected = score(model, LONG, after=SOURCE, temperatures=(1.0, 2.0))
+        longest = 4 * step_seconds(model)
+        generate(model, request("else", most=1, priority=Priority.BACKGROUND))
+        told: list[list[Token]] = []
+        run = model.begin(ScoreRequest(prompt(SOURCE), LONG, temperatures=(1.0, 2.0)), on_tokens=told.append)
+        with interruptions(model, Random(3), longest):
+            _, times = persist(model, run)
+        assert times >= 1
+        assert len(told) > 1, "piece by piece"
+        found = [token for piece in told for token in piece]
+        assert [t.id for t in found] == [t.id for t in expected]
+        assert [t.logprob for t in found] == pytest.approx([t.logprob for t in expected], abs=EXACT)
+
+    def test_without_reuse_an_interrupted_answer_is_the_same_to_the_last_bit(
+        self, model: llama.LlamaModel
+    ) -> None:
+        wanted = request(LONG + SOURCE, most=20, one_line=False, reuse=False, priority=Priority.BACKGROUND)
+        expected = generate(model, wanted)
+        run = model.begin(wanted, on_tokens=lambda _: model.interrupt(), tell_after=7)
+        with pytest.raises(Interrupted):
+            run.advance()
+        model.resume()
+        # Somebody else's background work takes the sequence, in the middle.
+        generate(model, request(LONG, most=1, priority=Priority.BACKGROUND))
+        assert finish(run).tokens == expected.tokens
+
+    def test_an_interruption_waits_for_the_next_advance(self, model: llama.LlamaModel) -> None:
+        run = model.begin(request(SOURCE), on_tokens=ignore)
+        model.interrupt()
+        before = model.counters.decode_ms
+        for _ in range(2):
+            with pytest.raises(Interrupted):
+                run.advance()
+        assert model.counters.decode_ms == before
+        model.resume()
+        assert finish(run).text
+
+    def test_what_was_evaluated_before_an_interruption_is_kept(self, model: llama.LlamaModel) -> None:
+        """One who types faster than a prompt is evaluated gets to its end all the same."""
+        text = "".join(f"name_{n} = other({n})\n" for n in range(30))
+        whole = generate(model, request(text, most=1, reuse=False))
+        forget(model)
+        longest = 4 * step_seconds(model)
+        before = model.counters.prompt_tokens
+        evaluated = []
+        with interruptions(model, Random(0), longest):
+            for _ in range(1000):
+                run = model.begin(request(text, most=1), on_tokens=ignore)  # a new one each time
+                try:
+                    generation = run.advance()
+                    break
+                except Interrupted:
+                    model.resume()
+                    evaluated.append(model.counters.prompt_tokens)
+        assert generation is not None
+        assert len(evaluated) >= 1
+        assert model.counters.prompt_tokens - before <= whole.timing.prompt_tokens + len(evaluated)
+        assert generation.logprobs == pytest.approx(whole.logprobs, abs=EXACT)
+
+
+def forget(model: llama.LlamaModel) -> None:
+    """Nothing of what was asked before is cached any more: three other documents, other background work."""
+    for n in range(3):
+        generate(model, request(f"class Some{n}:\n    pass\n" * 12, most=1))
+    generate(model, request("else", most=1, priority=Priority.BACKGROUND))
+
+
+class TestSequences:
+    def test_documents_and_background_work_do_not_disturb_each_other(self, model: llama.LlamaModel) -> None:
+        texts = [f"# {name}\n" * 25 + SOURCE for name in ("first", "second", "background")]
+        wanted = [
+            request(text, priority=Priority.BACKGROUND if "background" in text else Priority.INTERACTIVE)
+            for text in texts
+        ]
+        alone = [generate(model, each) for each in wanted]
+        again = [generate(model, each) for each in wanted]  # from here on, only the last token is evaluated
+        for expected, first in zip(alone, again, strict=True):
+            assert first.text == expected.text
+        alone = again
+        for _ in range(2):
+            for each, expected in zip(wanted, alone, strict=True):
+                again = generate(model, each)
+                assert again.timing.prompt_reused == again.timing.prompt_tokens - 1
+                assert again.text == expected.text
+                assert again.logprobs == pytest.approx(expected.logprobs, abs=EXACT)
+
+    def test_background_work_goes_on_after_interactive_work_from_what_it_has(
+        self, model: llama.LlamaModel
+    ) -> None:
+        background = request(
+            LONG + SOURCE, most=30, one_line=False, priority=Priority.BACKGROUND, sampling=Sampling(1.0, 4)
+        )
+        generate(model, request("else", most=1, priority=Priority.BACKGROUND))
+        expected = generate(model, background)
+        generate(model, request("else", most=1, priority=Priority.BACKGROUND))
+        run = model.begin(background, on_tokens=lambda _: model.interrupt(), tell_after=10)
+        with pytest.raises(Interrupted):
+            run.advance()
+        model.resume()
+        before = model.counters.prompt_tokens
+        generate(model, request(SOURCE, most=4))
+        own = model.counters.prompt_tokens - before
+        generation = finish(run)
+        assert model.counters.prompt_tokens - before - own <= 1, "only its last token"
+        assert [t.id for t in generation.tokens] == [t.id for t in expected.tokens]
+        assert generation.logprobs == pytest.approx(expected.logprobs, abs=EXACT)
+
+
+class TestAnswers:
+    def test_an_answer_ends_with_the_line_or_goes_on_if_asked_to(self, model: llama.LlamaModel) -> None:
+        line = generate(model, request(SOURCE, most=30))
+        assert line.stop is Stop.LINE
+        more = generate(model, request(SOURCE, most=30, one_line=False))
+        assert more.text.startswith(line.text + "\n")
+        assert more.stop in (Stop.LENGTH, Stop.END_OF_TEXT)
+        assert line.timing.generated_tokens == len(line.tokens)
+
+    @pytest.mark.parametrize("forced", ["    ", "\t", " '😀", " '日本", "é", "\u200d", "\0"], ids=ascii)
+    def test_what_is_forced_is_no_part_of_the_answer(self, model: llama.LlamaModel, forced: str) -> None:
+        generation = generate(model, request("x = 1\ny =", forced=forced, most=6))
+        assert "\ufffd" not in generation.text
+        assert "\n" not in generation.text
+        assert all(token.logprob <= 0 and token.typed_logprob <= 0 for token in generation.tokens)
+
+    def test_characters_that_the_model_cannot_make_fail_that_request_alone(
+        self, model: llama.LlamaModel
+    ) -> None:
+        with pytest.raises(EngineError, match="no token"):
+            generate(model, request("x = 1\n", forced="\x04"))
+        assert generate(model, request(SOURCE)).text
+
+    def test_the_first_tokens_are_told_once_and_enough_ends_the_answer(self, model: llama.LlamaModel) -> None:
+        expected = generate(model, request(SOURCE, most=20, one_line=False))
+        told: list[list[Token]] = []
+
+        def stop(tokens: list[Token]) -> None:
+            told.append(tokens)
+            run.enough = True
+
+        run = model.begin(request(SOURCE, most=20, one_line=False), on_tokens=stop, tell_after=3)
+        generation = finish(run)
+        assert [len(tokens) for tokens in told] == [3]
+        assert generation.stop is Stop.EARLY
+        assert generation.tokens == tuple(told[0])
+        assert [t.id for t in generation.tokens] == [t.id for t in expected.tokens[:3]]
+
+    def test_an_answer_shorter_than_what_is_to_be_told_is_not_told(self, model: llama.LlamaModel) -> None:
+        told: list[list[Token]] = []
+        generation = finish(model.begin(request(SOURCE, most=4), on_tokens=told.append, tell_after=5))
+        assert len(generation.tokens) <= 4
+        assert told == []
+
+    def test_enough_never_changes_an_answer_that_has_ended(self, model: llama.LlamaModel) -> None:
+        run = model.begin(request(SOURCE), on_tokens=ignore)
+        first = finish(run)
+        run.enough = True
+        assert run.advance() == first
+
+    def test_an_empty_prompt_and_an_empty_text_are_answered(self, model: llama.LlamaModel) -> None:
+        generation = generate(model, request("", most=3))
+        assert generation.timing.prompt_tokens == 1
+        assert generation.tokens
+        assert score(model, "", after=SOURCE) == []
+        assert len(score(model, "x", after="")) == 1
+
+    def test_of_a_prompt_longer_than_the_context_the_end_is_evaluated(self, model: llama.LlamaModel) -> None:
+        generation = generate(model, request("a = 1\n" * 1500 + SOURCE))
+        assert CONTEXT - 40 < generation.timing.prompt_tokens < CONTEXT
+        assert generation.text == generate(model, request("a = 1\n" * 10 + SOURCE)).text
+        with pytest.raises(EngineError, match="too long"):
+            model.begin(ScoreRequest(prompt(SOURCE), "a = 1\n" * 1500), on_tokens=ignore)
+
+    def test_an_answer_longer_than_the_context_leaves_its_prompt_half(self, model: llama.LlamaModel) -> None:
+        run = model.begin(
+            request("b = 2\n" * 1500, most=10**6, one_line=False), on_tokens=ignore, tell_after=2
+        )
+        run.enough = True
+        assert finish(run).timing.prompt_tokens > CONTEXT // 2 - 40
+
+    def test_the_time_in_llama_cpp_is_part_of_the_whole(self, model: llama.LlamaModel) -> None:
+        before = model.counters.decode_ms, model.counters.generated_tokens
+        timing = generate(model, request(SOURCE)).timing
+        assert 0 < timing.decode_ms <= timing.total_ms
+        assert timing.prompt_ms + timing.generate_ms == pytest.approx(timing.total_ms)
+        assert model.counters.decode_ms - before[0] == pytest.approx(timing.decode_ms)
+        assert model.counters.generated_tokens - before[1] == timing.generated_tokens
+
+
+class TestLoading:
+    def test_a_gpu_that_is_not_there_is_noted_and_done_without(
+        self, model: llama.LlamaModel, model_path: Path
+    ) -> None:
+        import llama_cpp
+
+        if llama_cpp.llama_supports_gpu_offload():
+            pytest.skip("this build of llama.cpp can use a GPU")
+        loaded = llama.LlamaModel(LoadOptions(model_path, 256, threads=1, gpu_layers=99))
+        try:
+            assert len(loaded.notes) == 1
+            assert "gpuLayers" in loaded.notes[0]
+            assert generate(loaded, request(SOURCE)).text == generate(model, request(SOURCE)).text
+        finally:
+            loaded.close()
+        assert model.notes == []
+
+    def test_threads_are_chosen_where_none_are_given_and_kept_where_they_are(
+        self, model: llama.LlamaModel, model_path: Path
+    ) -> None:
+        expected = generate(model, request(SOURCE))
+        loaded = llama.LlamaModel(LoadOptions(model_path, 256, mlock=True))
+        try:
+            assert loaded.threads >= 1
+            for _ in range(8):
+                assert generate(loaded, request(SOURCE)).text == expected.text
+        finally:
+            loaded.close()
+        assert model.threads == 1
+
+    def test_progress_is_told(self, model_path: Path) -> None:
+        told: list[float] = []
+        llama.LlamaModel(LoadOptions(model_path, 256, threads=1, on_progress=told.append)).close()
+        assert told == sorted(told)
+        assert told[-1] == 1.0
+
+    @pytest.mark.parametrize("content", [b"", b"GGUF" + bytes(60), b"PK\x03\x04" * 20])
+    def test_a_file_that_is_no_model_is_named_with_the_words_of_llama_cpp(
+        self, tmp_path: Path, content: bytes
+    ) -> None:
+        path = tmp_path / "odd.gguf"
+        path.write_bytes(content)
+        with pytest.raises(ModelFileError, match=r"odd\.gguf cannot be loaded\. llama\.cpp says: .{10}"):
+            llama.LlamaModel(LoadOptions(path, 256, threads=1))

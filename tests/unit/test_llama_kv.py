@@ -1,0 +1,102 @@
+"""Which cached sequence a prompt goes to: two documents must not drive each other out."""
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lsp_calib.inference.kv import CachedSequence, choose, common_prefix, count_sequences
+
+tokens = st.lists(st.integers(0, 2), max_size=12)
+
+
+class Cache:
+    """Three sequences, used as the decoder uses them."""
+
+    def __init__(self) -> None:
+        self.sequences = [CachedSequence(id) for id in range(3)]
+        self.uses = 0
+
+    def ask(self, prompt: list[int]) -> int:
+        """How many tokens of `prompt` were there already."""
+        chosen = choose(self.sequences, prompt)
+        self.uses += 1
+        chosen.used = self.uses
+        reused = common_prefix(chosen.tokens, prompt)
+        chosen.tokens = list(prompt)
+        return reused
+
+
+def document(number: int, size: int = 500) -> list[int]:
+    """Tokens that no other document has, after a head that all have."""
+    return [0] * 5 + [1000 * number + n for n in range(size)]
+
+
+@given(tokens, tokens)
+def test_the_common_prefix_is_that_of_the_definition(first: list[int], second: list[int]) -> None:
+    same = common_prefix(first, second)
+    assert first[:same] == second[:same]
+    assert same == min(len(first), len(second)) or first[same] != second[same]
+
+
+def test_two_documents_in_turns_do_not_evict_each_other() -> None:
+    cache = Cache()
+    first, second = document(1), document(2)
+    cache.ask(first), cache.ask(second)
+    for n in range(50):
+        first, second = [*first, n], [*second, -n]
+        assert cache.ask(first) == len(first) - 1
+        assert cache.ask(second) == len(second) - 1
+
+
+def test_a_third_prompt_takes_the_sequence_that_was_not_used_for_longest() -> None:
+    cache = Cache()
+    for number in (1, 2, 3, 4):
+        cache.ask(document(number))
+    assert cache.ask(document(3)) == 505
+    assert cache.ask(document(2)) == 505
+    assert cache.ask(document(4)) == 505
+    assert cache.ask(document(1)) == 5, "the first had to go"
+
+
+def test_short_prompts_do_not_cost_a_document_its_cache() -> None:
+    """A prompt that is but the beginning of what is cached would throw the rest away."""
+    cache = Cache()
+    cache.ask(document(1))
+    cache.ask(document(1)[:30])
+    assert cache.ask(document(1)) == 505
+
+
+def test_going_back_a_few_lines_stays_in_the_same_sequence() -> None:
+    cache = Cache()
+    cache.ask(document(1))
+    assert cache.ask([*document(1)[:400], 7, 8]) == 400
+    assert cache.ask([*document(1)[:400], 7, 8, 9]) == 402
+    assert [bool(sequence.tokens) for sequence in cache.sequences].count(True) == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=60))
+def test_up_to_three_documents_that_only_grow_are_each_evaluated_once(steps: list[tuple[int, int]]) -> None:
+    cache = Cache()
+    texts: dict[int, list[int]] = {}
+    for number, more in steps:
+        known = texts.get(number)
+        texts[number] = text = [*(known or document(number)), *range(-more, 0)]
+        reused = cache.ask(text)
+        if known is not None:
+            assert reused == len(known)
+
+
+@given(st.lists(tokens, min_size=1, max_size=3), tokens)
+def test_with_nothing_to_lose_the_longest_prefix_is_taken(cached: list[list[int]], prompt: list[int]) -> None:
+    """All of these sequences are shorter than what is worth keeping."""
+    assume(any(common_prefix(c, prompt) for c in cached))
+    sequences = [CachedSequence(n, list(c), used=n) for n, c in enumerate(cached)]
+    best = max(common_prefix(c, prompt) for c in cached)
+    assert common_prefix(choose(sequences, prompt).tokens, prompt) == best
+
+
+def test_models_with_a_large_cache_keep_fewer_sequences() -> None:
+    assert count_sequences(28672 * 4096) == 4
+    assert count_sequences(400 << 20) == 2
+    assert count_sequences(300 << 20) == 3
+    assert count_sequences(4 << 30) == 2
+    assert count_sequences(0) == 4

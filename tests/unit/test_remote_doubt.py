@@ -1,0 +1,54 @@
+"""An answer in doubt comes without a confidence, for review, and says why; and nothing is learned from it."""
+
+from __future__ import annotations
+
+import pytest
+from openai_server import spoken
+from remote_scene import Play, clean_fixture, play_fixture  # noqa: F401 - fixtures
+
+from lsp_calib.calibration.judge import Judge
+from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.calibration.tiers import RISK_PRESETS
+from lsp_calib.completion import CompletionService, Cursor
+from lsp_calib.summarization import SummaryService
+from lsp_calib.syntax import functions
+from lsp_calib.values import ModelIdentity, Tier
+
+CODE = ["def add(a, b):", "    return a + b"]
+
+
+def test_a_doubt_is_the_reason_whatever_the_numbers_and_the_policy() -> None:
+    for judge in (Judge(Shelf.open()), Judge(Shelf.open(), RISK_PRESETS["lenient"])):
+        model = ModelIdentity("mine", "", "")
+        confidence = judge.assess(
+            model, "line-prefix-1", "line", "python", (-0.01,) * 4, doubt="it is a liar"
+        )
+        assert (confidence.calibrated, confidence.raw, confidence.certified) == (None, None, False)
+        assert (confidence.tier, confidence.reason) == (Tier.REVIEW, "it is a liar")
+        believed = judge.assess(model, "line-prefix-1", "line", "python", (-0.01,) * 4)
+        assert believed.calibrated is not None
+
+
+@pytest.mark.parametrize("dialect", ["ollama", "vllm"])
+async def test_a_completion(play: Play, dialect: str) -> None:
+    scene = await play(dialect=dialect, tokens=lambda _: spoken("    return a + b\n"))
+    completion = await CompletionService(scene.engine, Judge(Shelf.open())).complete(
+        Cursor.at([CODE[0], "    re"], 1, 6, "python")
+    )
+    assert completion is not None
+    assert completion.suggestion.text == "turn a + b"
+    assert bool(completion.logprobs) == (dialect == "vllm")
+    confidence = completion.suggestion.confidence
+    assert (confidence.raw is None) == (dialect == "ollama")
+    assert ("no log-probabilities" in confidence.reason) == (dialect == "ollama")
+
+
+@pytest.mark.parametrize("dialect", ["ollama", "vllm"])
+async def test_a_summary(play: Play, dialect: str) -> None:
+    scene = await play(dialect=dialect, tokens=lambda _: spoken("Add two numbers.\n"))
+    (function,) = functions(CODE, "python")
+    summary = await SummaryService(scene.engine, Judge(Shelf.open())).summarize(function, "python")
+    assert summary is not None
+    assert summary.suggestion.text == "Add two numbers."
+    assert bool(summary.logprobs) == (dialect == "vllm")
+    assert (summary.suggestion.confidence.calibrated is None) == (dialect == "ollama")

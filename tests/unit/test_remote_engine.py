@@ -1,0 +1,416 @@
+"""The remote engine against a real HTTP server that behaves well."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from typing import Any
+
+import attrs
+import pytest
+from openai_server import END, Exchange, Tok, spoken
+from remote_scene import Play, clean_fixture, play_fixture, request, until  # noqa: F401 - fixtures
+
+from lsp_calib.errors import (
+    DeadlineError,
+    EngineError,
+    LspCalibError,
+    ModelError,
+    RequestCancelledError,
+    SettingsError,
+    SupersededError,
+)
+from lsp_calib.inference.choice import (
+    EngineChoice,
+    Remote,
+    base_url,
+    in_the_clear,
+    is_local,
+    is_url,
+    open_engine,
+)
+from lsp_calib.inference.client import ModelProcess
+from lsp_calib.inference.engine import EarlyStop, EngineState, Priority, Sampling, ScoreRequest
+from lsp_calib.inference.remote import RemoteEngine
+from lsp_calib.values import Prompt, Segment, Stop
+
+
+class TestAnAnswer:
+    @pytest.mark.parametrize("dialect", ["llama", "vllm"])
+    async def test_is_a_line_with_its_log_probabilities(self, play: Play, dialect: str) -> None:
+        scene = await play(dialect=dialect, tokens=lambda _: spoken("return x\n", -0.5, -0.25, -1.5))
+        got = await scene.say()
+        assert (got.text, got.stop, got.doubt) == ("return x", Stop.LINE, "")
+        assert got.logprobs == (-0.5, -0.25, -1.5)
+        assert [token.text for token in got.tokens] == ["retu", "rn x", ""]
+        assert (got.timing.prompt_tokens, got.timing.generated_tokens) == (7, 3)
+        assert got.timing.total_ms >= got.timing.prompt_ms > 0
+        (asked,) = scene.server.completions
+        assert asked.body["stop"] == ["\n"]
+        assert (asked.body["temperature"], asked.body["logprobs"], asked.body["stream"]) == (0, 5, True)
+        assert (asked.body["max_tokens"], asked.body["model"]) == (12, "smollm2-135m")
+
+    @pytest.mark.parametrize("dialect", ["llama", "vllm"])
+    async def test_ends_with_the_text_or_at_the_limit(self, play: Play, dialect: str) -> None:
+        scene = await play(dialect=dialect, tokens=lambda _: [Tok("pass"), Tok(END, -0.75)])
+        got = await scene.say()
+        assert (got.text, got.stop, got.logprobs) == ("pass", Stop.END_OF_TEXT, (-0.25, -0.75))
+        got = await scene.say(most=1)
+        assert (got.text, got.stop, got.logprobs) == ("pass", Stop.LENGTH, (-0.25,))
+
+    @pytest.mark.parametrize("dialect", ["ollama", "studio"])
+    async def test_without_log_probabilities_is_an_answer_in_doubt(self, play: Play, dialect: str) -> None:
+        scene = await play(dialect=dialect, tokens=lambda _: spoken("return x\n"))
+        got = await scene.say(forced="re")
+        assert (got.text, got.tokens) == ("turn x", ())
+        assert "no log-probabilities" in got.doubt
+
+    @pytest.mark.parametrize(
+        ("wrong", "words"),
+        [
+            (lambda _, __: 0.0, "speculative"),
+            (lambda _, value: -value, "above zero"),
+            (lambda at, value: None if at else value, "no log-probability for some"),
+            (lambda _, __: -9999.0, "never have been chosen"),
+        ],
+        ids=["zeros", "positive", "missing", "minus infinity"],
+    )
+    @pytest.mark.parametrize("dialect", ["llama", "vllm"])
+    async def test_with_numbers_that_cannot_be_true_is_in_doubt(
+        self, play: Play, dialect: str, wrong: Any, words: str
+    ) -> None:
+        scene = await play(dialect=dialect, tokens=lambda _: spoken("return x\n"), logprobs=wrong)
+        got = await scene.say()
+        assert got.text == "return x"
+        assert words in got.doubt
+
+    async def test_that_was_not_streamed_is_read_all_the_same(self, play: Play) -> None:
+        async def whole(exchange: Exchange) -> None:
+            logprobs = {"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": [{"a": -0.5}]}
+            choice = {"text": "a", "logprobs": logprobs, "finish_reason": "length"}
+            await exchange.json({"choices": [choice]})
+
+        scene = await play(handler=whole)
+        got = await scene.say()
+        assert (got.text, got.logprobs, got.stop) == ("a", (-0.5,), Stop.LENGTH)
+
+    async def test_can_be_drawn_at_a_temperature(self, play: Play) -> None:
+        scene = await play()
+        await scene.say(sampling=Sampling(0.7, 11), one_line=False)
+        (asked,) = scene.server.completions
+        assert (asked.body["temperature"], asked.body["seed"]) == (0.7, 11)
+        assert "stop" not in asked.body
+
+    async def test_connections_are_kept(self, play: Play) -> None:
+        scene = await play()
+        for _ in range(3):
+            await scene.say()
+        assert scene.server.connections == 1
+
+    async def test_the_distribution_cannot_be_had(self, play: Play) -> None:
+        scene = await play()
+        with pytest.raises(EngineError, match="local model"):
+            await scene.say(temperatures=(1.0,))
+
+
+class TestWhatIsTyped:
+    async def test_is_not_sent_but_found_in_the_answer(self, play: Play) -> None:
+        scene = await play(tokens=lambda _: spoken("return x\n", others={"re": -2.0}))
+        got = await scene.say(forced="    re"[4:])
+        assert (got.text, len(scene.server.completions)) == ("turn x", 1)
+        assert [token.text for token in got.tokens] == ["tu", "rn x", ""]
+        assert got.tokens[0].typed_logprob > got.tokens[0].logprob
+
+    async def test_where_the_answer_differs_it_is_sent(self, play: Play) -> None:
+        def model(prompt: str) -> list[Tok]:
+            return spoken("ise X\n") if prompt.endswith("ra") else spoken("return x\n" * 4)
+
+        scene = await play(tokens=model)
+        got = await scene.say(forced="ra")
+        assert (got.text, got.doubt) == ("ise X", "")
+        assert all(token.typed_logprob == 0 for token in got.tokens)
+        first, second = scene.server.completions
+        assert second.body["prompt"] == first.body["prompt"] + "ra"
+
+    async def test_llama_server_is_held_to_it(self, play: Play) -> None:
+        """Its numbers stay those of the unmodified softmax: what it had to take was not the likeliest."""
+        answers = iter(
+            [spoken("return x\n"), [Tok("raise", -3.0, {"return": -0.1, "ra": -5.0}), Tok(" X\n")]]
+        )
+        scene = await play(tokens=lambda _: next(answers), owner="llamacpp")
+        got = await scene.say(forced="ra")
+        assert (got.text, got.doubt) == ("ise X", "")
+        assert got.logprobs[0] == pytest.approx(-3.0 - math.log(math.exp(-3.0) + math.exp(-5.0)))
+        first, second = scene.server.completions
+        assert second.body["prompt"] == first.body["prompt"]
+        assert second.body["grammar"] == 'root ::= "ra" [^\\x00]*'
+        assert "grammar" not in first.body
+        assert "cache_prompt" not in first.body
+
+    async def test_only_llama_server_can_be_asked_to_evaluate_a_prompt_afresh(self, play: Play) -> None:
+        for owner, expected in (("llamacpp", False), ("vllm", None)):
+            scene = await play(owner=owner)
+            await scene.say(reuse=False)
+            assert scene.server.completions[0].body.get("cache_prompt") is expected
+
+    async def test_an_answer_that_differs_is_broken_off(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            if exchange.body["prompt"].endswith("ra"):
+                return await scene.server.complete(exchange)
+            await exchange.head(Content_Type="text/event-stream")
+            await exchange.event({"choices": [{"text": "retu"}]})
+            return await exchange.gone()
+
+        scene = await play(handler=handler)
+        assert (await scene.say(forced="ra")).text == "x"
+        await until(lambda: scene.server.completions[0].broken_off)
+
+    async def test_a_line_that_ends_before_what_is_typed_differs(self, play: Play) -> None:
+        scene = await play(
+            tokens=lambda prompt: [Tok("z" if prompt.endswith("return") else "ret"), Tok("\n")]
+        )
+        assert (await scene.say(forced="return")).text == "z"
+
+
+class TestLeavingIt:
+    async def endless(self, exchange: Exchange) -> None:
+        await exchange.head(Content_Type="text/event-stream")
+        await exchange.event({"choices": [{"text": "a", "logprobs": {"content": [listed("a")]}}]})
+        await exchange.event({"choices": [{"text": "b", "logprobs": {"content": [listed("b")]}}]})
+        await exchange.gone()
+
+    async def test_cancelling_closes_the_connection(self, play: Play) -> None:
+        scene = await play(handler=self.endless)
+        task = asyncio.create_task(scene.say())
+        await until(lambda: scene.server.completions)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: scene.server.completions[0].broken_off)
+        scene.server.handler = None
+        assert (await scene.say()).text == "x"
+
+    async def test_a_newer_request_for_the_document_takes_its_place(self, play: Play) -> None:
+        scene = await play(handler=self.endless)
+        old = asyncio.create_task(scene.say(document="a"))
+        other = asyncio.create_task(scene.say(document="b"))
+        await until(lambda: len(scene.server.completions) == 2)
+        scene.server.handler = None
+        assert (await scene.say(document="a")).text == "x"
+        with pytest.raises(SupersededError):
+            await old
+        await until(lambda: sum(one.broken_off for one in scene.server.completions) == 1)
+        assert not other.done()
+        other.cancel()
+
+    async def test_background_work_supersedes_nothing(self, play: Play) -> None:
+        scene = await play()
+        both = [scene.say(document="a", priority=Priority.BACKGROUND) for _ in range(2)]
+        assert [one.text for one in await asyncio.gather(*both)] == ["x", "x"]
+
+    async def test_a_deadline_ends_it(self, play: Play) -> None:
+        scene = await play(handler=self.endless)
+        await scene.engine.ready()
+        with pytest.raises(DeadlineError, match=r"within 0\.1 s"):
+            await scene.say(deadline=0.1)
+        await until(lambda: not scene.server.completions or scene.server.completions[0].broken_off)
+
+    async def test_the_caller_may_have_seen_enough(self, play: Play) -> None:
+        scene = await play(handler=self.endless)
+        seen: list[tuple[float, ...]] = []
+
+        def worth(logprobs: tuple[float, ...]) -> bool:
+            seen.append(logprobs)
+            return False
+
+        got = await scene.engine.generate(request(), EarlyStop(2, worth))
+        assert (got.text, got.stop, got.doubt) == ("ab", Stop.EARLY, "")
+        assert seen == [(-0.5, -0.5)]
+        await until(lambda: scene.server.completions[0].broken_off)
+
+    async def test_the_caller_is_asked_once(self, play: Play) -> None:
+        scene = await play(tokens=lambda _: spoken("return x, y\n"))
+        seen: list[tuple[float, ...]] = []
+        got = await scene.engine.generate(request(), EarlyStop(1, lambda values: not seen.append(values)))
+        assert (got.text, seen) == ("return x, y", [(-0.25,)])
+
+    async def test_closing_the_engine_ends_everything(self, play: Play) -> None:
+        scene = await play(handler=self.endless)
+        task = asyncio.create_task(scene.say())
+        await until(lambda: scene.server.completions)
+        await scene.engine.close()
+        with pytest.raises(RequestCancelledError):
+            await task
+        await until(lambda: scene.server.completions[0].broken_off)
+
+
+def listed(token: str) -> dict[str, Any]:
+    return {"token": token, "logprob": -0.5, "top_logprobs": [{"token": token, "logprob": -0.5}]}
+
+
+async def test_no_more_at_once_than_allowed(play: Play) -> None:
+    """Interactive requests do not wait for background ones."""
+    free = asyncio.Event()
+
+    async def handler(exchange: Exchange) -> None:
+        await free.wait()
+        await scene.server.complete(exchange)
+
+    scene = await play(remote={"interactive": 2, "background": 1}, handler=handler)
+    await scene.engine.ready()
+    work = [asyncio.create_task(scene.say(priority=Priority.BACKGROUND)) for _ in range(3)]
+    work += [asyncio.create_task(scene.say()) for _ in range(4)]
+    await until(lambda: len(scene.server.completions) == 3)
+    await asyncio.sleep(0.05)
+    assert len(scene.server.completions) == 3
+    free.set()
+    answers = await asyncio.gather(*work)
+    assert len(scene.server.completions) == 7
+    assert max(one.timing.queue_ms for one in answers) >= 40
+
+
+class TestTheModel:
+    async def test_the_only_one_is_taken(self, play: Play) -> None:
+        scene = await play(models=["/models/SmolLM2-135M-Instruct.Q4_1.gguf"])
+        loaded = await scene.engine.ready()
+        assert (loaded.identity.name, loaded.identity.sha256) == ("SmolLM2-135M-Instruct.Q4_1", "")
+        assert loaded.card.chat.user_open
+        assert scene.states[-1][0] is EngineState.READY
+
+    async def test_a_cards_name_means_its_formats_and_the_servers_own_name(self, play: Play) -> None:
+        served = "Qwen/Qwen2.5-Coder-1.5B-Instruct"
+        scene = await play(remote={"model": "qwen2.5-coder-1.5b"}, models=["other", served])
+        loaded = await scene.engine.ready()
+        assert (loaded.identity.name, loaded.card.completion.layout) == ("qwen2.5-coder-1.5b", "fim")
+        await scene.say()
+        assert scene.server.completions[0].body["model"] == served
+
+    @pytest.mark.parametrize(
+        ("wanted", "words"), [("gpt-9", "no model like 'gpt-9'"), (None, "just one model")]
+    )
+    async def test_one_that_is_not_there_is_named_with_those_that_are(
+        self, play: Play, wanted: str | None, words: str
+    ) -> None:
+        scene = await play(remote={"model": wanted}, models=["a", "b"])
+        with pytest.raises(ModelError, match=words) as caught:
+            await scene.engine.ready()
+        assert "It has: a, b" in str(caught.value)
+        assert scene.states[-1] == (EngineState.NO_MODEL, str(caught.value))
+
+    async def test_a_server_without_a_list_is_believed(self, play: Play) -> None:
+        async def missing(exchange: Exchange) -> None:
+            await exchange.json({"error": {"message": "no such page"}}, 404)
+
+        scene = await play(remote={"model": "mine"}, models_handler=missing)
+        assert (await scene.engine.ready()).identity.name == "mine"
+        nameless = await play(models_handler=missing)
+        with pytest.raises(ModelError, match=r"remote\.model"):
+            await nameless.engine.ready()
+
+    async def test_it_is_asked_for_once(self, play: Play) -> None:
+        scene = await play()
+        assert scene.server.connections == 0
+        await asyncio.gather(*(scene.engine.ready() for _ in range(5)))
+        await scene.say()
+        assert len(scene.server.asked) == 2
+
+
+class TestScoring:
+    async def test_a_given_text_is_scored_where_the_server_repeats_it(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            assert exchange.body["echo"] is True
+            tokens = ["def f", "():\n", "  re", "turn x", "\n"]
+            offsets = [sum(map(len, tokens[:i])) for i in range(len(tokens))]
+            values = [None, -3.0, -0.5, -1.5, -0.1]
+            assert exchange.body["prompt"] == "".join(tokens[:4])
+            logprobs = {
+                "tokens": tokens,
+                "token_logprobs": values,
+                "top_logprobs": None,
+                "text_offset": offsets,
+            }
+            choice = {"text": "".join(tokens), "logprobs": logprobs, "finish_reason": "length"}
+            await exchange.json({"choices": [choice]})
+
+        scene = await play(handler=handler)
+        asked = ScoreRequest(Prompt(((Segment.TEXT, "def f():\n"),), "", "test"), "  return x")
+        tokens = [token async for token in scene.engine.score(asked)]
+        assert [(token.text, token.logprob) for token in tokens] == [("  re", -0.5), ("turn x", -1.5)]
+        assert tokens[1].softmax is not None
+        assert tokens[1].softmax.logit - tokens[1].softmax.log_sum_exps[0] == -1.5
+
+    async def test_a_server_that_cannot_is_told_from_one_that_can(self, play: Play) -> None:
+        scene = await play()
+        asked = ScoreRequest(Prompt(((Segment.TEXT, "def f():\n"),), "", "test"), "  return x")
+        with pytest.raises(EngineError, match="echo"):
+            _ = [token async for token in scene.engine.score(asked)]
+        with pytest.raises(EngineError, match="local model"):
+            _ = [token async for token in scene.engine.score(attrs.evolve(asked, temperatures=(0.5,)))]
+
+
+class TestTheChoice:
+    def test_addresses(self) -> None:
+        for good in (
+            "http://localhost:8080",
+            "https://host/v1",
+            "http://[::1]:80/v1/",
+            "https://a.b/openai/x",
+        ):
+            assert is_url(good)
+        for bad in (
+            "",
+            "localhost:8080",
+            "ftp://a",
+            "http://",
+            "http://u:p@a",
+            "http://a?k=1",
+            "http://a/#x",
+            "http://a:99999",
+            "http://a b",
+            "http://ä",
+            "http://a\n",
+        ):
+            assert not is_url(bad)
+            with pytest.raises(SettingsError) as caught:
+                base_url(bad)
+            assert "u:p" not in str(caught.value)
+        assert base_url("https://h/v1/completions/") == "https://h/v1"
+        assert base_url("https://h/api/v1/chat/completions") == "https://h/api/v1"
+
+    def test_what_is_local(self) -> None:
+        for here in (
+            "http://localhost:1",
+            "http://127.0.0.1",
+            "http://127.9.9.9:2/v1",
+            "http://[::1]",
+            "http://a.localhost",
+        ):
+            assert is_local(here)
+            assert in_the_clear(here) == ""
+        for there in ("http://192.168.1.2", "http://localhost.evil.org", "http://host"):
+            assert not is_local(there)
+            assert "unencrypted" in in_the_clear(there)
+        assert in_the_clear("https://host") == ""
+
+    async def test_a_server_named_means_the_remote_engine(self) -> None:
+        assert isinstance(open_engine(EngineChoice(remote=Remote("http://localhost:1"))), RemoteEngine)
+        assert isinstance(open_engine(EngineChoice()), ModelProcess)
+
+
+async def test_a_prompt_is_sent_as_json_whatever_is_in_it(play: Play) -> None:
+    scene = await play()
+    text = 'é "\\ \u2028 😀 <|im_end|>'
+    await scene.say(text)
+    asked = scene.server.completions[0].body["prompt"]
+    assert asked == text.replace("<|", "< |")
+    assert json.dumps(asked)
+
+
+async def test_failures_do_not_end_the_engine(play: Play) -> None:
+    scene = await play(handler=Exchange.die)
+    for _ in range(2):
+        with pytest.raises(LspCalibError):
+            await scene.say()
+    scene.server.handler = None
+    assert (await scene.say()).text == "x"

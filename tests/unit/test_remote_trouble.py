@@ -1,0 +1,355 @@
+"""The remote engine against servers that are slow, broken or hostile, and what it does with its key."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import attrs
+import pytest
+from openai_server import Exchange
+from remote_scene import QUICK, Play, clean_fixture, play_fixture  # noqa: F401 - fixtures
+
+from lsp_calib.errors import EngineError, SettingsError
+from lsp_calib.inference.engine import EngineState
+from lsp_calib.inference.remote_key import KEY_VARIABLE
+
+SECRET = "sk-3f9a7c51e2d84b60"
+
+
+class TestTrouble:
+    async def test_nobody_listens(self, play: Play, unused_tcp_port: int) -> None:
+        scene = await play(remote={"url": f"http://127.0.0.1:{unused_tcp_port}"})
+        with pytest.raises(EngineError, match="cannot be reached") as caught:
+            await scene.say()
+        assert str(unused_tcp_port) in str(caught.value)
+        assert "remote.url" in str(caught.value)
+        assert [state for state, _ in scene.states] == [EngineState.STARTING, EngineState.ERROR]
+
+    async def test_a_server_that_comes_back_is_used_again(self, play: Play) -> None:
+        scene = await play()
+        await scene.say()
+        scene.server.handler = Exchange.die
+        with pytest.raises(EngineError, match="closed the connection"):
+            await scene.say()
+        scene.server.handler = None
+        assert (await scene.say()).text == "x"
+        assert [state for state, _ in scene.states] == [
+            EngineState.STARTING,
+            EngineState.READY,
+            EngineState.ERROR,
+            EngineState.READY,
+        ]
+
+    @pytest.mark.parametrize("status", [429, 503])
+    async def test_a_busy_server_is_asked_again(self, play: Play, status: int) -> None:
+        async def handler(exchange: Exchange) -> None:
+            if len(scene.server.completions) < 3:
+                await exchange.json({"error": {"message": "Loading model"}}, status, Retry_After="0.05")
+            else:
+                await scene.server.complete(exchange)
+
+        scene = await play(handler=handler)
+        assert (await scene.say()).text == "x"
+        assert len(scene.server.completions) == 3
+
+    async def test_but_not_for_ever_nor_before_it_says(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.json({"error": {"message": "slow down"}}, 429, Retry_After=wait)
+
+        wait = "0"
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError, match=r"asked too often \(429\): slow down"):
+            await scene.say()
+        assert len(scene.server.completions) == 3
+        wait = "600"
+        with pytest.raises(EngineError, match="429"):
+            await scene.say()
+        with pytest.raises(EngineError, match="429"):
+            await scene.say()
+        assert len(scene.server.completions) == 4
+        await scene.engine.restart()
+        scene.server.handler = None
+        assert (await scene.say()).text == "x"
+
+    @pytest.mark.parametrize(
+        ("status", "words"),
+        [
+            (400, "did not accept the request (400): too long"),
+            (401, "it wants a key"),
+            (403, "it wants a key"),
+            (404, "remote.model"),
+            (422, "(422)"),
+            (500, "failed (500): too long"),
+            (502, "failed (502)"),
+        ],
+    )
+    async def test_a_refusal_is_told_and_not_tried_again(self, play: Play, status: int, words: str) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.json({"error": {"message": "too long"}}, status)
+
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError) as caught:
+            await scene.say()
+        assert words in str(caught.value)
+        assert len(scene.server.completions) == 1
+        assert scene.states[-1] == (EngineState.ERROR, str(caught.value))
+
+    async def test_a_missing_key_is_not_asked_about_at_every_keystroke(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.json({}, 401)
+
+        scene = await play(models_handler=handler)
+        for _ in range(3):
+            with pytest.raises(EngineError, match=KEY_VARIABLE):
+                await scene.say()
+        assert len(scene.server.asked) == 1
+        scene.server.models_handler = None
+        await scene.engine.restart()
+        assert (await scene.say()).text == "x"
+
+    async def test_redirects_are_not_followed(self, play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(KEY_VARIABLE, SECRET)
+        thief = await play()
+
+        async def handler(exchange: Exchange) -> None:
+            await exchange.json({}, 307, Location=f"{thief.server.url}/completions?token=1")
+
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError, match="is not followed") as caught:
+            await scene.say()
+        assert str(thief.server.port) in str(caught.value)
+        assert thief.server.connections == 0
+
+    @pytest.mark.parametrize(
+        ("kind", "body"),
+        [
+            ("text/html", b"<html>Welcome</html>"),
+            ("application/json", b"{}"),
+            ("application/json", b"\xff\xfe"),
+            ("text/event-stream", b"data: hello\n\n"),
+            ("text/event-stream", b"data: [1]\n\n"),
+            ("image/png", b"\x89PNG"),
+        ],
+    )
+    @pytest.mark.parametrize("where", ["handler", "models_handler"])
+    async def test_garbage_is_named(self, play: Play, kind: str, body: bytes, where: str) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.head(Content_Type=kind)
+            await exchange.raw(body)
+            await exchange.end()
+
+        scene = await play(**{where: handler})
+        with pytest.raises(EngineError, match="OpenAI-compatible"):
+            await scene.say()
+
+    async def test_a_server_that_dies_midway(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.head(Content_Type="text/event-stream")
+            await exchange.event({"choices": [{"text": "a"}]})
+            await exchange.die()
+
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError, match="in the middle of an answer"):
+            await scene.say()
+        assert len(scene.server.completions) == 1
+
+    async def test_a_stream_that_ends_without_an_end(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.head(Content_Type="text/event-stream")
+            await exchange.event({"choices": [{"text": "a"}]})
+            await exchange.end()
+
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError, match="in the middle of an answer"):
+            await scene.say()
+
+    async def test_an_error_in_the_stream_is_told(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.head(Content_Type="text/event-stream")
+            await exchange.event({"choices": [{"text": "a"}]})
+            await exchange.event({"error": {"message": "out of memory", "code": 500}})
+            await exchange.end()
+
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError, match="failed: out of memory"):
+            await scene.say()
+
+    @pytest.mark.parametrize("begun", [False, True])
+    async def test_a_server_that_stalls_is_given_up(self, play: Play, begun: bool) -> None:
+        """Comments that only keep the connection open do not help it."""
+
+        async def handler(exchange: Exchange) -> None:
+            await exchange.head(Content_Type="text/event-stream")
+            if begun:
+                await exchange.event({"choices": [{"text": "a"}]})
+            while True:
+                await exchange.raw(b": ping\n\n")
+                await asyncio.sleep(0.02)
+
+        scene = await play(handler=handler, patience=attrs.evolve(QUICK, first=0.3, between=0.3))
+        with pytest.raises(EngineError, match=r"sent nothing for 0\.3 s"):
+            await scene.say()
+
+    async def test_a_server_that_never_answers_is_given_up(self, play: Play) -> None:
+        scene = await play(handler=Exchange.gone, patience=attrs.evolve(QUICK, first=0.2, connect=0.2))
+        with pytest.raises(EngineError, match="sent nothing"):
+            await scene.say()
+
+    async def test_an_endless_answer_is_cut_off(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.head(Content_Type="text/event-stream")
+            while True:
+                await exchange.raw(b"x" * 100_000)
+
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError, match="more than 8 MB"):
+            await scene.say()
+
+    async def test_a_server_without_a_trusted_certificate(self, play: Play, tmp_path: Path) -> None:
+        key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+        command += ["-subj", "/CN=localhost"]
+        files = ["-keyout", str(key), "-out", str(certificate)]
+        made = subprocess.run([*command, *files], capture_output=True, check=False)
+        if made.returncode:
+            pytest.skip("no openssl to make a certificate with")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        asked: list[bytes] = []
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.append(await reader.read(1))
+            writer.close()
+
+        listening = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
+        port = listening.sockets[0].getsockname()[1]
+        scene = await play(remote={"url": f"https://127.0.0.1:{port}/v1"})
+        with pytest.raises(EngineError, match="No secure connection") as caught:
+            await scene.say()
+        assert "SSL_CERT_FILE" in str(caught.value)
+        assert asked == []
+        listening.close()
+
+    async def test_a_proxy_that_cannot_be_used_is_named_without_its_password(
+        self, play: Play, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HTTP_PROXY", f"gopher://me:{SECRET}@127.0.0.1:1")
+        scene = await play(remote={"url": "http://model.invalid/v1"})
+        with pytest.raises(EngineError, match="proxy") as caught:
+            await scene.say()
+        assert SECRET not in str(caught.value)
+
+
+class TestProxies:
+    async def test_one_from_the_environment_is_used(
+        self, play: Play, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        proxy = await play()
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.server.port}")
+        scene = await play(remote={"url": "http://model.invalid/v1"})
+        assert (await scene.say()).text == "x"
+        assert proxy.server.completions[0].path == "http://model.invalid/v1/completions"
+
+    async def test_but_not_for_this_machine(self, play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+        proxy = await play()
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.server.port}")
+        monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy.server.port}")
+        scene = await play()
+        assert (await scene.say()).text == "x"
+        assert proxy.server.connections == 0
+
+
+class TestTheKey:
+    async def test_goes_along_from_the_environment(self, play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(KEY_VARIABLE, f" {SECRET}\n")
+        scene = await play()
+        await scene.say()
+        assert {one.headers["authorization"] for one in scene.server.asked} == {f"Bearer {SECRET}"}
+
+    async def test_goes_along_from_a_file_of_its_owners_alone(self, play: Play, tmp_path: Path) -> None:
+        file = tmp_path / "key"
+        file.write_text(SECRET + "\n")
+        file.chmod(0o600)
+        scene = await play(remote={"key_file": file})
+        await scene.say()
+        assert scene.server.asked[0].headers["authorization"] == f"Bearer {SECRET}"
+
+    async def test_is_not_sent_where_there_is_none(self, play: Play) -> None:
+        scene = await play()
+        await scene.say()
+        assert "authorization" not in scene.server.asked[0].headers
+
+    @pytest.mark.skipif(os.name != "posix", reason="access rights are those of POSIX")
+    @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+    async def test_that_others_can_read_is_not_used(self, play: Play, tmp_path: Path, mode: int) -> None:
+        file = tmp_path / "key"
+        file.write_text(SECRET)
+        file.chmod(mode)
+        scene = await play(remote={"key_file": file})
+        with pytest.raises(SettingsError, match="chmod 600") as caught:
+            await scene.say()
+        assert SECRET not in str(caught.value)
+        assert scene.server.connections == 0
+        file.chmod(0o600)
+        assert (await scene.say()).text == "x"
+
+    @pytest.mark.parametrize("content", [b"", b"two words", b"a\nb", b"\xff\xfe", b"x" * 5000])
+    async def test_that_is_none_is_not_used(self, play: Play, tmp_path: Path, content: bytes) -> None:
+        file = tmp_path / "key"
+        file.write_bytes(content)
+        file.chmod(0o600)
+        scene = await play(remote={"key_file": file})
+        with pytest.raises(SettingsError, match="holds no key"):
+            await scene.say()
+
+    async def test_that_is_missing_is_named(self, play: Play, tmp_path: Path) -> None:
+        scene = await play(remote={"key_file": tmp_path / "nothing"})
+        with pytest.raises(SettingsError, match="cannot be read"):
+            await scene.say()
+
+    async def test_and_the_document_show_up_nowhere(
+        self, play: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Not in logs at any level, nor in errors, even where the server repeats both."""
+        monkeypatch.setenv(KEY_VARIABLE, SECRET)
+        caplog.set_level(logging.DEBUG)
+        document = "password_of_the_bank = 'hunter2'"
+        errors: list[BaseException] = []
+
+        def parrot(status: int) -> Callable[[Exchange], Awaitable[None]]:
+            async def handler(exchange: Exchange) -> None:
+                said = exchange.headers["authorization"] + (exchange.body["prompt"] if status == 400 else "")
+                await exchange.json({"error": {"message": f"what is {said}?"}}, status)
+
+            return handler
+
+        scene = await play()
+        await scene.say(document)
+        for status in (400, 401, 429, 500):
+            scene.server.handler = parrot(status)
+            await scene.engine.restart()
+            with pytest.raises(EngineError) as caught:
+                await scene.say(document)
+            errors.append(caught.value)
+        scene.server.handler = Exchange.die
+        await scene.engine.restart()
+        with pytest.raises(EngineError) as caught:
+            await scene.say(document)
+        errors.append(caught.value)
+        said = [record.getMessage() + repr(record.args) for record in caplog.records]
+        said += [words for _, words in scene.states]
+        while errors:
+            error = errors.pop()
+            said += [str(error), repr(error), repr(vars(error))]
+            errors += [other for other in (error.__cause__, error.__context__) if other is not None]
+        said += [repr(scene.engine), repr(vars(scene.engine)), repr(scene.engine._remote)]
+        assert any("httpcore" in record.name for record in caplog.records)
+        assert "what is Bearer [key]?" in "".join(said)
+        for secret in (SECRET, "hunter2"):
+            assert not [words for words in said if secret in words]

@@ -1,0 +1,399 @@
+"""What remote servers send, read; and what of it is believed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.errors import EngineError
+from lsp_calib.inference.remote_answer import Answer, implausible, spell, typed_logprob
+from lsp_calib.inference.remote_wire import (
+    Chunk,
+    Entry,
+    EventReader,
+    Served,
+    Usage,
+    error_message,
+    parse_chunk,
+    parse_models,
+)
+from lsp_calib.values import Stop, Timing
+
+# As the servers send them, shortened by what is of no use here.
+LLAMA: dict[str, Any] = {
+    "choices": [
+        {
+            "text": " x",
+            "index": 0,
+            "logprobs": {
+                "content": [
+                    {
+                        "id": 856,
+                        "token": " x",
+                        "bytes": [32, 120],
+                        "logprob": -0.5,
+                        "top_logprobs": [
+                            {"id": 856, "token": " x", "bytes": [32, 120], "logprob": -0.5},
+                            {"id": 379, "token": " y", "bytes": [32, 121], "logprob": -1.5},
+                        ],
+                    }
+                ]
+            },
+            "finish_reason": None,
+        }
+    ],
+    "created": 1772367069,
+    "model": "qwen",
+    "system_fingerprint": "b8000-abc",
+    "object": "text_completion",
+    "id": "chatcmpl-1",
+}
+LLAMA_END: dict[str, Any] = {
+    "choices": [{"text": "", "index": 0, "logprobs": None, "finish_reason": "stop"}],
+    "object": "text_completion",
+    "usage": {"completion_tokens": 3, "prompt_tokens": 611, "total_tokens": 614},
+    "timings": {"cache_n": 604, "prompt_n": 7, "prompt_ms": 41.0, "predicted_n": 3, "predicted_ms": 90.1},
+}
+VLLM: dict[str, Any] = {
+    "id": "cmpl-8c16f81d43846721",
+    "object": "text_completion",
+    "created": 1772367069,
+    "model": "Qwen/Qwen2.5-Coder-1.5B",
+    "choices": [
+        {
+            "index": 0,
+            "text": " x",
+            "logprobs": {
+                "text_offset": [0],
+                "token_logprobs": [-0.5],
+                "tokens": [" x"],
+                "top_logprobs": [{" x": -0.5, " y": -1.5, "bytes:\\xe2\\x80": -4.0}],
+            },
+            "finish_reason": "stop",
+            "stop_reason": "\n",
+        }
+    ],
+    "usage": None,
+}
+OLLAMA: dict[str, Any] = {
+    "id": "cmpl-404",
+    "object": "text_completion",
+    "created": 1772367069,
+    "choices": [{"text": " x", "index": 0, "finish_reason": None}],
+    "model": "qwen2.5-coder:1.5b",
+    "system_fingerprint": "fp_ollama",
+}
+
+
+def chunk(raw: object) -> Chunk:
+    return parse_chunk(json.dumps(raw))
+
+
+class TestTheStream:
+    @given(
+        st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1)),
+        st.lists(st.integers(1, 9)),
+        st.sampled_from([b"\n", b"\r\n"]),
+    )
+    def test_events_are_read_however_they_are_cut(self, said: list[str], cuts: list[int], end: bytes) -> None:
+        stream = b"".join(b": ping" + end + b"data: " + text.encode() + end + end for text in said)
+        reader, events = EventReader(), []
+        for cut in cuts:
+            events += reader.feed(stream[:cut])
+            stream = stream[cut:]
+        assert events + reader.feed(stream) + reader.end() == said
+
+    def test_the_last_event_needs_no_empty_line(self) -> None:
+        reader = EventReader()
+        assert reader.feed(b'event: x\nid: 1\ndata: {"a":\ndata: 1}\n\ndata: [DONE]') == ['{"a":\n1}']
+        assert reader.end() == ["[DONE]"]
+
+
+class TestAChunk:
+    def test_of_llama_server(self) -> None:
+        expected = Entry(856, b" x", -0.5, ((b" x", -0.5), (b" y", -1.5)))
+        assert chunk(LLAMA) == Chunk(" x", (expected,))
+        assert chunk(LLAMA_END) == Chunk(finish="stop", usage=Usage(611, 604, 3))
+
+    def test_of_llama_server_where_it_stops(self) -> None:
+        """It sends nothing of the newline that it was told to stop at, but it was chosen all the same."""
+        top = [
+            {"id": 198, "token": "\n", "bytes": [10], "logprob": -0.07},
+            {"id": 2, "token": "", "logprob": -4.4},
+        ]
+        listed = {"id": 198, "token": "", "bytes": [], "logprob": -0.07, "top_logprobs": top}
+        (found,) = chunk({"choices": [{"text": "", "logprobs": {"content": [listed]}}]}).entries
+        assert found == Entry(198, b"\n", -0.07, ((b"\n", -0.07), (b"", -4.4)))
+        assert implausible([found], greedy=True) == ""
+
+    def test_of_vllm(self) -> None:
+        entry = Entry(-1, b" x", -0.5, ((b" x", -0.5), (b" y", -1.5), (b"\xe2\x80", -4.0)))
+        assert chunk(VLLM) == Chunk(" x", (entry,), (0,), "stop", "\n")
+        details = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 8}}
+        assert chunk({"choices": [], "usage": details}) == Chunk(usage=Usage(9, 8, 2))
+
+    def test_of_ollama_has_no_log_probabilities(self) -> None:
+        assert chunk(OLLAMA) == Chunk(" x")
+
+    @pytest.mark.parametrize("token", ["\ufffd", "token_id:17", None, 3])
+    def test_a_token_that_is_not_spelled_is_of_unknown_bytes(self, token: object) -> None:
+        logprobs = {"tokens": [token], "token_logprobs": [-1], "top_logprobs": [None]}
+        (entry,) = chunk({"choices": [{"text": "", "logprobs": logprobs}]}).entries
+        assert entry == Entry(-1, None, -1.0)
+
+    @pytest.mark.parametrize("value", [None, "x", True, [], 10**400, float("nan")])
+    def test_what_is_no_number_is_none(self, value: object) -> None:
+        logprobs = {"content": [{"token": "a", "logprob": value}]}
+        (entry,) = chunk({"choices": [{"text": "a", "logprobs": logprobs}]}).entries
+        assert math.isnan(entry.logprob)
+
+    @pytest.mark.parametrize(
+        ("raw", "words"),
+        [
+            ({"error": {"message": "too long", "code": 400}}, "too long"),
+            ({"error": "model not found"}, "model not found"),
+            ({"object": "error", "message": "no\nsuch model"}, "no such model"),
+            ({"error": {}, "choices": []}, ""),
+            ({"error": {"code": 1}}, "an error without words"),
+        ],
+    )
+    def test_a_servers_complaint_is_kept_in_its_words(self, raw: object, words: str) -> None:
+        assert chunk(raw).error == words
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "hello",
+            "[]",
+            "{}",
+            '{"choices": 3}',
+            '{"choices": [3]}',
+            '{"choices": [{"text": 3}]}',
+            "[" * 99999,
+        ],
+    )
+    def test_garbage_is_named_as_such(self, text: str) -> None:
+        with pytest.raises(EngineError, match="not that of an OpenAI-compatible"):
+            parse_chunk(text)
+
+    @given(
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.text(),
+            lambda x: (
+                st.lists(x)
+                | st.dictionaries(
+                    st.sampled_from(
+                        [
+                            "choices",
+                            "text",
+                            "logprobs",
+                            "content",
+                            "tokens",
+                            "token_logprobs",
+                            "top_logprobs",
+                            "usage",
+                            "timings",
+                            "token",
+                            "bytes",
+                            "logprob",
+                            "error",
+                            "data",
+                            "id",
+                            "finish_reason",
+                        ]
+                    ),
+                    x,
+                )
+            ),
+        )
+    )
+    def test_no_json_at_all_does_harm(self, raw: object) -> None:
+        for parse in (parse_chunk, parse_models, error_message):
+            with contextlib.suppress(EngineError):
+                parse(json.dumps(raw))
+
+    def test_half_a_surrogate_pair_does_not_break_the_text(self) -> None:
+        assert parse_chunk('{"choices": [{"text": "a\\ud800"}]}').text == "a?"
+
+
+def test_the_list_of_models() -> None:
+    assert parse_models('{"data": [{"id": "a"}, {"id": 3}, 4, {"id": "b"}]}') == Served(("a", "b"))
+    assert parse_models('{"data": [{"id": "a", "owned_by": "llamacpp"}]}') == Served(
+        ("a",), llama_server=True
+    )
+
+
+class TestWhichTokenHasWhatOfTheText:
+    @given(st.lists(st.binary(max_size=3), max_size=8), st.data())
+    def test_tokens_that_spell_a_text_get_their_own_pieces(
+        self, tokens: list[bytes], data: st.DataObject
+    ) -> None:
+        text = b"".join(tokens)
+        assert spell(tokens, text) == tokens
+        shown = text[: data.draw(st.integers(0, len(text)))]
+        pieces = spell(tokens, shown)
+        assert pieces is not None
+        assert b"".join(pieces) == shown
+
+    @given(st.lists(st.binary(max_size=3), max_size=8), st.data())
+    def test_whatever_is_found_makes_up_the_whole_text(
+        self, tokens: list[bytes], data: st.DataObject
+    ) -> None:
+        hidden = [None if data.draw(st.booleans()) else token for token in tokens]
+        pieces = spell(hidden, b"".join(tokens))
+        if pieces is not None:
+            assert b"".join(pieces) == b"".join(tokens)
+            assert all(
+                known is None or piece in (known, b"") or known.startswith(piece)
+                for known, piece in zip(hidden, pieces, strict=True)
+            )
+
+    def test_tokens_of_unknown_bytes_take_what_is_between_their_neighbours(self) -> None:
+        assert spell([b"a", None, None, b"b"], "aéb".encode()) == [b"a", "é".encode(), b"", b"b"]
+        assert spell([b"a", None], "aé".encode()) == [b"a", "é".encode()]
+
+    @pytest.mark.parametrize("tokens", [[b"a"], [b"b", b"a"], [], [b"a", b"c"]])
+    def test_tokens_of_another_text_are_noticed(self, tokens: list[bytes | None]) -> None:
+        assert spell(tokens, b"ab") is None
+
+
+def entry(text: str, logprob: float = -0.5, **others: float) -> Entry:
+    top = {text: logprob, **others} if others else {}
+    return Entry(1, text.encode(), logprob, tuple((word.encode(), value) for word, value in top.items()))
+
+
+class TestWhatCannotBeTrue:
+    def test_plausible_numbers_are_believed(self) -> None:
+        assert implausible([entry("a"), entry("b", -2.0), entry("c", 0.0)], greedy=True) == ""
+        assert implausible([entry("a", -0.1, b=-3.0), entry("c", 1e-7, d=-18.0)], greedy=True) == ""
+        # A sure ending, with alternatives that are known to be unlikely.
+        assert implausible([entry("a", 0.0, b=-17.0)], greedy=True) == ""
+
+    @pytest.mark.parametrize(
+        ("entries", "words"),
+        [
+            ([entry("a"), entry("b", math.nan)], "no log-probability for some"),
+            ([entry("a"), entry("b", -math.inf)], "never have been chosen"),
+            ([entry("a"), entry("b", -9999.0)], "never have been chosen"),
+            ([entry("a"), entry("b", -3.4e38)], "never have been chosen"),
+            ([entry("a"), entry("b", 0.01)], "above zero"),
+            ([entry("a"), entry("b", math.inf)], "above zero"),
+            ([entry("a", 0.0)], "speculative"),
+            ([entry("a", 0.0), entry("b", 0.0)], "speculative"),
+            ([entry("a", 0.0, x=-17.0), entry("b", 0.0, x=-17.0)], "speculative"),
+            ([entry("a", -0.5, x=-2.0), entry("b", 0.0)], "speculative"),
+            ([entry("a", -0.1, x=-0.1)], "more than 1"),
+            ([entry("a", 0.0, x=-1.0)], "more than 1"),
+            ([entry("a", -3.0, x=-0.2), entry("b", -4.0, x=-0.1), entry("c", -0.1, x=-4.0)], "not those of"),
+        ],
+    )
+    def test_what_is_wrong_is_said_in_words(self, entries: list[Entry], words: str) -> None:
+        assert words in implausible(entries, greedy=True)
+
+    def test_sampling_may_choose_what_is_less_likely(self) -> None:
+        assert implausible([entry("a", -3.0, x=-0.2)], greedy=False) == ""
+
+    @given(st.lists(st.tuples(st.floats(), st.dictionaries(st.text(max_size=2), st.floats()))))
+    def test_any_numbers_are_looked_at_without_an_error(
+        self, raw: list[tuple[float, dict[str, float]]]
+    ) -> None:
+        implausible([entry("a", value, **top) for value, top in raw], greedy=True)
+
+
+class TestAnAnswer:
+    def answer(self, *chunks: Chunk, **options: Any) -> Answer:
+        answer = Answer(**options)
+        for one in chunks:
+            answer.add(one)
+        return answer
+
+    def test_the_token_that_ends_the_line_comes_last_and_adds_nothing(self) -> None:
+        answer = self.answer(
+            Chunk("a", (entry("a"),)),
+            Chunk("b", (entry("b\n", -1.0),)),
+            Chunk(finish="stop", usage=Usage(5, 0, 2)),
+        )
+        got = answer.generation(Timing())
+        assert (got.text, got.stop, got.doubt) == ("ab", Stop.LINE, "")
+        assert [(token.text, token.logprob) for token in got.tokens] == [("a", -0.5), ("b", -1.0)]
+
+    def test_the_end_of_the_text_is_told_from_the_end_of_the_line(self) -> None:
+        answer = self.answer(Chunk("a", (entry("a"), entry("<|endoftext|>"))), Chunk(finish="stop"))
+        got = answer.generation(Timing())
+        assert (got.text, got.stop) == ("a", Stop.END_OF_TEXT)
+        assert [token.text for token in got.tokens] == ["a", ""]
+
+    def test_a_server_that_does_not_stop_is_stopped(self) -> None:
+        answer = self.answer(Chunk("a\nb", (entry("a"), entry("\n"), entry("b"))))
+        assert answer.enough
+        got = answer.generation(Timing())
+        assert (got.text, got.stop, len(got.tokens)) == ("a", Stop.LINE, 2)
+        lines = self.answer(Chunk("a\nb", (entry("a"), entry("\n"), entry("b"))), one_line=False)
+        assert lines.generation(Timing()).text == "a\nb"
+
+    def test_no_more_tokens_than_were_asked_for(self) -> None:
+        answer = self.answer(Chunk("retabc", tuple(map(entry, ("ret", "a", "b", "c")))), forced="ret", most=2)
+        assert answer.enough
+        got = answer.generation(Timing())
+        assert (got.text, got.stop, len(got.tokens)) == ("ab", Stop.LENGTH, 2)
+
+    def test_what_is_typed_is_no_part_of_the_answer(self) -> None:
+        answer = self.answer(
+            Chunk("re", (entry("re", -0.1, r=-3.0),)),
+            Chunk("turn x", (entry("turn", -0.2, t=-2.0, x=-4.0), entry(" x"))),
+            forced="ret",
+        )
+        got = answer.generation(Timing())
+        assert got.text == "urn x"
+        assert [token.text for token in got.tokens] == ["urn", " x"]
+        # Of the second token it was known that it begins with "t".
+        assert got.tokens[0].typed_logprob == pytest.approx(math.log(math.exp(-0.2) + math.exp(-2.0)))
+        assert got.logprobs[0] == pytest.approx(-0.2 - math.log(math.exp(-0.2) + math.exp(-2.0)))
+
+    @given(st.text("abc\n", max_size=5), st.text("abc", max_size=4))
+    def test_a_contradiction_is_seen_as_soon_as_it_is_there(self, said: str, forced: str) -> None:
+        answer = self.answer(Chunk(said), forced=forced)
+        assert answer.contradicts == (not forced.startswith(said) and not said.startswith(forced))
+        answer.add(Chunk(finish="stop"))
+        assert answer.contradicts == (not said.startswith(forced))
+
+    def test_numbers_for_too_few_tokens_are_in_doubt(self) -> None:
+        whole = (Chunk("ab", (entry("a"), entry("b"))), Chunk(finish="stop", usage=Usage(5, 0, 3)))
+        assert "some tokens only" in self.answer(*whole).generation(Timing()).doubt
+        unnumbered = Chunk("ab", tuple(attrs.evolve(entry(text), id=-1) for text in "ab"))
+        assert self.answer(unnumbered, whole[1]).generation(Timing()).doubt == ""
+        drafted = (Chunk("a", (entry("a"),)), Chunk("b"), Chunk("c", (entry("c"),)), Chunk(finish="stop"))
+        assert "some tokens only" in self.answer(*drafted).generation(Timing()).doubt
+        assert (
+            "do not belong"
+            in self.answer(Chunk("ab", (entry("a"),)), Chunk(finish="stop")).generation(Timing()).doubt
+        )
+
+    def test_an_answer_without_numbers_is_in_doubt_and_has_no_tokens(self) -> None:
+        got = self.answer(Chunk("ab"), Chunk(finish="length")).generation(Timing())
+        assert (got.text, got.tokens, got.stop) == ("ab", (), Stop.LENGTH)
+        assert "no log-probabilities" in got.doubt
+
+    @given(st.text(max_size=6), st.text(max_size=3), st.lists(st.tuples(st.text(max_size=3), st.floats())))
+    def test_whatever_comes_gives_an_answer(
+        self, text: str, forced: str, said: list[tuple[str, float]]
+    ) -> None:
+        answer = self.answer(Chunk(text, tuple(entry(*one) for one in said)), forced=forced)
+        got = answer.generation(Timing())
+        assert "\n" not in got.text
+        if not got.doubt:
+            assert all(math.isfinite(value) and value <= 0 for value in got.logprobs)
+
+    def test_agreeing_tokens_are_those_that_begin_what_is_typed_or_go_on_from_it(self) -> None:
+        one = entry("return", -1.0, ret=-2.0, r=-3.0, x=-0.9)
+        expected = math.log(sum(math.exp(value) for value in (-1.0, -2.0, -3.0)))
+        assert typed_logprob(one, b"ret") == pytest.approx(expected)
+        assert typed_logprob(entry("return", -1.0), b"ret") == 0.0

@@ -1,0 +1,301 @@
+"""A run loses nothing and does nothing twice, however often it is killed; its file is always the same."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+import pytest
+import runner_scene
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from runner_scene import HEADER, Answering, asked, items, record, timings, whole
+
+from lsp_calib.errors import DataError, EngineError, StoppedError
+from lsp_calib.evaluation.journal import Journal, journal_path
+from lsp_calib.evaluation.pools import DirectPool, JoblibPool, TeamPool
+from lsp_calib.evaluation.records import Header, read_records, write_records
+from lsp_calib.evaluation.runner import Answer, Ask, Plain, run
+from lsp_calib.values import ModelIdentity
+
+COUNT = 60
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("whole")
+    return whole(folder / "r.jsonl", folder / "notes", COUNT)
+
+
+def is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class Shuffled(DirectPool):
+    """Answers that come in another order."""
+
+    def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:
+        answers = list(super().answers(ask, items))
+        random.Random(3).shuffle(answers)
+        yield from answers
+
+
+def test_a_finished_run_leaves_the_records_and_their_times_in_order(tmp_path: Path, notes: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    told: list[tuple[int, int]] = []
+    records = run(
+        items(5), Answering(str(notes)), DirectPool(), path, HEADER, on_progress=lambda *n: told.append(n)
+    )
+    header, read = read_records(path)
+    assert read == records
+    assert [r.item for r in records] == [item for item, _ in items(5)]
+    assert header.asks_the_same_as(HEADER)
+    assert [(s.name, s.version, s.items) for s in header.sources] == [
+        ("project", "1.0", 2),
+        ("project", "1.1", 2),
+        ("project", "1.2", 1),
+    ]
+    assert [row["item"] for row in timings(path)] == [item for item, _ in items(5)]
+    assert told == [(n, 5) for n in range(6)]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["notes", "r.jsonl", "r.jsonl.timing.jsonl"]
+
+
+def test_nothing_is_asked_for_twice(tmp_path: Path, notes: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    run(items(10), Answering(str(notes)), DirectPool(), path, HEADER)
+    before = path.read_bytes()
+    run(items(10), Answering(str(notes)), DirectPool(), path, HEADER)
+    assert path.read_bytes() == before
+    run(items(15), Answering(str(notes)), DirectPool(), path, HEADER)
+    assert asked(notes) == dict.fromkeys(range(15), 1)
+    records = run(items(3), Answering(str(notes)), DirectPool(), path, HEADER)
+    assert [r.item for r in records] == [item for item, _ in items(3)]
+    assert len(read_records(path)[1]) == 15, "a smaller run takes nothing away from a larger one's records"
+
+
+def test_the_order_of_completion_does_not_show(tmp_path: Path, notes: Path, uninterrupted: bytes) -> None:
+    run(items(COUNT), Answering(str(notes)), Shuffled(), tmp_path / "r.jsonl", HEADER)
+    assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(st.data())
+def test_a_journal_cut_anywhere_is_taken_up_to_the_same_file(
+    tmp_path: Path, notes: Path, uninterrupted: bytes, data: st.DataObject
+) -> None:
+    path = tmp_path / "r.jsonl"
+    for leftover in tmp_path.glob("r.jsonl*"):
+        leftover.unlink()
+    with Journal(path, HEADER) as journal:
+        for n in data.draw(st.permutations(range(8))):
+            journal.add(record(n), {"ms": 1.0})
+    content = journal_path(path).read_bytes()
+    ends = [at for at, byte in enumerate(content) if byte == 10]
+    cut = data.draw(st.integers(0, len(content)) | st.sampled_from([*ends, *(at + 1 for at in ends)]))
+    journal_path(path).write_bytes(content[:cut])
+    with Journal(path, HEADER) as journal:
+        assert len(journal.done) == max(content[:cut].count(b"\n") - 1, 0), "whole lines, and only they"
+    run(items(COUNT), Answering(str(notes)), DirectPool(), path, HEADER)
+    assert path.read_bytes() == uninterrupted
+    assert not journal_path(path).exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+def test_killed_at_twenty_moments_nothing_is_lost_or_done_twice(tmp_path: Path, notes: Path) -> None:
+    path, count = tmp_path / "r.jsonl", 200
+    command = [sys.executable, runner_scene.__file__, str(path), str(notes), str(count), "0.01"]
+    rng = random.Random(1)
+    for _ in range(20):
+        before = len(asked(notes))
+        process = subprocess.Popen(command)
+        while process.poll() is None and len(asked(notes)) == before:
+            time.sleep(0.002)
+        time.sleep(rng.random() * 0.03)
+        process.kill()
+        assert process.wait() != 0, "it was over before it was disturbed"
+        assert len(asked(notes)) - journal_path(path).read_bytes().count(b"\n") + 1 <= 1
+    subprocess.run(command, check=True, timeout=60)
+    assert path.read_bytes() == whole(tmp_path / "w.jsonl", tmp_path / "whole", count)
+    counts = asked(notes)
+    assert counts.keys() == set(range(count))
+    # An item may be asked for again only if a kill came before its answer was on disk: one for each kill.
+    assert sum(counts.values()) - count <= 20
+    assert len(timings(path)) == count
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, notes: Path, uninterrupted: bytes) -> None:
+    path = tmp_path / "r.jsonl"
+
+    def interrupt(done: int, _all: int) -> None:
+        if done == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(StoppedError, match=r"^Stopped: (7|8) of 60 .* Run the same command again"):
+        run(items(COUNT), Answering(str(notes)), DirectPool(), path, HEADER, on_progress=interrupt)
+    run(items(COUNT), Answering(str(notes)), DirectPool(), path, HEADER)
+    assert path.read_bytes() == uninterrupted
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_in_a_terminal_ends_worker_processes_too_and_quietly(
+    tmp_path: Path, notes: Path, uninterrupted: bytes
+) -> None:
+    path = tmp_path / "r.jsonl"
+    command = [sys.executable, runner_scene.__file__, str(path), str(notes), str(COUNT), "0.2", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while process.poll() is None and len(asked(notes)) < 8:
+        time.sleep(0.01)
+    # As a terminal does it: to everybody in the group.
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert errors.startswith("Stopped: ")
+    assert errors.count("\n") == 1, errors
+    end = time.monotonic() + 60
+    while is_there(process.pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not is_there(process.pid)
+    assert journal_path(path).read_bytes().count(b"\n") > 3
+    run(items(COUNT), Answering(str(notes)), DirectPool(), path, HEADER)
+    assert path.read_bytes() == uninterrupted
+
+
+def test_items_without_an_answer_do_not_keep_others_from_theirs(tmp_path: Path, notes: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    with pytest.raises(EngineError, match=r"2 of 20 items .* no answer to 4"):
+        run(items(20), Answering(str(notes), failing=(4, 11)), DirectPool(), path, HEADER)
+    assert not path.exists(), "a file of records is complete"
+    assert len(run(items(20), Answering(str(notes)), DirectPool(), path, HEADER)) == 20
+    assert sum(asked(notes).values()) == 22
+
+
+def test_a_run_whose_engine_is_gone_ends_early(tmp_path: Path, notes: Path) -> None:
+    ask = Answering(str(notes), failing=tuple(range(10, 1000)))
+    with pytest.raises(EngineError, match="990 of 1000"):
+        run(items(1000), ask, DirectPool(), tmp_path / "r.jsonl", HEADER)
+    assert len(asked(notes)) == 15
+
+
+def test_two_runs_do_not_write_to_one_file(tmp_path: Path) -> None:
+    with Journal(tmp_path / "r.jsonl", HEADER), pytest.raises(DataError, match="in use"):
+        Journal(tmp_path / "r.jsonl", HEADER)
+    Journal(tmp_path / "r.jsonl", HEADER).close()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        attrs.evolve(HEADER, seed=8),
+        attrs.evolve(HEADER, prompt_version="line-prefix-2"),
+        attrs.evolve(HEADER, model=ModelIdentity("m", "Q4", "1" * 64)),
+        attrs.evolve(HEADER, task="summary"),
+    ],
+)
+@pytest.mark.parametrize("finished", [True, False])
+def test_records_of_something_else_are_refused_and_left_alone(
+    tmp_path: Path, other: Header, finished: bool
+) -> None:
+    path = tmp_path / "r.jsonl"
+    with Journal(path, HEADER) as journal:
+        journal.add(record(0), {})
+        if finished:
+            journal.finish([record(0).item])
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(DataError, match=r"r\.jsonl"):
+        Journal(path, other)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.journal"])
+@pytest.mark.parametrize(
+    "content",
+    [b"print('hello')\n", b"print('hello')", b"\xff\xfe\x00\n", b"[]\n", b"null\n", b"{}\n", b"\n\n"],
+    ids=ascii,
+)
+def test_a_file_that_holds_no_records_is_refused_and_left_alone(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=r"r\.jsonl"):
+        Journal(tmp_path / "r.jsonl", HEADER)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_the_date_and_version_of_the_first_answer_stay(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    Journal(path, attrs.evolve(HEADER, package="0.0.1")).close()
+    with Journal(path, attrs.evolve(HEADER, created="2030-01-01")) as journal:
+        journal.finish([])
+    header, _ = read_records(path)
+    assert (header.created, header.package) == ("2026-01-02", "0.0.1")
+
+
+def test_a_place_that_cannot_be_written_is_a_data_error(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "no" / "such" / "r.jsonl"):
+        with pytest.raises(DataError, match=r"cannot be (written|read)"):
+            Journal(path, HEADER)
+    with pytest.raises(DataError, match="cannot be written"):
+        write_records(tmp_path / "no" / "r.jsonl", HEADER, [])
+
+
+class TestWorkers:
+    def test_processes_make_the_same_file(self, tmp_path: Path, notes: Path, uninterrupted: bytes) -> None:
+        pool = JoblibPool(2)
+        try:
+            run(items(COUNT), Answering(str(notes), 0.01), pool, tmp_path / "r.jsonl", HEADER)
+        finally:
+            pool.close()
+        assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
+        assert len({pid for path in notes.iterdir() for pid in path.read_text().split()}) == 2
+
+    @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+    def test_a_process_that_is_killed_loses_nothing(
+        self, tmp_path: Path, notes: Path, uninterrupted: bytes
+    ) -> None:
+        pool = JoblibPool(2)
+        try:
+            run(items(COUNT), Answering(str(notes), 0.01, killing=20), pool, tmp_path / "r.jsonl", HEADER)
+        finally:
+            pool.close()
+        assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
+        assert asked(notes)[20] == 2
+
+    def test_servers_share_the_items_and_one_that_fails_is_sent_home(
+        self, tmp_path: Path, notes: Path, uninterrupted: bytes
+    ) -> None:
+        good = Answering(str(notes), 0.005)
+        broken = Answering(str(notes), 0.001, failing=tuple(range(COUNT)))
+        run(items(COUNT), good, TeamPool([broken, good, good]), tmp_path / "r.jsonl", HEADER)
+        assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
+        assert COUNT < sum(asked(notes).values()) <= COUNT + 3
+
+    def test_when_all_servers_fail_the_run_ends(self, tmp_path: Path, notes: Path) -> None:
+        broken = Answering(str(notes), failing=tuple(range(COUNT)))
+        with pytest.raises(EngineError, match="no answer"):
+            run(items(COUNT), broken, TeamPool([broken, broken]), tmp_path / "r.jsonl", HEADER)
+
+    def test_a_mistake_in_the_program_is_not_taken_for_an_answer(self, tmp_path: Path, notes: Path) -> None:
+        ask = Answering(str(notes / "no-such-folder"))
+        for pool in (DirectPool(), TeamPool([ask])):
+            with pytest.raises(FileNotFoundError):
+                run(items(3), ask, pool, tmp_path / "r.jsonl", HEADER)

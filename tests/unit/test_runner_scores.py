@@ -1,0 +1,239 @@
+"""Scores come from the library's own functions; tables say the same as the numbers beside them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from lsp_calib import home as state
+from lsp_calib.calibration import Calibrator
+from lsp_calib.cli import main
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation import report
+from lsp_calib.evaluation.records import Header, Record, read_records, write_records
+from lsp_calib.evaluation.scores import ALL, CHOSEN, Row, Scores, groups_of, score
+from lsp_calib.values import ModelIdentity
+
+SHIPPED = state.shipped_models() / "records" / "line-smollm2-135m.jsonl"
+HEADER = Header("line", "python", ModelIdentity("m", "Q4", "0" * 64), "line-prefix-1", 0)
+
+
+def made_up(n: int, projects: int = 8, seed: int = 0) -> list[Record]:
+    """Records whose probabilities say something, but too much."""
+    rng = np.random.default_rng(seed)
+    records = []
+    for at in range(n):
+        p = rng.uniform(0.2, 0.99)
+        exact = bool(rng.random() < p**3)
+        logprobs = tuple(float(x) for x in np.log(p) + rng.normal(0, 0.01, 1 + at % 5) - 0.02)
+        records.append(
+            Record(
+                item=f"project-1.{at % projects}/f.py:{at}:1",
+                group=f"project-1.{at % projects}",
+                stratum=("mid-line", "mid-word")[at // projects % 2],
+                correct={"exact": exact, "tests": exact or bool(rng.random() < 0.1)},
+                shown=at % 10 != 0,
+                stop="line",
+                tokens=tuple(range(len(logprobs))),
+                logprobs=logprobs,
+                typed_logprobs=(0.0,) * len(logprobs),
+            )
+        )
+    return records
+
+
+@pytest.fixture(scope="module")
+def scores() -> Scores:
+    return score(HEADER, made_up(400), frozenset({"project-1.1", "project-1.5"}), resamples=50)
+
+
+def row_of(scores: Scores, **wanted: object) -> Row:
+    (row,) = [r for r in scores.rows if all(getattr(r, name) == value for name, value in wanted.items())]
+    return row
+
+
+def test_the_main_row_is_what_the_calibrator_says_of_itself() -> None:
+    """One computation: a calibrator's metrics and the table's are the same numbers."""
+    header, records = read_records(SHIPPED)
+    calibrator = Calibrator.load(state.shipped_models() / "calibrators" / "line-smollm2-135m.json")
+    scores = score(header, records, resamples=20)
+    row = row_of(scores, measure=CHOSEN, rescaled=True, stratum=ALL)
+    assert (row.n, row.n_correct) == (calibrator.n, calibrator.n_correct)
+    for name, interval in calibrator.metrics.items():
+        assert row.metrics[name].value == pytest.approx(interval.value, rel=1e-8)
+    assert scores.first["exact"] == calibrator.first_tokens
+
+
+def test_what_is_held_out_is_in_no_row_of_the_fit(scores: Scores) -> None:
+    offered = [r for r in made_up(400) if r.shown]
+    apart = [r for r in offered if r.group in scores.held_out]
+    fit = row_of(scores, judge="exact", part="fit", stratum=ALL, measure=CHOSEN, rescaled=True)
+    held = row_of(scores, judge="exact", part="held-out", stratum=ALL)
+    assert (fit.n, held.n) == (len(offered) - len(apart), len(apart))
+    assert held.n_correct == sum(r.correct["exact"] for r in apart)
+
+
+def test_labels_of_held_out_projects_do_not_touch_the_others(scores: Scores) -> None:
+    apart = frozenset(scores.held_out)
+    turned = [
+        attrs.evolve(r, correct={name: not value for name, value in r.correct.items()})
+        if r.group in apart
+        else r
+        for r in made_up(400)
+    ]
+    again = score(HEADER, turned, apart, resamples=50)
+    assert [r for r in again.rows if r.part == "fit"] == [r for r in scores.rows if r.part == "fit"]
+    assert [r for r in again.rows if r.part == "held-out"] != [r for r in scores.rows if r.part == "held-out"]
+
+
+def test_strata_tiers_and_judges_add_up(scores: Scores) -> None:
+    for judge in ("exact", "tests"):
+        for part in ("fit", "held-out"):
+            rows = [
+                r
+                for r in scores.rows
+                if (r.judge, r.part, r.measure, r.rescaled) == (judge, part, CHOSEN, True)
+            ]
+            (whole,) = [r for r in rows if r.stratum == ALL]
+            kinds = [r for r in rows if r.stratum != ALL]
+            assert [r.stratum for r in kinds] == ["mid-line", "mid-word"]
+            assert whole.n == sum(r.n for r in kinds)
+            assert whole.n_correct == sum(r.n_correct for r in kinds)
+            for row in rows:
+                assert sum(n for n, _ in row.tiers.values()) == row.n
+                assert sum(right for _, right in row.tiers.values()) == row.n_correct
+    assert scores.right["tests"] >= scores.right["exact"]
+
+
+def test_rescaling_helps_and_raw_rows_have_no_tiers(scores: Scores) -> None:
+    for measure in (CHOSEN, "geometric-mean", "minimum"):
+        of = {"judge": "exact", "part": "fit", "stratum": ALL, "measure": measure}
+        raw, rescaled = row_of(scores, **of, rescaled=False), row_of(scores, **of, rescaled=True)
+        assert raw.metrics["skill"].value is not None
+        assert rescaled.metrics["skill"].value is not None
+        assert rescaled.metrics["skill"].value > raw.metrics["skill"].value
+        assert not raw.tiers
+
+
+def test_answers_whose_probabilities_cannot_be_believed_are_counted_apart() -> None:
+    records = made_up(100)
+    doubtful = [
+        attrs.evolve(r, logprobs=(), typed_logprobs=(), doubt=True) if at in (1, 2) else r
+        for at, r in enumerate(records)
+    ]
+    scores = score(HEADER, doubtful, resamples=20)
+    assert scores.doubtful == 2
+    assert row_of(scores, judge="exact", measure="total", rescaled=True).n == scores.offered - 2
+
+
+def test_too_few_answers_and_mixed_records_are_data_errors() -> None:
+    with pytest.raises(DataError, match="at least 20"):
+        score(HEADER, made_up(20))
+    records = made_up(60)
+    with pytest.raises(DataError, match="tests"):
+        score(HEADER, [*records[:-1], attrs.evolve(records[-1], correct={"exact": True})])
+
+
+def test_one_project_is_kept_together_by_file() -> None:
+    records = [attrs.evolve(r, group="p", item=f"p/{n % 3}.py:{n}:1") for n, r in enumerate(made_up(9))]
+    assert set(groups_of(records)) == {"p/0.py", "p/1.py", "p/2.py"}
+
+
+def test_csv_and_json_hold_every_number(scores: Scores) -> None:
+    lines = list(csv.DictReader(io.StringIO(report.comma_separated(scores))))
+    found = {
+        (r["part"], r["judge"], r["stratum"], r["measure"], r["rescaled"], r["metric"]): r["value"]
+        for r in lines
+    }
+    assert len(found) == len(lines)
+    document = json.loads(json.dumps(scores.to_json()))
+    for row in document["rows"]:
+        key = (row["part"], row["judge"], row["stratum"], row["measure"], str(row["rescaled"]))
+        for name, interval in row["metrics"].items():
+            text = found[(*key, name)]
+            assert (float(text) if text else None) == interval["value"]
+    assert document["header"]["model"]["name"] == "m"
+    assert "rows" in document
+    assert document["asked"] == 400
+
+
+def test_markdown_tables_are_whole(scores: Scores) -> None:
+    text = report.markdown(scores)
+    for block in text.split("## ")[1:]:
+        widths = {line.count("|") for line in block.splitlines() if line.startswith("|")}
+        assert len(widths) == 1, block
+    assert "project-1.1" in text
+    skill = row_of(scores, judge="exact", part="fit", stratum=ALL, measure=CHOSEN, rescaled=True).metrics[
+        "skill"
+    ]
+    assert f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})" in text
+
+
+@pytest.mark.usefixtures("home")
+class TestCommand:
+    """`lsp-calib eval` and `calibrate` where no model is installed."""
+
+    def invoke(self, *arguments: str | Path) -> Result:
+        return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+    @pytest.fixture
+    def kept(self, tmp_path: Path) -> Path:
+        path = tmp_path / "r.jsonl"
+        write_records(path, HEADER, made_up(200))
+        return path
+
+    def test_records_are_scored_without_a_model(self, kept: Path, tmp_path: Path) -> None:
+        result = self.invoke(
+            *("eval", "line", "--records", kept, "--output", tmp_path / "out" / "deep", "--json"),
+            *("--held-out", "2", "--resamples", "20"),
+        )
+        assert result.exit_code == 0, result.output
+        document = json.loads(result.stdout)
+        assert document["asked"] == 200
+        assert len(document["held_out"]) == 2
+        names = {file.name for file in (tmp_path / "out" / "deep").iterdir()}
+        assert names == {"scores.md", "scores.csv", "scores.json"}
+        shown = self.invoke("eval", "line", "--records", kept, "--resamples", "20")
+        assert shown.exit_code == 0
+        assert "geometric-mean" in shown.stdout
+
+    def test_records_of_another_task_are_refused(self, kept: Path) -> None:
+        result = self.invoke("eval", "infill", "--records", kept)
+        assert result.exit_code == DataError.exit_code
+        assert "'line'" in result.stderr
+        write_records(kept, attrs.evolve(HEADER, task="infill"), made_up(200))
+        result = self.invoke("calibrate", "--records", kept)
+        assert result.exit_code == DataError.exit_code
+        assert "infill" in result.stderr
+
+    def test_a_refit_puts_the_calibrator_in_force(self, kept: Path) -> None:
+        result = self.invoke("calibrate", "--records", kept, "--json", "--created", "2026-03-04")
+        assert result.exit_code == 0, result.output
+        document = json.loads(result.stdout)
+        assert document["calibrator"]["created"] == "2026-03-04"
+        assert document["calibrator"]["source"] == "workspace"
+        assert Path(document["path"]).is_file()
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("eval", "line"),
+            ("calibrate",),
+            ("eval", "line", ".", "--backend", "dask"),
+            ("eval", "line", ".", "--scheduler", "tcp://localhost:1"),
+            ("eval", "line", ".", "--own-model"),
+        ],
+    )
+    def test_what_is_not_said_or_contradicts_itself_is_a_settings_error(
+        self, arguments: tuple[str, ...]
+    ) -> None:
+        result = self.invoke(*arguments)
+        assert result.exit_code == SettingsError.exit_code, result.output
+        assert result.stderr.startswith("lsp-calib: ")

@@ -1,0 +1,127 @@
+"""Items cross to workers as plain data, and which projects are held out is settled by their names."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lsp_calib
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.asking import Completing, prompt_hash
+from lsp_calib.evaluation.collect import Workers
+from lsp_calib.evaluation.judging import judge
+from lsp_calib.evaluation.tasks import draw, held_out, infill_task, line_item_of, line_task
+from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.values import Prompt, Segment
+
+PACKAGE = Path(lsp_calib.__file__).parent
+DATA = os.environ.get("LSP_CALIB_DATA")
+names = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), unique=True, min_size=4)
+
+
+def test_an_item_is_the_same_after_the_way_to_a_worker() -> None:
+    items = draw((PACKAGE / "inference", PACKAGE / "completion"), 40, seed=2)
+    task = line_task((PACKAGE / "inference", PACKAGE / "completion"), 40, seed=2)
+    items = [
+        attrs.evolve(item, cursor=attrs.evolve(item.cursor, lines=tuple(item.cursor.lines))) for item in items
+    ]
+    assert [line_item_of(json.loads(json.dumps(payload))) for _, payload in task.items] == items
+    assert [item for item, _ in task.items] == [item.id for item in items]
+
+
+def test_what_asks_can_be_sent_to_another_process() -> None:
+    ask = Completing(EngineChoice(remote=Remote("http://localhost:1/v1")), ("exact", "tests"))
+    assert pickle.loads(pickle.dumps(ask)) == ask
+
+
+@given(names, st.integers(0, 3))
+def test_the_split_depends_on_the_names_and_the_seed_alone(groups: list[str], seed: int) -> None:
+    count = len(groups) - 3
+    apart = held_out(groups, count, seed)
+    assert len(apart) == count
+    assert apart <= set(groups)
+    assert held_out(groups[::-1] * 2, count, seed) == apart
+
+
+@given(names, st.text(max_size=3))
+def test_a_project_more_changes_the_split_by_one_at_most(groups: list[str], new: str) -> None:
+    count = len(groups) - 3
+    assert len(held_out(groups, count) - held_out([*groups, new], count)) <= 1
+
+
+def test_another_seed_holds_out_others() -> None:
+    groups = [f"project-{n}" for n in range(40)]
+    assert len({held_out(groups, 5, seed) for seed in range(5)}) == 5
+
+
+def test_too_few_projects_to_fit_on_are_refused_before_anything_is_asked() -> None:
+    with pytest.raises(DataError, match="at least 3"):
+        held_out(["a", "b", "c", "d"], 2)
+    assert held_out(["a"], 0) == frozenset()
+
+
+def test_the_hash_tells_prompts_apart() -> None:
+    prompts = [
+        Prompt(((Segment.TEXT, "ab"),), "", "v"),
+        Prompt(((Segment.TEXT, "a"), (Segment.TEXT, "b")), "", "v"),
+        Prompt(((Segment.CONTROL, "ab"),), "", "v"),
+        Prompt(((Segment.TEXT, "a"),), "b", "v"),
+    ]
+    assert len({prompt_hash(prompt) for prompt in prompts}) == len(prompts)
+    assert all(len(prompt_hash(prompt)) == 16 for prompt in prompts)
+
+
+def test_no_text_is_never_right() -> None:
+    ((_, payload), *_) = line_task((PACKAGE,), 20, seed=0).items
+    item = line_item_of(payload)
+    assert judge("exact", item, payload, item.target)
+    assert not judge("exact", item, payload, item.target + "x")
+    assert not judge("tests", item, payload, ""), "and needs no sandbox"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"jobs": 2, "scheduler": "tcp://localhost:1"},
+        {"own_model": True},
+        {"jobs": 2, "remotes": ("http://a", "http://b")},
+        {"remotes": ("http://a",), "scheduler": "tcp://localhost:1"},
+        {"remotes": ("http://a",), "jobs": 2, "own_model": True},
+    ],
+)
+def test_workers_that_contradict_each_other_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(SettingsError):
+        Workers(**wrong)
+
+
+def test_without_the_data_infilling_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LSP_CALIB_DATA", raising=False)
+    with pytest.raises(DataError, match="LSP_CALIB_DATA"):
+        infill_task(None, None, 0)
+
+
+@pytest.mark.skipif(DATA is None, reason="LSP_CALIB_DATA does not say where the data are")
+class TestInfilling:
+    def test_every_line_is_asked_for_as_an_editor_would(self) -> None:
+        task = infill_task(None, None, 0)
+        assert len(task.items) == 1033
+        assert len({payload["group"] for _, payload in task.items}) == 164
+        for _, payload in task.items:
+            item = line_item_of(payload)
+            assert item.cursor.before == item.cursor.after == ""
+            assert judge("exact", item, payload, item.target)
+        assert [(origin.name, origin.items) for origin in task.sources] == [("humaneval-infilling", 1033)]
+
+    def test_a_sample_is_drawn_by_the_seed_and_keeps_the_order(self) -> None:
+        whole = [item for item, _ in infill_task(None, None, 0).items]
+        drawn = [item for item, _ in infill_task(None, 50, 3).items]
+        assert drawn == sorted(drawn, key=whole.index)
+        assert drawn == [item for item, _ in infill_task(None, 50, 3).items]
+        assert drawn != [item for item, _ in infill_task(None, 50, 4).items]

@@ -1,0 +1,331 @@
+"""The sandbox: what a program sees and may use, how its end is told; without walls nothing is run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lsp_calib.errors import SandboxError
+from lsp_calib.evaluation.sandbox import groups, launcher, probe
+from lsp_calib.evaluation.sandbox.isolation import UNISOLATED, Isolation, candidates, none_at_all
+from lsp_calib.evaluation.sandbox.limits import Ending, Limits
+from lsp_calib.evaluation.sandbox.runner import run, run_suite
+
+LIMITS = Limits(wall_s=20.0)
+
+
+@pytest.fixture(scope="module")
+def walls() -> Isolation:
+    try:
+        return probe.isolation()
+    except SandboxError as error:
+        if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
+            raise
+        pytest.skip(str(error))
+
+
+def python(source: str, **changes: float) -> tuple[Ending, int, str]:
+    outcome = run(textwrap.dedent(source), limits=attrs.evolve(LIMITS, **changes))
+    return outcome.ending, outcome.code, outcome.stdout
+
+
+@pytest.mark.usefixtures("walls")
+class TestWhatAProgramSees:
+    def test_an_empty_environment_and_a_home_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SECRET", "x")
+        ending, code, said = python("""
+            import os
+            assert set(os.environ) == {"HOME", "TMPDIR", "PATH", "LANG"}, os.environ
+            assert os.getcwd() == os.environ["HOME"]
+            open("mine", "w").write("x")
+            print(sorted(os.listdir(".")))""")
+        assert (ending, code, said) == (Ending.EXIT, 0, "['main.py', 'mine']\n")
+
+    def test_only_itself_among_the_processes_and_no_privileges(self) -> None:
+        _, code, said = python("""
+            import os
+            status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+            assert not int(status["CapEff"], 16) and not int(status["CapPrm"], 16)
+            assert not int(status["CapBnd"], 16) and not int(status["CapInh"], 16)
+            assert status["NoNewPrivs"].strip() == "1"
+            assert os.getuid() == 1000 and os.getgid() == 1000
+            assert os.getsid(0) == os.getpid()
+            print(sorted(int(name) for name in os.listdir("/proc") if name.isdigit()) == [1, os.getpid()])""")
+        assert (code, said) == (0, "True\n")
+
+    def test_no_file_of_ours_but_the_three_standard_ones(self) -> None:
+        _, _, said = python("""
+            import os
+            for number in range(3, 1000):
+                try:
+                    os.fstat(number)
+                    print(number)
+                except OSError:
+                    pass
+            print(os.read(0, 1))""")
+        assert said == "b''\n"
+
+    def test_nothing_but_the_loopback_interface_which_is_down(self) -> None:
+        _, _, said = python("""
+            import socket
+            print([name for _, name in socket.if_nameindex()])
+            try:
+                socket.create_connection(("127.0.0.1", 9), 2)
+            except OSError as error:
+                print(error.strerror)""")
+        assert said == "['lo']\nNetwork is unreachable\n"
+
+    def test_one_folder_that_can_be_written(self) -> None:
+        _, code, said = python("""
+            import os
+            for folder in ("/", "/usr", "/etc", "/dev", "/proc", os.path.dirname(os.__file__)):
+                try:
+                    open(f"{folder}/x", "w")
+                    print(folder)
+                except OSError:
+                    pass
+            print(os.statvfs("/tmp").f_blocks * os.statvfs("/tmp").f_frsize)""")
+        assert (code, said) == (0, f"{LIMITS.disk}\n")
+
+    def test_files_that_are_given_lie_in_its_home(self) -> None:
+        outcome = run("print(open('data/a.txt').read())", files={"data/a.txt": "kept\r\nas it is"})
+        assert outcome.stdout == "kept\nas it is\n"
+
+    def test_a_command_is_run_as_well_as_source(self) -> None:
+        assert run(["/bin/sh", "-c", "echo $0 $1; exit 3", "a", "b"]).stdout == "a b\n"
+
+
+@pytest.mark.usefixtures("walls")
+class TestHowItsEndIsTold:
+    @pytest.mark.parametrize(
+        ("source", "changes", "ending", "code"),
+        [
+            ("raise SystemExit(7)", {}, Ending.EXIT, 7),
+            ("1 / 0", {}, Ending.EXIT, 1),
+            ("import os; os.kill(os.getpid(), 9)", {}, Ending.SIGNAL, 9),
+            ("import ctypes; ctypes.string_at(0)", {}, Ending.SIGNAL, 11),
+            ("while True: pass", {"cpu_s": 1}, Ending.CPU, 0),
+            ("import time; time.sleep(60)", {"wall_s": 0.5}, Ending.WALL, 0),
+            ("while True: print('x' * 9999)", {"output_total": 1 << 20}, Ending.OUTPUT, 0),
+        ],
+    )
+    def test_each_ending_has_its_name(
+        self, source: str, changes: dict[str, float], ending: Ending, code: int
+    ) -> None:
+        found = python(source, **changes)
+        assert found[:2] == (ending, code)
+
+    def test_the_end_of_memory_of_all_processes_together(self) -> None:
+        ending, _, _ = python(
+            """
+            import os, time
+            for _ in range(6):
+                if os.fork() == 0:
+                    held = bytearray(60 << 20)
+                    time.sleep(60)
+            time.sleep(60)""",
+            memory_total=200 << 20,
+        )
+        assert ending is Ending.MEMORY
+
+    def test_a_limit_is_said_in_words(self) -> None:
+        assert (
+            run("import time; time.sleep(60)", limits=Limits(wall_s=0.2)).words == "it reached its wall limit"
+        )
+
+    @pytest.mark.parametrize(
+        ("source", "changes"),
+        [
+            ("held = bytearray(2 << 30)", {}),
+            ("open('x', 'wb').write(bytes(3 << 20))", {"file_size": 1 << 20}),
+            ("for n in range(9): open(str(n), 'wb').write(bytes(1 << 20))", {"disk": 4 << 20}),
+            ("for n in range(99): open(str(n), 'w')", {"files": 50}),
+            ("held = [open('/dev/null') for _ in range(99)]", {"open_files": 50}),
+            ("import os\nfor _ in range(20): os.fork() or os._exit(os.system('sleep 9'))", {"processes": 9}),
+        ],
+        ids=["address space", "file size", "disk", "files", "open files", "processes"],
+    )
+    def test_what_is_beyond_a_limit_fails_in_the_program(
+        self, source: str, changes: dict[str, float]
+    ) -> None:
+        outcome = run(source, limits=attrs.evolve(LIMITS, **changes))
+        assert not outcome.succeeded
+
+    def test_of_much_output_the_beginning_is_kept(self) -> None:
+        outcome = run("print('a' * 100 + 'b' * 100000)", limits=attrs.evolve(LIMITS, output=150))
+        assert outcome.succeeded
+        assert outcome.truncated
+        assert outcome.stdout == "a" * 100 + "b" * 50
+
+    def test_a_program_that_is_not_there_is_an_error_of_ours(self) -> None:
+        with pytest.raises(SandboxError, match="/no/such/program"):
+            run(["/no/such/program"])
+
+    def test_what_it_left_behind_ends_with_it(self) -> None:
+        """The daemon holds its end of the output open: the run would not end before it does."""
+        started = time.monotonic()
+        outcome = run("import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(300)")
+        assert outcome.succeeded
+        assert time.monotonic() - started < 60
+
+    def test_runs_at_the_same_time_do_not_meet(self) -> None:
+        said: list[str] = []
+
+        def one(number: int) -> None:
+            said.append(run(f"import os\nopen('x{number}', 'w')\nprint(sorted(os.listdir('.')))").stdout)
+
+        threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(said) == [f"['main.py', 'x{number}']\n" for number in range(4)]
+
+    def test_no_control_group_is_left(self) -> None:
+        python("pass")
+        assert not list(groups.MOUNT.glob(f"**/lsp-calib-{os.getpid()}-*"))
+
+
+@pytest.mark.usefixtures("walls")
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"]), max_size=50))
+def test_text_comes_out_as_it_went_in(text: str) -> None:
+    assert run(f"import sys\nsys.stdout.write({text!r})").stdout == text
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "package").mkdir(parents=True)
+    (folder / "package" / "__init__.py").write_text("def twice(x):\n    return x + x\n")
+    (folder / "test_it.py").write_text("from package import twice\nassert twice(4) == 8\nopen('made', 'w')\n")
+    (folder / ".git").mkdir()
+    (folder / "link").symlink_to("/etc")
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+@pytest.mark.usefixtures("walls")
+class TestASuiteOfTests:
+    COMMAND = ("python3", "-c", "exec(open('test_it.py').read())")
+
+    def command(self) -> list[str]:
+        return [Path(launcher.interpreter()).name, *self.COMMAND[1:]]
+
+    def test_it_is_run_in_a_copy(self, project: Path) -> None:
+        before = sorted(path.name for path in project.rglob("*"))
+        assert run_suite(project, self.command()).succeeded
+        assert sorted(path.name for path in project.rglob("*")) == before
+
+    def test_it_sees_the_change_and_the_project_does_not(self, project: Path) -> None:
+        changed = {"package/__init__.py": "def twice(x):\n    return x\n"}
+        assert not run_suite(project, self.command(), changes=changed).succeeded
+        assert "x + x" in (project / "package" / "__init__.py").read_text()
+
+    @pytest.mark.parametrize("name", ["/etc/passwd", "../other", "a/../../b"])
+    def test_a_change_outside_of_it_is_refused(self, project: Path, name: str) -> None:
+        with pytest.raises(SandboxError, match="within the project"):
+            run_suite(project, self.command(), changes={name: ""})
+
+    def test_a_change_behind_a_link_stays_inside(self, project: Path, tmp_path: Path) -> None:
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        (project / "way").symlink_to(outside)
+        with pytest.raises(SandboxError):
+            run_suite(project, self.command(), changes={"way/x": "written"})
+        assert not list(outside.iterdir())
+
+    def test_an_environment_is_shown_and_not_writable(self, project: Path) -> None:
+        if sys.prefix == sys.base_prefix:
+            pytest.skip("the tests do not run in a virtual environment")
+        command = ["python", "-c", "import attrs, sys; print(sys.prefix); open(attrs.__file__, 'a')"]
+        outcome = run_suite(project, command, environment=Path(sys.prefix))
+        assert outcome.stdout == f"{Path(sys.prefix).absolute()}\n"
+        assert outcome.stderr.count("Read-only file system") + outcome.stderr.count("Permission denied") == 1
+
+    def test_loopback_is_there_if_asked_for(self, project: Path) -> None:
+        if probe.isolation().kind == "bubblewrap":
+            pytest.skip("bubblewrap always brings it up")
+        name = Path(launcher.interpreter()).name
+        command = [
+            name,
+            "-c",
+            "from socket import *; s = create_server(('127.0.0.1', 0)); create_connection(s.getsockname())",
+        ]
+        assert run_suite(project, command, loopback=True).succeeded
+        assert not run_suite(project, command).succeeded
+
+    def test_a_program_that_is_not_installed_is_named(self, project: Path) -> None:
+        with pytest.raises(SandboxError, match="no-such-runner"):
+            run_suite(project, ["no-such-runner"])
+
+    def test_a_project_that_is_too_large_is_an_error_of_ours(self, project: Path) -> None:
+        (project / "large").write_bytes(bytes(2 << 20))
+        with pytest.raises(SandboxError, match="No space left"):
+            run_suite(project, self.command(), limits=attrs.evolve(LIMITS, disk=1 << 20))
+
+
+class TestWithoutWalls:
+    def test_nothing_is_run_unless_it_is_said_twice(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(probe, "_best", refuse)
+        monkeypatch.delenv(UNISOLATED, raising=False)
+        with pytest.raises(SandboxError, match="nothing isolates"):
+            probe.isolation()
+        with pytest.raises(SandboxError, match=UNISOLATED):
+            probe.isolation(allow_none=True)
+        monkeypatch.setenv(UNISOLATED, "1")
+        with pytest.raises(SandboxError, match="nothing isolates"):
+            probe.isolation()
+
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="generated code is run on Linux only")
+    def test_said_twice_it_is_run_under_the_limits_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(probe, "_best", refuse)
+        monkeypatch.setenv(UNISOLATED, "1")
+        walls = probe.isolation(allow_none=True)
+        assert walls.kind == "none"
+        assert run("print(1)", isolation=walls).stdout == "1\n"
+        slow = run("import time; time.sleep(60)", limits=Limits(wall_s=0.5), isolation=walls)
+        assert slow.ending is Ending.WALL
+
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="generated code is run on Linux only")
+    def test_then_too_a_daemon_ends_with_its_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(UNISOLATED, "1")
+        source = (
+            "import os, time\nif os.fork() == 0:\n    os.setsid()\n    print(os.getpid(), flush=True)\n"
+            "    time.sleep(300)\ntime.sleep(1)"
+        )
+        said = run(source, isolation=none_at_all()).stdout
+        assert not Path(f"/proc/{int(said)}").exists()
+
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="generated code is run on Linux only")
+    def test_the_trial_finds_the_holes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(UNISOLATED, "1")
+        holes = probe.probe(none_at_all())
+        assert {
+            "read a file in your home folder",
+            "reach a port of this machine",
+            "reach another process",
+        } <= set(holes)
+
+
+def refuse() -> Isolation:
+    raise SandboxError("nothing isolates here")
+
+
+@pytest.mark.parametrize("number", range(len(candidates())))
+def test_each_way_that_works_here_holds(number: int) -> None:
+    candidate = candidates()[number]
+    try:
+        holes = probe.probe(candidate)
+    except SandboxError as error:
+        pytest.skip(str(error))
+    assert holes == []

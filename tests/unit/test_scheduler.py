@@ -1,0 +1,321 @@
+"""Which request runs next: whoever asks, in whatever order, nobody is forgotten and nobody starves."""
+
+import attrs
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from lsp_calib.inference.engine import Priority
+from lsp_calib.inference.scheduler import Effect, Job, Key, Scheduler
+
+TYPING, BEHIND = Priority.INTERACTIVE, Priority.BACKGROUND
+
+
+def taken(scheduler: Scheduler) -> Job:
+    job = scheduler.take()
+    assert job is not None
+    return job
+
+
+def run_all(scheduler: Scheduler) -> list[Key]:
+    """The order in which what waits is worked off."""
+    order = []
+    while (job := scheduler.take()) is not None:
+        order.append(job.key)
+        assert scheduler.finished()
+    return order
+
+
+class TestTurns:
+    def test_interactive_work_goes_before_background_work(self) -> None:
+        scheduler = Scheduler()
+        for job in (Job(1, 1, BEHIND), Job(1, 2, TYPING), Job(2, 1, BEHIND), Job(2, 2, TYPING)):
+            scheduler.put(job)
+        assert run_all(scheduler) == [(1, 2), (2, 2), (1, 1), (2, 1)]
+
+    def test_clients_take_turns_whoever_asks_for_more(self) -> None:
+        scheduler = Scheduler()
+        for number in range(4):
+            scheduler.put(Job(1, number, BEHIND))
+        for number in range(2):
+            scheduler.put(Job(2, number, BEHIND))
+        assert run_all(scheduler) == [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (1, 3)]
+
+    def test_background_work_does_not_cost_a_client_its_turn_when_it_types(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, BEHIND))
+        assert run_all(scheduler) == [(1, 1)]
+        scheduler.put(Job(2, 1, TYPING))
+        assert run_all(scheduler) == [(2, 1)]
+        scheduler.put(Job(2, 2, TYPING))
+        scheduler.put(Job(1, 2, TYPING))
+        assert run_all(scheduler) == [(1, 2), (2, 2)]
+
+    def test_background_work_that_was_interrupted_goes_on_before_other_background_work(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, BEHIND))
+        taken(scheduler)
+        scheduler.put(Job(2, 1, BEHIND))
+        assert scheduler.put(Job(3, 1, TYPING)).interrupt
+        assert scheduler.interrupted()
+        assert run_all(scheduler) == [(3, 1), (1, 1), (2, 1)]
+
+    def test_interactive_work_is_not_interrupted_by_other_interactive_work(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, TYPING, "a"))
+        taken(scheduler)
+        assert scheduler.put(Job(1, 2, TYPING, "b")) == Effect()
+        assert scheduler.put(Job(2, 1, TYPING, "a")) == Effect()
+        assert scheduler.put(Job(2, 2, BEHIND)) == Effect()
+
+
+class TestSuperseding:
+    def test_a_waiting_request_is_superseded_by_the_next_for_its_document(self) -> None:
+        scheduler = Scheduler()
+        old = Job(1, 1, TYPING, "a")
+        scheduler.put(old)
+        assert scheduler.put(Job(1, 2, TYPING, "a")) == Effect((old,))
+        assert run_all(scheduler) == [(1, 2)]
+
+    def test_a_running_request_is_superseded_and_interrupted(self) -> None:
+        scheduler = Scheduler()
+        old = Job(1, 1, TYPING, "a")
+        scheduler.put(old)
+        taken(scheduler)
+        assert scheduler.put(Job(1, 2, TYPING, "a")) == Effect((old,), interrupt=True)
+        assert scheduler.running is None
+        assert not scheduler.interrupted(), "nobody wants it any more"
+        assert run_all(scheduler) == [(1, 2)]
+
+    def test_a_running_request_is_superseded_once(self) -> None:
+        """It takes a moment to stop; who types on meanwhile hits the ones that wait."""
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, TYPING, "a"))
+        taken(scheduler)
+        scheduler.put(Job(1, 2, TYPING, "a"))
+        assert scheduler.put(Job(1, 3, TYPING, "a")) == Effect((Job(1, 2, TYPING, "a"),))
+        assert not scheduler.finished(), "its answer came all the same, and is thrown away"
+        assert run_all(scheduler) == [(1, 3)]
+
+    @pytest.mark.parametrize(
+        "other",
+        [Job(2, 2, TYPING, "a"), Job(1, 2, TYPING, "b"), Job(1, 2, BEHIND, "a")],
+        ids=["another client", "another document", "background work"],
+    )
+    def test_what_is_something_else_supersedes_nothing(self, other: Job) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, TYPING, "a"))
+        assert scheduler.put(other) == Effect()
+
+    def test_without_a_document_nothing_is_superseded(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, TYPING))
+        assert scheduler.put(Job(1, 2, TYPING)) == Effect()
+
+
+class TestDropping:
+    def test_a_client_that_goes_takes_all_its_work_with_it(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, BEHIND))
+        taken(scheduler)
+        scheduler.put(Job(1, 2, BEHIND))
+        scheduler.put(Job(2, 1, BEHIND))
+        effect = scheduler.drop_client(1)
+        assert {job.key for job in effect.dropped} == {(1, 1), (1, 2)}
+        assert effect.interrupt
+        assert not scheduler.interrupted()
+        assert run_all(scheduler) == [(2, 1)]
+
+    def test_what_waited_or_ran_for_too_long_is_dropped(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, TYPING, expires=10))
+        taken(scheduler)
+        scheduler.put(Job(1, 2, TYPING, expires=20))
+        scheduler.put(Job(1, 3, TYPING))
+        assert scheduler.next_expiry() == 10
+        assert scheduler.expire(9) == Effect()
+        assert scheduler.expire(15) == Effect((Job(1, 1, TYPING, expires=10),), interrupt=True)
+        assert scheduler.next_expiry() == 20
+        assert scheduler.expire(20) == Effect((Job(1, 2, TYPING, expires=20),))
+        assert not scheduler.interrupted()
+        assert run_all(scheduler) == [(1, 3)]
+
+    def test_an_interrupted_request_can_be_cancelled_before_it_goes_on(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, BEHIND))
+        taken(scheduler)
+        scheduler.put(Job(1, 2, TYPING))
+        assert scheduler.interrupted()
+        assert scheduler.cancel((1, 1)) == Effect((Job(1, 1, BEHIND),))
+        assert run_all(scheduler) == [(1, 2)]
+
+    def test_what_is_not_there_cannot_be_cancelled(self) -> None:
+        assert Scheduler().cancel((1, 1)) == Effect()
+
+    def test_an_id_in_use_is_refused(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, TYPING))
+        scheduler.put(Job(2, 1, TYPING))
+        with pytest.raises(ValueError, match="in use"):
+            scheduler.put(Job(1, 1, BEHIND))
+
+
+def test_who_waits_for_another_clients_work_is_blocked() -> None:
+    scheduler = Scheduler()
+    scheduler.put(Job(1, 1, TYPING))
+    assert scheduler.blocked() == set(), "nothing runs yet"
+    taken(scheduler)
+    scheduler.put(Job(1, 2, TYPING))
+    scheduler.put(Job(2, 1, TYPING))
+    assert scheduler.blocked() == {2}
+    assert scheduler.finished()
+    assert taken(scheduler).client == 2
+    assert scheduler.blocked() == {1}
+
+
+class Traffic(RuleBasedStateMachine):
+    """Clients that ask, cancel, go and come as they like, against a few lines that know what has to hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scheduler = Scheduler()
+        self.live: dict[Key, Job] = {}
+        self.running: Job | None = None  # in the model, wanted or not
+        self.interrupt_pending = False
+        self.passed_over: dict[int, set[int]] = {}
+        self.number = 0
+        self.now = 0.0
+
+    @rule(
+        questions=st.lists(
+            st.tuples(
+                st.integers(1, 3),
+                st.sampled_from(Priority),
+                st.sampled_from(["", "", "a", "b"]),
+                st.sampled_from([None, None, None, 2.0]),
+            ),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    def ask_a_lot(self, questions: list[tuple[int, Priority, str, float | None]]) -> None:
+        for question in questions:
+            self.ask(*question)
+
+    @precondition(lambda self: self.running is None)
+    @rule(times=st.integers(1, 6))
+    def work(self, times: int) -> None:
+        for _ in range(times):
+            self.take()
+            if self.running is not None:
+                self.finish()
+
+    def ask(self, client: int, priority: Priority, document: str, time: float | None) -> None:
+        self.number += 1
+        job = Job(client, self.number, priority, document)
+        if time is not None:
+            job = attrs.evolve(job, expires=self.now + time)
+        effect = self.scheduler.put(job)
+        rivals = {
+            key
+            for key, other in self.live.items()
+            if priority == other.priority == TYPING
+            and document
+            and (other.client, other.document) == (client, document)
+        }
+        assert {job.key for job in effect.dropped} == rivals
+        wanted_running = self.running is not None and self.running.key in self.live
+        overtakes = wanted_running and self.running is not None and job.priority < self.running.priority
+        assert effect.interrupt == (overtakes or (self.running is not None and self.running.key in rivals))
+        self.follow(effect)
+        self.live[job.key] = job
+
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from([*self.live, (9, 9)]))
+        effect = self.scheduler.cancel(key)
+        assert {job.key for job in effect.dropped} == {key} & self.live.keys()
+        self.follow(effect)
+
+    @rule(client=st.integers(1, 3))
+    def go(self, client: int) -> None:
+        effect = self.scheduler.drop_client(client)
+        assert {job.key for job in effect.dropped} == {key for key in self.live if key[0] == client}
+        self.follow(effect)
+        self.passed_over.pop(client, None)
+        for others in self.passed_over.values():
+            others.discard(client)
+
+    @rule(seconds=st.floats(0, 3))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        effect = self.scheduler.expire(self.now)
+        assert {job.key for job in effect.dropped} == {
+            key for key, job in self.live.items() if job.expires <= self.now
+        }
+        self.follow(effect)
+
+    @precondition(lambda self: self.running is None)
+    @rule()
+    def take(self) -> None:
+        job = self.scheduler.take()
+        assert (job is None) == (not self.live)
+        if job is None:
+            return
+        assert job.key in self.live
+        assert job.priority == min(other.priority for other in self.live.values())
+        self.running, self.interrupt_pending = job, False
+        if job.priority is TYPING:
+            self.fair(job.client)
+
+    def fair(self, client: int) -> None:
+        """Nobody is served twice while somebody else waits all the time."""
+        self.passed_over.pop(client, None)
+        for other in {job.client for job in self.live.values() if job.priority is TYPING} - {client}:
+            passed = self.passed_over.setdefault(other, set())
+            assert client not in passed, f"{other} waited while {client} was served twice"
+            passed.add(client)
+        typing = {job.client for job in self.live.values() if job.priority is TYPING}
+        for other in list(self.passed_over.keys() - typing):
+            del self.passed_over[other]
+
+    @precondition(lambda self: self.running is not None)
+    @rule()
+    def finish(self) -> None:
+        assert self.running is not None
+        assert self.scheduler.finished() == (self.live.pop(self.running.key, None) is not None)
+        self.running = None
+
+    @precondition(lambda self: self.running is not None and self.interrupt_pending)
+    @rule()
+    def stop(self) -> None:
+        assert self.running is not None
+        assert self.scheduler.interrupted() == (self.running.key in self.live)
+        self.running = None
+
+    @invariant()
+    def counts_agree(self) -> None:
+        running = self.running is not None and self.running.key in self.live
+        assert (self.scheduler.running is not None) == running
+        assert self.scheduler.waiting == len(self.live) - running
+        documents = [
+            (job.client, job.document)
+            for job in self.live.values()
+            if job.document and job.priority is TYPING
+        ]
+        assert len(documents) == len(set(documents)), "only the newest is wanted"
+
+    def follow(self, effect: Effect) -> None:
+        for job in effect.dropped:
+            del self.live[job.key]
+        if effect.interrupt:
+            assert self.running is not None, "there is nothing to interrupt"
+            self.interrupt_pending = True
+        for client in list(self.passed_over):
+            if not any(job.client == client and job.priority is TYPING for job in self.live.values()):
+                del self.passed_over[client]
+
+
+Traffic.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestTraffic = Traffic.TestCase

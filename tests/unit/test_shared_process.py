@@ -1,0 +1,752 @@
+"""The model process and its clients, with a model that follows a script: shared, fair, and hard to harm."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import stat
+import struct
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+from scripted_model import STEP, ask, install, score
+
+from lsp_calib import home as state
+from lsp_calib.errors import (
+    DeadlineError,
+    EngineDiedError,
+    EngineError,
+    ModelError,
+    ModelFileError,
+    RequestCancelledError,
+    SettingsError,
+    SupersededError,
+)
+from lsp_calib.inference import lockfile, meeting, wire
+from lsp_calib.inference.client import ModelProcess
+from lsp_calib.inference.engine import EarlyStop, EngineState
+from lsp_calib.inference.meeting import Meeting
+
+CONTEXT = 2048  # of a model without a card
+PATIENCE = 30.0
+
+
+async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about in time"
+        await asyncio.sleep(0.02)
+
+
+def alive(pid: int | None) -> bool:
+    assert pid is not None
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+@pytest.fixture
+def model(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    assert home.is_dir()
+    return install(monkeypatch, tmp_path)
+
+
+Client = Callable[..., ModelProcess]
+
+
+@pytest_asyncio.fixture
+async def client(model: str) -> AsyncIterator[Client]:
+    """Makes clients, which are closed at the end."""
+    made: list[ModelProcess] = []
+
+    def make(**options: object) -> ModelProcess:
+        wanted = options.pop("wanted", model)
+        made.append(ModelProcess(wanted, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for engine in made:
+        await engine.close()
+
+
+def place(model: str) -> Meeting:
+    return meeting.place(Path(model), CONTEXT)
+
+
+async def frames(model: str, *sent: bytes) -> list[wire.Message]:
+    """What the process answers to bytes on a connection of their own, until it closes it."""
+    reader, writer = await meeting.connect(place(model))
+    for data in sent:
+        writer.write(data)
+    messages = []
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            messages.append(await asyncio.wait_for(wire.receive(reader), PATIENCE))
+    writer.close()
+    return messages
+
+
+class TestSharing:
+    async def test_two_clients_have_one_process_and_both_get_answers(self, client: Client) -> None:
+        first, second = client(), client()
+        loaded = await asyncio.gather(first.ready(), second.ready())
+        assert first.pid == second.pid
+        assert [one.engine for one in loaded] == ["scripted 1.0", "scripted 1.0"]
+        answers = await asyncio.gather(first.generate(ask("steps 3")), second.generate(ask("steps 3")))
+        assert [len(answer.tokens) for answer in answers] == [3, 3]
+        assert (await first.stats()).clients == 2
+
+    async def test_many_that_start_at_once_elect_one(self, client: Client) -> None:
+        clients = [client() for _ in range(6)]
+        await asyncio.gather(*(one.ready() for one in clients))
+        assert len({one.pid for one in clients}) == 1
+        assert len([True for process in psutil.process_iter() if _runs(process, clients[0])]) == 1
+
+    async def test_who_closes_leaves_the_others_alone(self, client: Client) -> None:
+        first, second = client(), client()
+        await asyncio.gather(first.ready(), second.ready())
+        running = asyncio.create_task(second.generate(ask("steps 20")))
+        await first.close()
+        assert first.pid is None
+        assert len((await running).tokens) == 20
+        assert (await second.generate(ask("steps 1"))).tokens
+
+    async def test_who_joins_later_is_told_what_loaded(self, client: Client) -> None:
+        states: list[EngineState] = []
+        first, second = client(threads=3), client(on_state=lambda state, *_: states.append(state))
+        await first.ready()
+        assert (await second.ready()).identity == (await first.ready()).identity
+        assert states == [EngineState.STARTING, EngineState.READY]
+        assert (await second.stats()).threads == 3, "the first client's wishes hold"
+
+    async def test_who_joins_while_it_loads_sees_the_progress(
+        self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slow = install(monkeypatch, tmp_path, "slow")
+        seen: dict[str, list[float]] = {"first": [], "second": []}
+
+        def listener(name: str) -> Callable[[EngineState, str, float | None], None]:
+            return lambda _state, _words, part: seen[name].append(part) if part is not None else None
+
+        first = client(wanted=slow, on_state=listener("first"))
+        loading = asyncio.create_task(first.ready())
+        await until(lambda: any(part >= 0.3 for part in seen["first"]))
+        await client(wanted=slow, on_state=listener("second")).ready()
+        await loading
+        assert 0.3 <= seen["second"][0] < 1
+        assert seen["second"][-1] == 1.0
+
+    async def test_another_model_has_another_process(
+        self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, second = client(), client(wanted=install(monkeypatch, tmp_path, "other"))
+        await asyncio.gather(first.ready(), second.ready())
+        assert first.pid != second.pid
+
+    async def test_what_loading_fails_with_reaches_every_client(
+        self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bad = install(monkeypatch, tmp_path, "bad")
+        states: list[EngineState] = []
+        clients = [client(wanted=bad, on_state=lambda state, *_: states.append(state)) for _ in range(3)]
+        failures = await asyncio.gather(*(one.ready() for one in clients), return_exceptions=True)
+        assert [type(failure) for failure in failures] == [ModelFileError] * 3
+        assert all(f"{bad} is bad" in str(failure) for failure in failures)
+        assert states.count(EngineState.ERROR) == 3
+        with pytest.raises(ModelFileError, match="is bad"):
+            await clients[0].generate(ask("steps 1"))
+
+    async def test_a_restart_ends_it_for_all_and_all_go_on(self, client: Client) -> None:
+        first, second = client(), client()
+        await asyncio.gather(first.ready(), second.ready())
+        before = first.pid
+        running = asyncio.create_task(second.generate(ask("stuck")))
+        await asyncio.sleep(10 * STEP)
+        await first.restart()
+        with pytest.raises(EngineDiedError, match="restarted from another window"):
+            await running
+        for one in (second, first):
+            assert (await one.generate(ask("steps 1"))).tokens
+        assert first.pid == second.pid != before
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGSTOP")
+    async def test_a_restart_ends_a_process_that_does_not_react(self, client: Client) -> None:
+        engine = client()
+        await engine.ready()
+        pid = engine.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        await engine.restart()
+        await until(lambda: not alive(pid))
+        assert (await engine.generate(ask("steps 1"))).tokens
+
+
+def _runs(process: psutil.Process, engine: ModelProcess) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        arguments = process.cmdline()
+        return any(part.startswith("--model=") and part == _model_of(engine) for part in arguments)
+    return False
+
+
+def _model_of(engine: ModelProcess) -> str:
+    assert engine.pid is not None
+    return next(part for part in psutil.Process(engine.pid).cmdline() if part.startswith("--model="))
+
+
+class TestTurns:
+    async def test_interactive_work_interrupts_background_work_which_goes_on(self, client: Client) -> None:
+        """In the same run: of what it had, nothing is done again."""
+        first, second = client(), client()
+        await asyncio.gather(first.ready(), second.ready())
+        behind = asyncio.create_task(first.generate(ask("steps 100", background=True)))
+        await asyncio.sleep(10 * STEP)
+        typed = await second.generate(ask("steps 2"))
+        assert not behind.done()
+        assert len(typed.tokens) == 2
+        assert typed.timing.queue_ms < 1e3 * 50 * STEP, "it did not wait for the end"
+        done = await behind
+        assert done.text == "1 interruptions"
+        assert len(done.tokens) == 100
+        assert (await first.stats()).generated_tokens == 102
+        assert done.timing.queue_ms >= 1e3 * 2 * STEP, "the time it stood still counts as waiting"
+
+    async def test_only_the_newest_request_for_a_document_is_answered(self, client: Client) -> None:
+        engine, other = client(), client()
+        await asyncio.gather(engine.ready(), other.ready())
+        keys = [asyncio.create_task(engine.generate(ask("steps 100", document="a")))]
+        await asyncio.sleep(5 * STEP)
+        keys += [asyncio.create_task(engine.generate(ask("steps 3", document="a"))) for _ in range(3)]
+        elsewhere = asyncio.create_task(other.generate(ask("steps 3", document="a")))
+        results = await asyncio.gather(*keys, return_exceptions=True)
+        assert [type(result) for result in results[:-1]] == [SupersededError] * 3
+        assert not isinstance(results[-1], BaseException)
+        assert len((await elsewhere).tokens) == 3
+
+    async def test_a_client_that_asks_for_much_does_not_starve_another(self, client: Client) -> None:
+        greedy, modest = client(), client()
+        await asyncio.gather(greedy.ready(), modest.ready())
+        done: list[str] = []
+
+        async def run(engine: ModelProcess, name: str) -> None:
+            await engine.generate(ask("steps 2", background=True))
+            done.append(name)
+
+        many = [asyncio.create_task(run(greedy, "greedy")) for _ in range(20)]
+        await asyncio.sleep(STEP)
+        await run(modest, "modest")
+        assert len(done) <= 4, done
+        await asyncio.gather(*many)
+
+    async def test_cancelling_a_task_frees_the_model(self, client: Client) -> None:
+        engine = client()
+        await engine.ready()
+        running = asyncio.create_task(engine.generate(ask("steps 100000")))
+        waiting = asyncio.create_task(engine.generate(ask("steps 100000")))
+        await asyncio.sleep(5 * STEP)
+        for task in (waiting, running):
+            task.cancel()
+        after = await asyncio.wait_for(engine.generate(ask("steps 1")), PATIENCE)
+        assert len(after.tokens) == 1
+        for task in (waiting, running):
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    async def test_a_client_that_goes_takes_its_work_with_it(self, client: Client) -> None:
+        first, second = client(), client()
+        await asyncio.gather(first.ready(), second.ready())
+        running = asyncio.create_task(first.generate(ask("steps 100000")))
+        await asyncio.sleep(5 * STEP)
+        await first.close()
+        with pytest.raises(EngineDiedError, match="closed"):
+            await running
+        assert (await asyncio.wait_for(second.generate(ask("steps 1")), PATIENCE)).tokens
+
+    @pytest.mark.parametrize("occupied", [False, True], ids=["running", "waiting"])
+    async def test_what_is_not_answered_in_time_fails_with_that(self, client: Client, occupied: bool) -> None:
+        engine = client()
+        await engine.ready()
+        before = asyncio.create_task(engine.generate(ask("steps 40"))) if occupied else None
+        await asyncio.sleep(2 * STEP)
+        with pytest.raises(DeadlineError, match="in the time"):
+            await engine.generate(ask("steps 100000", deadline=10 * STEP))
+        if before is not None:
+            assert len((await before).tokens) == 40
+        assert len((await engine.generate(ask("steps 1", deadline=PATIENCE))).tokens) == 1
+
+    async def test_who_waits_for_another_window_is_told_so_and_when_it_is_over(self, client: Client) -> None:
+        states: list[EngineState] = []
+        first = client()
+        second = client(on_state=lambda state, *_: states.append(state))
+        await asyncio.gather(first.ready(), second.ready())
+        states.clear()
+        first_task = asyncio.create_task(first.generate(ask("steps 20")))
+        await asyncio.sleep(2 * STEP)
+        await second.generate(ask("steps 1"))
+        await first_task
+        assert states == [], "a moment is not worth a word"
+        first_task = asyncio.create_task(first.generate(ask("steps 150")))
+        await asyncio.sleep(2 * STEP)
+        await second.generate(ask("steps 10"))
+        await first_task
+        assert states == [EngineState.BUSY, EngineState.READY]
+
+
+class TestPieces:
+    async def test_scored_tokens_come_as_they_are_evaluated(self, client: Client) -> None:
+        engine = client()
+        await engine.ready()
+        text = "abcdefghij" * 4
+        got, before_the_end = "", 0
+        async for token in engine.score(score(text)):
+            got += token.text
+            before_the_end = max(before_the_end, len(text) - (await engine.stats()).generated_tokens)
+        assert got == text
+        assert before_the_end > 0, "the first came before the last was there"
+
+    async def test_scoring_that_is_left_is_stopped(self, client: Client) -> None:
+        engine = client()
+        await engine.ready()
+        pieces = engine.score(score("x" * 100_000))
+        async for _ in pieces:
+            break
+        await pieces.aclose()  # type: ignore[attr-defined]
+        assert (await asyncio.wait_for(engine.generate(ask("steps 1")), PATIENCE)).tokens
+
+    async def test_an_answer_whose_beginning_is_not_wanted_is_left(self, client: Client) -> None:
+        engine = client()
+        seen: list[tuple[float, ...]] = []
+
+        def judge(logprobs: tuple[float, ...]) -> bool:
+            seen.append(logprobs)
+            return False
+
+        answer = await engine.generate(ask("steps 1000"), EarlyStop(3, judge))
+        assert seen == [(-0.25, -0.25, -0.25)]
+        assert answer.stop == "early"
+        assert 3 <= len(answer.tokens) < 1000
+        assert answer.logprobs[:3] == seen[0]
+
+    async def test_an_answer_whose_beginning_is_wanted_is_finished(self, client: Client) -> None:
+        answer = await client().generate(ask("steps 20"), EarlyStop(3, lambda _: True))
+        assert len(answer.tokens) == 20
+
+    async def test_a_judge_that_fails_fails_its_request_alone(self, client: Client) -> None:
+        engine = client()
+        with pytest.raises(ZeroDivisionError):
+            await engine.generate(ask("steps 100000"), EarlyStop(1, lambda _: bool(1 / 0)))
+        assert (await asyncio.wait_for(engine.generate(ask("steps 1")), PATIENCE)).tokens
+
+
+class TestHarm:
+    async def test_a_failure_in_the_model_fails_that_request_alone(self, client: Client) -> None:
+        engine = client()
+        with pytest.raises(EngineError, match="script says"):
+            await engine.generate(ask("fail"))
+        assert (await engine.generate(ask("steps 1"))).tokens
+
+    @pytest.mark.parametrize("script", ["die", "bug"])
+    async def test_an_end_of_the_process_fails_what_runs_and_the_next_is_answered(
+        self, client: Client, script: str
+    ) -> None:
+        first, second = client(), client()
+        await asyncio.gather(first.ready(), second.ready())
+        before = first.pid
+        waiting = asyncio.create_task(second.generate(ask("steps 5", background=True)))
+        with pytest.raises(EngineDiedError, match="unexpectedly"):
+            await first.generate(ask(script))
+        with contextlib.suppress(EngineDiedError):
+            await waiting
+        assert (await second.generate(ask("steps 1"))).tokens
+        assert (await first.generate(ask("steps 1"))).tokens
+        assert first.pid == second.pid != before
+
+    async def test_what_kills_it_each_time_is_given_up(self, client: Client) -> None:
+        states: list[EngineState] = []
+        engine = client(on_state=lambda state, *_: states.append(state))
+        for _ in range(3):
+            with pytest.raises(EngineDiedError):
+                await engine.generate(ask("die"))
+        with pytest.raises(ModelError, match=r"3 times.*restarted"):
+            await engine.generate(ask("steps 1"))
+        assert states[-1] is EngineState.ERROR
+        await engine.restart()
+        assert (await engine.generate(ask("steps 1"))).tokens
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            struct.pack(">I", wire.MOST_BYTES + 1),
+            struct.pack(">I", 5) + b"[1,2]",
+            b"GET / HTTP/1.1\r\n\r\n",
+            wire.encode({"op": "generate"}),
+            wire.encode({**wire.hello_to_wire(wire.Hello()), "protocol": 99}),
+            wire.encode(wire.hello_to_wire(wire.Hello())) + wire.encode({"op": "fly"}),
+            wire.encode(wire.hello_to_wire(wire.Hello())) + wire.encode({"op": "generate", "id": 1}),
+            wire.encode(wire.hello_to_wire(wire.Hello())) + wire.encode({"op": "cancel"}),
+            wire.encode(wire.hello_to_wire(wire.Hello())) + wire.encode({"op": ["generate"], "id": {}}),
+            wire.encode(wire.hello_to_wire(wire.Hello()))
+            + wire.encode(wire.request_to_wire(1, ask("steps 100"))) * 2,
+            wire.encode(wire.hello_to_wire(wire.Hello())) + b"\xff" * 40,
+        ],
+        ids=range(11),
+    )
+    async def test_who_talks_nonsense_is_let_go_and_harms_nobody(
+        self, client: Client, model: str, words: bytes
+    ) -> None:
+        engine = client()
+        await engine.ready()
+        running = asyncio.create_task(engine.generate(ask("steps 30")))
+        messages = await frames(model, words)
+        assert messages[-1]["event"] == "error"
+        assert "model process" in messages[-1]["message"] or "frame" in messages[-1]["message"]
+        assert len((await running).tokens) == 30
+
+    async def test_who_ends_inside_a_frame_harms_nobody(self, client: Client, model: str) -> None:
+        engine = client()
+        await engine.ready()
+        for data in (b"", b"\0", struct.pack(">I", 100) + b"{", wire.encode({"op": "hello"})[:-1]):
+            _, writer = await meeting.connect(place(model))
+            writer.write(data)
+            writer.close()
+        assert (await engine.generate(ask("steps 1"))).tokens
+        assert (await engine.stats()).clients == 1
+
+    async def test_who_does_not_read_is_let_go_and_holds_up_nobody(self, client: Client, model: str) -> None:
+        engine = client()
+        await engine.ready()
+        reader, writer = await meeting.connect(place(model))
+        writer.write(wire.encode(wire.hello_to_wire(wire.Hello())))
+        await wire.receive(reader)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        question = wire.encode({"op": "stats", "id": 1}) * 1000
+        with contextlib.suppress(ConnectionError):
+            for _ in range(1000):
+                writer.write(question)
+                await asyncio.wait_for(writer.drain(), PATIENCE)
+                if (await engine.stats()).clients == 1:
+                    break
+        writer.close()
+        assert (await engine.stats()).clients == 1
+        assert (await engine.generate(ask("steps 1"))).tokens
+
+    async def test_it_answers_while_the_model_is_in_native_code(self, client: Client) -> None:
+        engine = client()
+        await engine.ready()
+        stuck = asyncio.create_task(engine.generate(ask("stuck")))
+        await asyncio.sleep(5 * STEP)
+        stats = await asyncio.wait_for(engine.stats(), PATIENCE)
+        assert (stats.running, stats.idle_since) == (1, None)
+        stuck.cancel()
+        await asyncio.wait([stuck])
+
+    async def test_while_nobody_asks_it_does_nothing(self, client: Client) -> None:
+        engine = client()
+        await engine.generate(ask("steps 1", deadline=PATIENCE))
+        process = psutil.Process(engine.pid)
+        before = process.cpu_times()
+        switches = process.num_ctx_switches().voluntary
+        await asyncio.sleep(2)
+        after = process.cpu_times()
+        assert after.user + after.system - before.user - before.system <= 0.02
+        assert process.num_ctx_switches().voluntary - switches <= 10
+        stats = await engine.stats()
+        assert stats.idle_since is not None
+        assert stats.now - stats.idle_since >= 2
+
+
+class TestComingAndGoing:
+    async def test_it_goes_when_its_last_client_has_gone(
+        self, client: Client, model: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("LSP_CALIB_LINGER", raising=False)
+        first, second = client(linger=60.0), client(linger=0.2)
+        await first.ready()
+        await second.ready()
+        pid = first.pid
+        await first.close()
+        await asyncio.sleep(1)
+        assert alive(pid), "one is left"
+        await second.close()
+        await until(lambda: not alive(pid))
+        where = place(model)
+        assert where.socket is not None
+        assert not where.socket.exists()
+        assert lockfile.holder(where.lock) is None
+
+    async def test_it_stays_for_who_comes_back_soon(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("LSP_CALIB_LINGER", raising=False)
+        engine = client(linger=60.0)
+        await engine.ready()
+        pid = engine.pid
+        await engine.close()
+        await asyncio.sleep(0.5)
+        await engine.ready()
+        assert engine.pid == pid
+        await engine.restart()
+        await until(lambda: not alive(pid))
+
+    @pytest.mark.parametrize("linger", ["soon", "-1", "nan"])
+    async def test_an_environment_that_makes_no_sense_is_said(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch, linger: str
+    ) -> None:
+        monkeypatch.setenv("LSP_CALIB_LINGER", linger)
+        with pytest.raises(SettingsError, match="LSP_CALIB_LINGER"):
+            await client().ready()
+
+    async def test_closing_stops_a_start(self, client: Client) -> None:
+        """Whenever: before the process is there, while it comes up, while it loads."""
+        for steps in range(12):
+            engine = client()
+            starting = asyncio.create_task(engine.generate(ask("steps 1")))
+            await asyncio.sleep(0.05 * steps)
+            await asyncio.wait_for(engine.close(), PATIENCE)
+            with contextlib.suppress(EngineDiedError):
+                await asyncio.wait_for(starting, PATIENCE)
+            assert engine.pid is None
+        # Who had come up by then has lost its only client, or never had one.
+        assert (await client().generate(ask("steps 1"))).tokens
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGSTOP")
+    async def test_closing_does_not_wait_for_a_process_that_does_not_react(self, client: Client) -> None:
+        """Not even with words for it that it has not read."""
+        engine = client()
+        await engine.ready()
+        pid = engine.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            running = asyncio.create_task(engine.generate(ask("steps 1" + " " * (8 << 20))))
+            await asyncio.sleep(0.2)
+            await asyncio.wait_for(engine.close(), PATIENCE)
+            with pytest.raises(EngineDiedError):
+                await running
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+    async def test_what_was_left_behind_by_a_killed_process_does_not_matter(
+        self, client: Client, model: str
+    ) -> None:
+        engine = client()
+        await engine.ready()
+        assert engine.pid is not None
+        os.kill(engine.pid, signal.SIGKILL)
+        await until(lambda: engine.pid is None)
+        where = place(model)
+        assert where.socket is not None
+        assert where.socket.exists(), "it had no time to clean up"
+        assert where.lock.exists()
+        assert (await client().generate(ask("steps 1"))).tokens
+
+    async def test_a_file_in_the_place_of_the_socket_does_not_matter(
+        self, client: Client, model: str
+    ) -> None:
+        where = place(model)
+        assert where.socket is not None
+        where.socket.write_text("not a socket")
+        assert (await client().generate(ask("steps 1"))).tokens
+
+    async def test_only_who_holds_the_lock_is_killed(self, client: Client, model: str) -> None:
+        engine = client()
+        await engine.ready()
+        pid, where = engine.pid, place(model)
+        assert pid is not None
+        assert lockfile.holder(where.lock) == pid
+        assert not lockfile.kill_holder(where.lock, os.getpid())
+        assert alive(pid)
+        assert lockfile.kill_holder(where.lock, pid)
+        await until(lambda: lockfile.holder(where.lock) is None)
+        assert not lockfile.kill_holder(where.lock, pid)
+
+
+class TestPrivacy:
+    async def test_socket_and_folder_are_the_users_own(self, client: Client, model: str) -> None:
+        await client().ready()
+        where = place(model)
+        assert where.socket is not None
+        assert stat.S_IMODE(where.socket.stat().st_mode) == 0o600
+        assert stat.S_IMODE(where.socket.parent.stat().st_mode) == 0o700
+        assert stat.S_IMODE(where.lock.stat().st_mode) == 0o600
+
+    @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user's folder")
+    async def test_a_folder_of_somebody_else_is_refused(self, client: Client, home: Path) -> None:
+        folder = home / "run"
+        folder.mkdir(mode=0o700)
+        os.chown(folder, 12345, 12345)
+        with pytest.raises(SettingsError, match="belongs to somebody else"):
+            await client().generate(ask("steps 1"))
+
+    async def test_a_link_in_the_place_of_the_folder_is_refused(
+        self, client: Client, home: Path, tmp_path: Path
+    ) -> None:
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        (home / "run").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(SettingsError, match="not a folder of its own"):
+            await client().generate(ask("steps 1"))
+
+    async def test_a_folder_that_was_open_to_others_is_closed(self, client: Client, home: Path) -> None:
+        (home / "run").mkdir()
+        (home / "run").chmod(0o755)
+        assert (await client().generate(ask("steps 1"))).tokens
+        assert stat.S_IMODE((home / "run").stat().st_mode) == 0o700
+
+    @pytest.mark.skipif(
+        not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs to become another user"
+    )
+    async def test_another_user_is_not_served(self, client: Client, model: str) -> None:
+        """Even one who gets through to the socket."""
+        engine = client()
+        await engine.ready()
+        where = place(model)
+        assert where.socket is not None
+        for folder in [where.socket.parent, *where.socket.parents]:
+            if folder.stat().st_mode & 0o005 != 0o005 and "pytest" in str(folder):
+                folder.chmod(0o755)
+        where.socket.chmod(0o666)
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setuid(12345)
+                with socket.socket(socket.AF_UNIX) as stranger:
+                    stranger.settimeout(PATIENCE)
+                    stranger.connect(str(where.socket))
+                    stranger.sendall(wire.encode(wire.hello_to_wire(wire.Hello())))
+                    os._exit(10 if stranger.recv(1) == b"" else 11)
+            except ConnectionError:
+                os._exit(10)
+            finally:
+                os._exit(12)
+        _, status = await asyncio.to_thread(os.waitpid, child, 0)
+        assert os.waitstatus_to_exitcode(status) == 10, "the connection was closed without a word"
+        assert (await engine.stats()).clients == 1
+
+    async def test_a_home_with_a_long_path_meets_in_a_private_temporary_folder(
+        self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / ("deep" * 30) / "home"))
+        where = place(model)
+        assert where.socket is not None
+        assert len(os.fsencode(where.socket)) <= 100
+        assert where.lock.is_relative_to(state.home())
+        folder = where.socket.parent
+        engine = ModelProcess(model)
+        try:
+            assert (await engine.generate(ask("steps 1"))).tokens
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            await engine.restart()
+            folder.chmod(0o755)
+            with pytest.raises(SettingsError, match="open to others"):
+                await engine.generate(ask("steps 1"))
+        finally:
+            await engine.close()
+            folder.rmdir()
+
+
+class TestLoopback:
+    """How it goes where there are no socket files."""
+
+    @pytest.fixture(autouse=True)
+    def _loopback(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LSP_CALIB_SOCKET", "tcp")
+
+    async def test_two_clients_share_a_process(self, client: Client, model: str) -> None:
+        first, second = client(), client()
+        await asyncio.gather(first.ready(), second.ready())
+        assert first.pid == second.pid
+        assert (await second.generate(ask("steps 1"))).tokens
+        where = place(model)
+        assert where.socket is None
+        assert stat.S_IMODE(where.port.stat().st_mode) == 0o600
+        address = psutil.Process(first.pid).net_connections()[0].laddr
+        assert address.ip == "127.0.0.1"
+
+    async def test_who_does_not_know_the_secret_is_not_served(self, client: Client, model: str) -> None:
+        engine = client()
+        await engine.ready()
+        port, _ = json.loads(place(model).port.read_text())
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(bytes(16))
+        challenge = await reader.readexactly(48)
+        writer.write(challenge[16:] + wire.encode(wire.hello_to_wire(wire.Hello())))
+        assert await asyncio.wait_for(reader.read(1), PATIENCE) == b""
+        writer.close()
+        assert (await engine.stats()).clients == 1
+
+    async def test_who_listens_at_the_port_of_a_dead_process_is_told_nothing(
+        self, client: Client, model: str
+    ) -> None:
+        """A request is source code: it goes to nobody who cannot prove to be the process."""
+        got: list[bytes] = []
+
+        async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            got.append(await reader.readexactly(16))
+            writer.write(bytes(48))
+            got.append(await reader.read(1000))
+            writer.close()
+
+        server = await asyncio.start_server(impostor, "127.0.0.1", 0)
+        where = place(model)
+        where.port.write_text(json.dumps([server.sockets[0].getsockname()[1], "00" * 32]))
+        assert (await client().generate(ask("steps 1"))).tokens
+        server.close()
+        assert len(got[0]) == 16
+        assert got[1:] == [b""]
+
+
+class TestRaces:
+    async def test_killed_at_any_moment_each_request_is_answered_or_fails_at_once(
+        self, client: Client
+    ) -> None:
+        first, second = client(), client()
+        await asyncio.gather(first.ready(), second.ready())
+        outcomes: list[bool] = []
+
+        async def ask_on(engine: ModelProcess, number: int) -> None:
+            for count in range(number):
+                try:
+                    answer = await asyncio.wait_for(engine.generate(ask(f"steps {count % 4}")), PATIENCE)
+                    outcomes.append(True)
+                    assert len(answer.tokens) == count % 4
+                except EngineDiedError:
+                    outcomes.append(False)
+                except ModelError:
+                    await engine.restart()
+
+        asking = [asyncio.create_task(ask_on(engine, 60)) for engine in (first, second)]
+        kills = 0
+        while not all(task.done() for task in asking):
+            await asyncio.sleep(0.03 * (kills * 7 % 10))
+            with contextlib.suppress(ProcessLookupError):
+                if (pid := first.pid) is not None:
+                    os.kill(pid, signal.SIGKILL)
+                    kills += 1
+            if kills == 15:
+                break
+        await asyncio.gather(*asking)
+        assert outcomes.count(True) > 60
+        assert outcomes.count(False) >= 1
+        with contextlib.suppress(EngineDiedError):  # the last one may be dying still
+            await first.generate(ask("steps 1"))
+        assert (await first.generate(ask("steps 1"))).tokens
+
+    async def test_a_late_interruption_never_hits_the_next_run(self, client: Client) -> None:
+        """Cancelled at all moments around its end, a request never disturbs the one behind it."""
+        engine = client()
+        await engine.ready()
+        for moment in range(40):
+            first = asyncio.create_task(engine.generate(ask("steps 2")))
+            second = asyncio.create_task(engine.generate(ask("steps 2")))
+            await asyncio.sleep(moment * STEP / 10)
+            first.cancel()
+            answer = await asyncio.wait_for(second, PATIENCE)
+            assert answer.text == "0 interruptions"
+            with contextlib.suppress(asyncio.CancelledError, RequestCancelledError):
+                await first

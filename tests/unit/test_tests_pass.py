@@ -1,0 +1,169 @@
+"""Correct because its tests pass: the references do, what is wrong or only looks right does not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import attrs
+import pytest
+
+from lsp_calib.errors import SandboxError
+from lsp_calib.evaluation import correctness
+from lsp_calib.evaluation.correctness import TestedProgram, check_references, exact_match, judge, judge_all
+from lsp_calib.evaluation.datasets import human_eval, mbpp
+from lsp_calib.evaluation.sandbox import probe
+from lsp_calib.evaluation.sandbox.limits import Limits
+
+TESTS = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 9\ncheck(square)\n"
+RIGHT = "def square(x):\n    return x * x\n"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _walls() -> None:
+    try:
+        probe.isolation()
+    except SandboxError as error:
+        if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def data() -> Path:
+    named = os.environ.get("LSP_CALIB_DATA")
+    if not named:
+        pytest.skip("LSP_CALIB_DATA names no folder with evaluation data")
+    return Path(named)
+
+
+@attrs.frozen
+class Square:
+    id: str = "square"
+
+    def program(self, completion: str) -> TestedProgram:
+        return TestedProgram(completion, TESTS, ("square",))
+
+
+def passes(source: str, tests: str = TESTS) -> bool:
+    return judge(TestedProgram(source, tests, ("square",))).passed
+
+
+def test_what_is_right_passes() -> None:
+    assert passes(RIGHT)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def square(x):\n    return x + x\n",
+        "",
+        "def square(x:\n",
+        "square = 4",
+        "x = '\ud800'",
+        "\0",
+        "return",
+    ],
+)
+def test_what_is_wrong_or_no_python_does_not(source: str) -> None:
+    assert not passes(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import math\nfrom collections import deque\nimport os.path\n" + RIGHT,
+        "import collections.abc, sys\nsys.setrecursionlimit(5000)\n" + RIGHT,
+        "print('noise')\n" + RIGHT,
+        "import numbers as sum\nmax = 0\n" + RIGHT,
+        "square = lambda x: x * x",
+        "class Square:\n    def __call__(self, x):\n        return x ** 2\nsquare = Square()",
+        "import threading\nthreading.Thread(target=input, daemon=True).start()\n" + RIGHT,
+        "if __name__ == '__main__':\n    raise SystemExit(1)\n" + RIGHT,
+        "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\n" + RIGHT,
+    ],
+)
+def test_ordinary_code_is_not_taken_for_an_attack(source: str) -> None:
+    assert passes(source)
+
+
+def test_tests_see_the_helpers_of_the_source() -> None:
+    assert passes(
+        "def helper(x):\n    return x - 1\ndef square(x):\n    return x * x\n",
+        "assert square(helper(4)) == 9",
+    )
+
+
+def test_a_function_may_have_a_builtin_name() -> None:
+    program = TestedProgram("def sum(a, b):\n    return 42\n", "assert sum(1, 2) == 42", ("sum",))
+    assert judge(program).passed
+
+
+def test_the_verdict_says_why() -> None:
+    assert "AssertionError" in judge(TestedProgram("square = abs", TESTS, ("square",))).why
+    assert "before its tests" in judge(TestedProgram("raise SystemExit", TESTS, ("square",))).why
+    slow = judge(TestedProgram("while True: pass", TESTS, ("square",)), limits=Limits(wall_s=0.5))
+    assert "wall" in slow.why
+
+
+def test_many_are_judged_at_once_and_told_in_order() -> None:
+    answers = [(Square(), RIGHT if at % 3 else "square = abs") for at in range(12)]
+    found = [verdict.passed for verdict in judge_all(answers, workers=3)]
+    assert found == [bool(at % 3) for at in range(12)]
+
+
+def test_a_reference_that_fails_or_wavers_is_named() -> None:
+    found = check_references([(Square("good"), RIGHT), (Square("bad"), "square = abs")], times=2)
+    assert (found.checked, found.failing, found.flaky) == (2, ("bad",), ())
+    wavering = "import os\nCOIN = os.urandom(1)[0] % 2\ndef square(x):\n    return x * x * COIN\n"
+    # Heads each time, or tails each time, once in 30,000.
+    assert check_references([(Square("wavers"), wavering)], times=16).flaky == ("wavers",)
+
+
+@pytest.mark.parametrize(
+    ("before", "completion", "target", "same"),
+    [
+        ("    x = ", "1", "1", True),
+        ("    x = ", "1  ", "1", True),
+        ("", "    x = 1", "x = 1", True),
+        ("    x =", "1", " 1", False),
+        ("", "", "x", False),
+    ],
+)
+def test_an_exact_match_forgives_white_space_at_the_ends(
+    before: str, completion: str, target: str, same: bool
+) -> None:
+    assert exact_match(before, completion, target) is same
+
+
+class TestReferences:
+    """A few of each; all of them in `make test-long`."""
+
+    def test_of_humaneval_pass_and_others_do_not(self, data: Path) -> None:
+        items = list(human_eval.synthesis(data))[::20]
+        assert all(v.passed for v in judge_all([(item, item.canonical_solution) for item in items]))
+        assert not any(v.passed for v in judge_all([(item, "    return None\n") for item in items]))
+
+    def test_of_infilling_pass_and_others_do_not(self, data: Path) -> None:
+        items = list(human_eval.infilling(data))[::100]
+        assert all(v.passed for v in judge_all([(item, item.canonical_solution) for item in items]))
+        assert not any(v.passed for v in judge_all([(item, "        raise ValueError") for item in items]))
+
+    def test_of_mbpp_pass_and_others_do_not(self, data: Path) -> None:
+        items = list(mbpp.problems(data))[::100]
+        assert all(correctness.tests_pass(item, item.reference) for item in items)
+        wrong = [(item, item.reference.replace("return", "return not")) for item in items]
+        assert sum(v.passed for v in judge_all(wrong)) < len(items) / 4
+
+    @pytest.mark.long
+    def test_all_of_humaneval_and_of_infilling_pass(self, data: Path) -> None:
+        synthesis = [(item, item.canonical_solution) for item in human_eval.synthesis(data)]
+        infilling = [(item, item.canonical_solution) for item in human_eval.infilling(data)]
+        assert sum(v.passed for v in judge_all(synthesis)) == 164
+        assert sum(v.passed for v in judge_all(infilling)) == 1033
+
+    @pytest.mark.long
+    def test_all_of_mbpp_pass_three_times(self, data: Path) -> None:
+        found = check_references([(item, item.reference) for item in mbpp.problems(data)])
+        assert found.checked == 974
+        assert (found.failing, found.flaky) == ((), ())

@@ -1,0 +1,207 @@
+"""Recorded typing is what it says: it leads from one commit's text to the next one's."""
+
+import json
+import random
+import subprocess
+from gzip import decompress
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.completion import Cursor
+from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.errors import DataError
+from lsp_calib.inference.cards import load_cards
+from lsp_calib.tools.bench import record
+from lsp_calib.tools.bench.trace import Edit, Kind, Step, dump_trace, load_trace, select, sha256_of
+
+EDITS = load_trace()
+EACH = pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
+
+
+def committed(commit: str, name: str) -> str:
+    try:
+        return record.at_commit(commit, name)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("the repository's history is not here")
+
+
+class TestTheRecordingThatIsShipped:
+    @EACH
+    def test_replaying_it_gives_the_text_that_was_recorded(self, edit: Edit) -> None:
+        assert sha256_of(edit.replay()) == edit.after_sha256
+
+    @EACH
+    def test_it_ends_with_the_text_of_the_commit_to_the_byte(self, edit: Edit) -> None:
+        assert "\n".join(edit.replay()) == committed(edit.commit, edit.name)
+
+    @EACH
+    def test_every_line_it_begins_with_is_of_the_commit_or_of_the_one_before(self, edit: Edit) -> None:
+        known = set(committed(edit.commit, edit.name).split("\n"))
+        known |= set(committed(f"{edit.commit}^", edit.name).split("\n"))
+        assert set(edit.before) <= known
+
+    def test_recording_again_gives_the_same_bytes(self) -> None:
+        for commit, name in record.SOURCES:
+            committed(f"{commit}^", name)
+        file = Path(record.__file__).with_name("trace.json.gz").read_bytes()
+        again = dump_trace(list(record.recordings()))
+        assert json.loads(decompress(again)) == json.loads(decompress(file))
+
+    def test_it_is_large_enough_to_measure_with_and_small_enough_to_ship(self) -> None:
+        steps = [step for edit in EDITS for step in edit.steps]
+        assert len(EDITS) >= 5
+        assert sum(step.kind is Kind.TYPE for step in steps) >= 300
+        assert sum(step.kind is Kind.NEWLINE for step in steps) >= 40
+        assert sum(step.kind is Kind.BACKSPACE for step in steps) >= 20
+        assert sum(step.jump for step in steps) >= 10
+        assert len(dump_trace(EDITS)) < 300_000
+
+    @EACH
+    def test_there_are_always_thirty_lines_below_the_cursor(self, edit: Edit) -> None:
+        assert 100 <= len(edit.before) <= 500
+        lines = list(edit.before)
+        for step in edit.steps:
+            line, column = step.apply(lines)
+            assert len(lines) - 1 - line >= 30
+            assert column <= len(lines[line])
+
+    @EACH
+    def test_a_step_that_is_no_jump_goes_on_where_the_last_one_ended(self, edit: Edit) -> None:
+        cursor = None
+        for step in edit.steps:
+            assert step.jump == (cursor not in (step.start, step.end))
+            cursor = step.cursor
+
+    @EACH
+    def test_keys_are_pressed_one_at_a_time(self, edit: Edit) -> None:
+        for step in edit.steps:
+            if step.kind is Kind.TYPE:
+                assert len(step.text) == 1 or not step.text.strip(" ")
+            if step.kind is Kind.NEWLINE:
+                assert step.text[0] == "\n"
+                assert not step.text[1:].strip(" ")
+            if step.kind in (Kind.BACKSPACE, Kind.DELETE):
+                assert step.text == ""
+                assert step.start < step.end
+            assert step.pause_ms > 0
+
+
+class TestRecording:
+    @given(
+        st.lists(st.sampled_from(["a = 1", "def f():", "    return a", "", "    b(", "  odd"]), max_size=12),
+        st.lists(st.sampled_from(["a = 1", "def g():", "    return b", "", "        c,"]), max_size=12),
+        st.integers(0, 5),
+    )
+    def test_any_text_can_be_typed_into_any_other(self, old: list[str], new: list[str], seed: int) -> None:
+        tail = [f"line {number}" for number in range(35)]
+        before, after = ["first", *old, *tail], ["first", *new, *tail]
+        edit = record.record("a file", str(seed), "\n".join(before), "\n".join(after))
+        assert edit.replay() == after
+        assert sha256_of(after) == edit.after_sha256
+
+    def test_what_is_too_near_the_end_is_there_from_the_beginning(self) -> None:
+        lines = [f"line {number}" for number in range(60)]
+        changed = [*lines[:10], "early", *lines[10:50], "late", *lines[50:]]
+        edit = record.record("a file", "0", "\n".join(lines), "\n".join(changed))
+        assert "late" in edit.before
+        assert "early" not in edit.before
+
+    def test_the_hand_errs_and_corrects_itself(self) -> None:
+        lines = [f"line {number}" for number in range(60)]
+        changed = [*lines[:10], "a long line of text " * 20, *lines[10:]]
+        edit = record.record("a file", "0", "\n".join(lines), "\n".join(changed))
+        errors = [step for step in edit.steps if step.kind is Kind.BACKSPACE]
+        assert errors
+        assert edit.replay() == changed
+
+
+class TestParts:
+    @EACH
+    @pytest.mark.parametrize("count", [1, 20, 45])
+    def test_an_excerpt_is_that_part_of_the_edit(self, edit: Edit, count: int) -> None:
+        part = edit.excerpt(count)
+        assert len(part.steps) == count
+        first = next(at for at, step in enumerate(edit.steps) if step is part.steps[0])
+        lines = list(edit.before)
+        for step in edit.steps[:first]:
+            step.apply(lines)
+        assert part.before == tuple(lines)
+        assert sha256_of(part.replay()) == part.after_sha256
+
+    @given(st.integers(12, 4000))
+    def test_a_selection_has_about_as_many_steps_as_were_asked_for(self, steps: int) -> None:
+        chosen = select(EDITS, steps)
+        count = sum(len(edit.steps) for edit in chosen)
+        whole = sum(len(edit.steps) for edit in EDITS)
+        assert min(steps, whole) - len(EDITS) <= count <= steps
+        assert all(len(edit.steps) >= min(steps, 16) for edit in chosen)
+
+    def test_a_short_selection_holds_every_kind_of_step(self) -> None:
+        steps = [step for edit in select(EDITS, 36) for step in edit.steps[1:]]
+        assert any(step.jump for step in steps)
+        assert any(step.kind is Kind.NEWLINE for step in steps)
+        assert any(step.kind is Kind.TYPE and not step.jump for step in steps)
+
+    def test_a_damaged_recording_is_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        (tmp_path / "trace.json.gz").write_bytes(dump_trace(EDITS)[:-20])
+        monkeypatch.setattr("lsp_calib.tools.bench.trace.resources.files", lambda _: tmp_path)
+        with pytest.raises(DataError, match=r"trace\.json\.gz"):
+            load_trace()
+
+
+class TestPadding:
+    @EACH
+    def test_a_padded_document_has_the_lines_it_should_and_the_same_edit(self, edit: Edit) -> None:
+        part = edit.excerpt(30)
+        padded = part.padded(5000)
+        assert len(padded.before) == 5000
+        above = padded.steps[0].start[0] - part.steps[0].start[0]
+        assert padded.replay()[above : above + len(part.replay())] == part.replay()
+
+    @EACH
+    @pytest.mark.parametrize("model", ["smollm2-135m", "qwen2.5-coder-1.5b"])
+    def test_a_model_is_shown_the_same_whatever_the_length(self, edit: Edit, model: str) -> None:
+        card = load_cards()[model]
+        prompts = []
+        for total in (500, 5000):
+            padded = edit.excerpt(20).padded(total)
+            lines, shown = list(padded.before), []
+            for step in padded.steps:
+                cursor = Cursor(lines, *step.apply(lines), "python")
+                shown.append(build_prompt(cursor, card.completion, card.window))
+            prompts.append(shown)
+        assert prompts[0] == prompts[1]
+
+    def test_a_document_cannot_be_padded_to_less_than_it_has(self) -> None:
+        with pytest.raises(DataError, match="cannot be padded"):
+            EDITS[0].padded(50)
+
+
+@given(
+    st.lists(st.text("ab é🎉", max_size=6), min_size=1, max_size=6),
+    st.text("xy\n", max_size=5),
+    st.integers(0),
+)
+def test_a_step_replaces_what_stands_between_its_ends(lines: list[str], text: str, seed: int) -> None:
+    chance = random.Random(seed)
+    joined = "\n".join(lines)
+    first, last = sorted(chance.randint(0, len(joined)) for _ in range(2))
+
+    def place(at: int) -> tuple[int, int]:
+        return joined[:at].count("\n"), len(joined[:at].rpartition("\n")[2])
+
+    step = Step(Kind.TYPE, place(first), place(last), text, 1, False)
+    after = list(lines)
+    assert step.apply(after) == step.cursor
+    expected = joined[:first] + text + joined[last:]
+    assert after == expected.split("\n")
+    assert step.cursor == (
+        expected[: first + len(text)].count("\n"),
+        len(expected[: first + len(text)].rpartition("\n")[2]),
+    )
+    assert Step.from_json(step.to_json()) == step
+    assert attrs.evolve(step.shifted(3), start=step.start, end=step.end) == step
