@@ -138,10 +138,8 @@ def test_log_probabilities_are_as_near_to_those_from_scratch_as_llama_cpp_is_to_
             for way in WAYS:
                 apart += abs(reference.log_probabilities(tokens, len(given), **way) - scratch).tolist()
     reference.close()
-    assert reused > 0.3 * total, "there was something to go wrong"
+    assert reused > 0.2 * total, "there was something to go wrong"
     assert cases.interrupted > CONTINUATIONS / 8
-    print({kind: (np.mean(d), np.quantile(d, 0.99), max(d)) for kind, d in found.items()})
-    print("apart", np.mean(apart), np.quantile(apart, 0.99), max(apart), reused / total, cases.interrupted)
     for differences in found.values():
         # A floor, for processors on which no way of splitting makes a difference.
         assert max(differences) <= max(2 * max(apart), 1e-3)
