@@ -9,8 +9,8 @@ import pytest
 
 from lsp_calib import home as state
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference import checksum
-from lsp_calib.inference.cards import ModelCard, load_cards
+from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models.cards import ModelCard, load_cards
 
 DEFAULT_MODEL = "smollm2-135m"
 

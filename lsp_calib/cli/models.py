@@ -10,8 +10,8 @@ from lsp_calib.cli.shared import json_option, print_json
 from lsp_calib.errors import SettingsError
 
 if TYPE_CHECKING:
-    from lsp_calib.inference.card import ModelCard
-    from lsp_calib.inference.inventory import Entry
+    from lsp_calib.inference.models.card import ModelCard
+    from lsp_calib.inference.models.inventory import Entry
 
 
 @click.group()
@@ -23,7 +23,7 @@ def models() -> None:
 @json_option
 def models_list(as_json: bool) -> None:
     """Known models: installed or not, licence, memory, speed."""
-    from lsp_calib.inference.inventory import inventory
+    from lsp_calib.inference.models.inventory import inventory
 
     entries = inventory()
     if as_json:
@@ -49,7 +49,7 @@ def _line(entry: Entry) -> str:
 @json_option
 def pull(name: str, as_json: bool) -> None:
     """Get a model and verify its checksum. An interrupted pull goes on where it was."""
-    from lsp_calib.inference.download import pull as run
+    from lsp_calib.inference.models.download import pull as run
     from lsp_calib.tools.print import download_progress
 
     card = _card(name)
@@ -73,7 +73,7 @@ def pull(name: str, as_json: bool) -> None:
 @json_option
 def path(name: str, as_json: bool) -> None:
     """Print where an installed model lies."""
-    from lsp_calib.inference.cards import locate
+    from lsp_calib.inference.models.cards import locate
 
     card, file = locate(name)
     if as_json:
@@ -87,9 +87,9 @@ def path(name: str, as_json: bool) -> None:
 @json_option
 def verify(name: str, as_json: bool) -> None:
     """Check a model's file and compute its checksum afresh."""
-    from lsp_calib.inference import checksum
-    from lsp_calib.inference.card import load_cards
-    from lsp_calib.inference.cards import choose
+    from lsp_calib.inference.models import checksum
+    from lsp_calib.inference.models.card import load_cards
+    from lsp_calib.inference.models.cards import choose
 
     card, file = choose(name)
     actual = checksum.verify(file, card.sha256, fresh=True)
@@ -116,7 +116,7 @@ def verify(name: str, as_json: bool) -> None:
 @json_option
 def remove(name: str, as_json: bool) -> None:
     """Remove an installed model (by its name or its file's)."""
-    from lsp_calib.inference.inventory import remove as run
+    from lsp_calib.inference.models.inventory import remove as run
 
     removed = run(name)
     if as_json:
@@ -126,7 +126,7 @@ def remove(name: str, as_json: bool) -> None:
 
 
 def _card(name: str) -> ModelCard:
-    from lsp_calib.inference.card import load_cards
+    from lsp_calib.inference.models.card import load_cards
 
     cards = load_cards()
     if name not in cards:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lsp_calib.completion.context import Cursor, text_above, text_below
 from lsp_calib.completion.healing import split_at_boundary
-from lsp_calib.inference.cards import CompletionFormat
+from lsp_calib.inference.models.cards import CompletionFormat
 from lsp_calib.values import Prompt, Segment
 
 PREFIX_VERSION = "line-prefix-1"

@@ -1,1 +1,1 @@
-"""One `Engine` interface to a local model: the model process, model cards, downloads and checksums."""
+"""One `Engine` interface, and the engines behind it: the model process, or a remote server."""

@@ -25,7 +25,7 @@ def find() -> Factory:
     missing, remedies = [], []
     if wanted != "prebuilt":
         try:
-            from lsp_calib.inference.llama import LlamaModel
+            from lsp_calib.inference.local.llama import LlamaModel
         except _UNUSABLE as error:
             missing.append(f"llama-cpp-python cannot be used ({error})")
             remedies.append("`pip install 'lsp-calib[local]'` (the fast one; it needs a C compiler)")
@@ -33,7 +33,7 @@ def find() -> Factory:
             return LlamaModel
     if wanted != "local":
         try:
-            from lsp_calib.inference.prebuilt import PrebuiltModel
+            from lsp_calib.inference.prebuilt.model import PrebuiltModel
         except _UNUSABLE as error:
             missing.append(f"xllamacpp cannot be used ({error})")
             remedies.append("`pip install 'lsp-calib[prebuilt]'` (ready-made)")

@@ -61,10 +61,10 @@ def unheard(_state: EngineState, _message: str, _fraction: float | None) -> None
 def open_engine(choice: EngineChoice, on_state: StateListener = unheard) -> Engine:
     """The engine chosen. Nothing is started or asked before the engine is."""
     if choice.remote is not None:
-        from lsp_calib.inference.remote import RemoteEngine
+        from lsp_calib.inference.remote.engine import RemoteEngine
 
         return RemoteEngine(choice.remote, on_state=on_state)
-    from lsp_calib.inference.client import ModelProcess
+    from lsp_calib.inference.process.client import ModelProcess
 
     return ModelProcess(
         choice.model,

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import attrs
 
-from lsp_calib.inference.cards import ModelCard
+from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.values import Generation, ModelIdentity, Prompt, Token
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lsp_calib.inference.cards import ChatFormat
+from lsp_calib.inference.models.cards import ChatFormat
 from lsp_calib.syntax import Function
 from lsp_calib.values import Prompt, Segment
 

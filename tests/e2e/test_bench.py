@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from lsp_calib import home as state
-from lsp_calib.inference import checksum
-from lsp_calib.inference.cards import ModelCard
-from lsp_calib.inference.speeds import known_speed
+from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.inference.models.speeds import known_speed
 
 pytestmark = pytest.mark.model
 

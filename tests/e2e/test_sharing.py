@@ -15,7 +15,7 @@ import psutil
 import pytest
 from real_server import PATIENCE
 
-from lsp_calib.inference import lockfile
+from lsp_calib.inference.process import lockfile
 from lsp_calib.tools.client import Editor
 
 pytestmark = pytest.mark.model
@@ -26,7 +26,7 @@ RIGHT = "nt(j)"
 # A client in a process of its own: it says which process answered what, and waits for its input to close.
 CLIENT = textwrap.dedent("""
     import asyncio, json, sys
-    from lsp_calib.inference.client import ModelProcess
+    from lsp_calib.inference.process.client import ModelProcess
     from lsp_calib.inference.engine import Request
     from lsp_calib.values import Prompt, Segment
 

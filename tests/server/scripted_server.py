@@ -87,8 +87,8 @@ class ScriptedEngine:
         self._note("closed")
 
     async def _load(self) -> LoadedModel:
-        from lsp_calib.inference.cards import ChatFormat, CompletionFormat, ModelCard
         from lsp_calib.inference.engine import LoadedModel
+        from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
         from lsp_calib.values import ModelIdentity
 
         self._note("loading")

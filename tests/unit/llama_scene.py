@@ -103,7 +103,7 @@ class Reference:
     def __init__(self, path: Path) -> None:
         import llama_cpp
 
-        from lsp_calib.inference.native import native_log
+        from lsp_calib.inference.local.native import native_log
 
         self.lib = llama_cpp
         native_log().listen()

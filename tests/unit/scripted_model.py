@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference import process, starting
 from lsp_calib.inference.backend import Counters, Interrupted, LoadOptions, Run
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
+from lsp_calib.inference.process import __main__ as process
+from lsp_calib.inference.process import starting
 from lsp_calib.values import Generation, Prompt, Segment, Stop, Timing, Token
 
 STEP = 0.01

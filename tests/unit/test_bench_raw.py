@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.client import ModelProcess
 from lsp_calib.inference.engine import Request
+from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.tools.bench.idle import cpu_seconds
 from lsp_calib.tools.bench.raw import Raw, raw_process
 from lsp_calib.values import Prompt, Segment

@@ -10,9 +10,9 @@ import pytest
 
 from lsp_calib import home as state
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
-from lsp_calib.inference import cards, gguf, memory, speeds
-from lsp_calib.inference.cards import ChatFormat, CompletionFormat, ModelCard, choose, load_cards
-from lsp_calib.inference.templates import chat_format, completion_format
+from lsp_calib.inference.models import cards, gguf, memory, speeds
+from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard, choose, load_cards
+from lsp_calib.inference.models.templates import chat_format, completion_format
 
 HEADER = struct.pack("<4sIQQ", b"GGUF", 3, 0, 0)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.errors import ModelFileError
-from lsp_calib.inference import checksum
-from lsp_calib.inference.cards import ModelCard
+from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models.cards import ModelCard
 
 
 def sha256(content: bytes) -> str:

@@ -16,10 +16,10 @@ from click.testing import CliRunner, Result
 import lsp_calib
 from lsp_calib import errors
 from lsp_calib.cli import main
-from lsp_calib.inference import checksum, download
-from lsp_calib.inference.cards import ModelCard, load_cards
-from lsp_calib.inference.download import Checked, Pulled
-from lsp_calib.inference.speeds import remember_speed
+from lsp_calib.inference.models import checksum, download
+from lsp_calib.inference.models.cards import ModelCard, load_cards
+from lsp_calib.inference.models.download import Checked, Pulled
+from lsp_calib.inference.models.speeds import remember_speed
 
 # The smallest file that passes for a model: a header that promises nothing.
 EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
@@ -376,14 +376,16 @@ def test_help_is_quick_nothing_heavy_is_imported() -> None:
 
 
 def test_the_core_imports_without_the_local_extra(tmp_path: Path) -> None:
-    """Every module but the one that only the model process imports."""
+    """Every module but those that only the model process imports."""
     (tmp_path / "llama_cpp.py").write_text("raise ImportError('no llama_cpp here')\n")
     result = python(
         """
         import importlib, pkgutil, sys
         import lsp_calib
         for module in pkgutil.walk_packages(lsp_calib.__path__, "lsp_calib."):
-            if module.name not in ("lsp_calib.inference.llama", "lsp_calib.__main__"):
+            # Programs that are run, not imported, and what only the model process imports.
+            inside = module.name.startswith(("lsp_calib.inference.local.", "lsp_calib.inference.prebuilt."))
+            if not inside and not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
         print("llama_cpp" in sys.modules, "lsp_calib.server.app" in sys.modules)
         """,

@@ -36,7 +36,7 @@ from lsp_calib.evaluation.datasets import (
 from lsp_calib.evaluation.datasets.catalogue import DATA_SETS, DataSet
 from lsp_calib.evaluation.datasets.folder import VARIABLE, checked_file, data_folder, read_rows
 from lsp_calib.evaluation.ratings import FILE, read_ratings
-from lsp_calib.inference.cards import load_cards
+from lsp_calib.inference.models.cards import load_cards
 
 READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
     "humaneval": human_eval.synthesis,

@@ -12,9 +12,9 @@ import attrs
 import pytest
 
 from lsp_calib.errors import DownloadError, ModelFileError
-from lsp_calib.inference import download
-from lsp_calib.inference.cards import ChatFormat, CompletionFormat, ModelCard, Source
-from lsp_calib.inference.download import Checked
+from lsp_calib.inference.models import download
+from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard, Source
+from lsp_calib.inference.models.download import Checked
 
 CONTENT = b"GGUF" + bytes(range(256)) * 40
 Publish = Callable[[str, dict[str, bytes]], None]

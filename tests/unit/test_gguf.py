@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import ModelFileError
-from lsp_calib.inference import checksum, gguf, gguf_reader
-from lsp_calib.inference.gguf import Metadata, read_metadata
+from lsp_calib.inference.models import checksum, gguf, gguf_reader
+from lsp_calib.inference.models.gguf import Metadata, read_metadata
 
 U32, STRING, ARRAY, U64 = 4, 8, 9, 10
 

@@ -12,9 +12,9 @@ import attrs
 import pytest
 
 from lsp_calib.errors import DownloadError, ModelFileError, SettingsError
-from lsp_calib.inference import download, hub
-from lsp_calib.inference.cards import ChatFormat, CompletionFormat, ModelCard, Source
-from lsp_calib.inference.download import Checked
+from lsp_calib.inference.models import download, hub
+from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard, Source
+from lsp_calib.inference.models.download import Checked
 
 CONTENT = b"GGUF" + bytes(range(256)) * 4000
 PLACE = "/somebody/tiny-GGUF/resolve/main/tiny.gguf"
@@ -402,7 +402,7 @@ class TestARefusal:
     def test_of_a_full_disk_is_said_and_what_came_is_kept(
         self, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from lsp_calib.inference.partial import Part
+        from lsp_calib.inference.models.partial import Part
 
         write = Part._write
 

@@ -32,7 +32,7 @@ from lsp_calib.inference.backend import Interrupted, LoadOptions
 from lsp_calib.inference.engine import Priority, Sampling, ScoreRequest
 from lsp_calib.values import Stop, Token
 
-llama = pytest.importorskip("lsp_calib.inference.llama")
+llama = pytest.importorskip("lsp_calib.inference.local.llama")
 
 pytestmark = pytest.mark.model
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.answer import Answer
+from lsp_calib.inference.local.answer import Answer
 from lsp_calib.values import Stop, Timing
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=12)

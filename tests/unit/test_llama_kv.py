@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.kv import CachedSequence, choose, common_prefix, count_sequences
+from lsp_calib.inference.local.kv import CachedSequence, choose, common_prefix, count_sequences
 
 tokens = st.lists(st.integers(0, 2), max_size=12)
 

@@ -17,7 +17,7 @@ from lsp_calib.inference.backend import Interrupted, LoadOptions, Run
 from lsp_calib.inference.engine import Priority, Request, Sampling
 from lsp_calib.values import Generation
 
-llama = pytest.importorskip("lsp_calib.inference.llama")
+llama = pytest.importorskip("lsp_calib.inference.local.llama")
 
 pytestmark = [pytest.mark.model, pytest.mark.long]
 

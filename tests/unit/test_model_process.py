@@ -23,10 +23,10 @@ import pytest
 import pytest_asyncio
 
 from lsp_calib.errors import EngineDiedError, EngineError, ModelError, ModelFileError, NoModelError
-from lsp_calib.inference import cards
-from lsp_calib.inference.cards import ModelCard
-from lsp_calib.inference.client import ModelProcess
 from lsp_calib.inference.engine import EngineState, LoadedModel, Priority, Request
+from lsp_calib.inference.models import cards
+from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.values import Prompt, Segment
 
 SOURCE = '''import json
@@ -226,7 +226,7 @@ class TestAnswers:
         """With room for 128 positions: what fits is what the window would have been."""
         del shared_home
         card = attrs.evolve(cards.load_cards()["smollm2-135m"], context=128)
-        monkeypatch.setattr("lsp_calib.inference.client.choose", lambda _: (card, card.path))
+        monkeypatch.setattr("lsp_calib.inference.process.client.choose", lambda _: (card, card.path))
         narrow = ModelProcess(threads=1)
         try:
             generation = await narrow.generate(request("a = 1\n" * 500 + SOURCE))
@@ -357,7 +357,7 @@ class TestDeath:
     async def test_when_its_client_is_killed_the_process_goes_also_during_a_request(self) -> None:
         client = textwrap.dedent("""
             import asyncio
-            from lsp_calib.inference.client import ModelProcess
+            from lsp_calib.inference.process.client import ModelProcess
             from lsp_calib.inference.engine import Request
             from lsp_calib.values import Prompt, Segment
 

@@ -24,15 +24,15 @@ from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
 
 pytest.importorskip("xllamacpp")
 
-from lsp_calib.inference.kv import CachedSequence
-from lsp_calib.inference.prebuilt import PrebuiltModel
-from lsp_calib.inference.prebuilt_run import (
+from lsp_calib.inference.local.kv import CachedSequence
+from lsp_calib.inference.prebuilt.model import PrebuiltModel
+from lsp_calib.inference.prebuilt.run import (
     INTERACTIVE_SEQUENCES,
     PieceSize,
     doubt,
     log_probability,
 )
-from lsp_calib.inference.prebuilt_server import Question, _reply, _understanding, last_words
+from lsp_calib.inference.prebuilt.server import Question, _reply, _understanding, last_words
 
 SOURCE = '''import json
 
@@ -391,7 +391,7 @@ class TestLoading:
             from pathlib import Path
             from lsp_calib.inference.backend import LoadOptions
             from lsp_calib.inference.engine import Request
-            from lsp_calib.inference.prebuilt import PrebuiltModel
+            from lsp_calib.inference.prebuilt.model import PrebuiltModel
             from lsp_calib.values import Prompt, Segment
 
             model = PrebuiltModel(LoadOptions(Path(sys.argv[1]), 256, threads=1))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import FIM_VERSION, PREFIX_VERSION, build_prompt, version_of
-from lsp_calib.inference.cards import CompletionFormat
+from lsp_calib.inference.models.cards import CompletionFormat
 from lsp_calib.values import Segment
 
 PREFIX = CompletionFormat()

@@ -30,9 +30,9 @@ from lsp_calib.inference.choice import (
     is_url,
     open_engine,
 )
-from lsp_calib.inference.client import ModelProcess
 from lsp_calib.inference.engine import EarlyStop, EngineState, Priority, Sampling, ScoreRequest
-from lsp_calib.inference.remote import RemoteEngine
+from lsp_calib.inference.process.client import ModelProcess
+from lsp_calib.inference.remote.engine import RemoteEngine
 from lsp_calib.values import Prompt, Segment, Stop
 
 

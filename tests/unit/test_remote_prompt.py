@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.card import load_cards
-from lsp_calib.inference.remote_prompt import (
+from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.remote.prompt import (
     card_for_name,
     family,
     find_name,

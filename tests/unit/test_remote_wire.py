@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.remote_answer import Answer, implausible, spell, typed_logprob
-from lsp_calib.inference.remote_wire import (
+from lsp_calib.inference.remote.answer import Answer, implausible, spell, typed_logprob
+from lsp_calib.inference.remote.wire import (
     Chunk,
     Entry,
     EventReader,

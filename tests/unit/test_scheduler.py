@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lsp_calib.inference.engine import Priority
-from lsp_calib.inference.scheduler import Effect, Job, Key, Scheduler
+from lsp_calib.inference.process.scheduler import Effect, Job, Key, Scheduler
 
 TYPING, BEHIND = Priority.INTERACTIVE, Priority.BACKGROUND
 

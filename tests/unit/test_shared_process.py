@@ -29,10 +29,10 @@ from lsp_calib.errors import (
     SettingsError,
     SupersededError,
 )
-from lsp_calib.inference import lockfile, meeting, wire
-from lsp_calib.inference.client import ModelProcess
 from lsp_calib.inference.engine import EarlyStop, EngineState
-from lsp_calib.inference.meeting import Meeting
+from lsp_calib.inference.process import lockfile, meeting, wire
+from lsp_calib.inference.process.client import ModelProcess
+from lsp_calib.inference.process.meeting import Meeting
 
 CONTEXT = 2048  # of a model without a card
 PATIENCE = 30.0

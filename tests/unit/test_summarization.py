@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from lsp_calib.calibration.judge import Judge
 from lsp_calib.calibration.shelf import Shelf
 from lsp_calib.completion.context import split_lines
-from lsp_calib.inference.cards import ChatFormat, load_cards
 from lsp_calib.inference.engine import LoadedModel, Priority, Request
+from lsp_calib.inference.models.cards import ChatFormat, load_cards
 from lsp_calib.summarization import SummaryService
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.summarization.service import first_sentence

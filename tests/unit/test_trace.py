@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lsp_calib.completion import Cursor
 from lsp_calib.completion.prompt import build_prompt
 from lsp_calib.errors import DataError
-from lsp_calib.inference.cards import load_cards
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench import record
 from lsp_calib.tools.bench.trace import Edit, Kind, Step, dump_trace, load_trace, select, sha256_of
 

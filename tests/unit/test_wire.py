@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference import wire
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
+from lsp_calib.inference.process import wire
 from lsp_calib.values import Generation, Prompt, Segment, Softmax, Stop, Timing, Token
 
 anything = st.text(st.characters())  # lone surrogates included: editors do send them

@@ -18,7 +18,7 @@ from lsp_calib.calibration import Calibrator, auc, out_of_fold, skill_score
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.confidence import by_name
 from lsp_calib.evaluation.records import read_records
-from lsp_calib.inference.cards import load_cards
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.calibrate import fit_records
 
 MODELS = home.shipped_models()

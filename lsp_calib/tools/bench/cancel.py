@@ -11,7 +11,7 @@ import attrs
 from lsp_calib.completion import Cursor
 from lsp_calib.completion.prompt import build_prompt
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.cards import ModelCard
+from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.tools.bench.probe import Probe, until_idle
 from lsp_calib.tools.bench.server import Scratch
 from lsp_calib.tools.client import Document, Editor

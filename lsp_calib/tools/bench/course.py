@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import attrs
 
-from lsp_calib.inference.cards import ModelCard
-from lsp_calib.inference.wire import Stats
+from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.inference.process.wire import Stats
 from lsp_calib.server.settings import Trusted
 from lsp_calib.tools.bench import idle
 from lsp_calib.tools.bench.cancel import Cancelled, cancel_and_wait

@@ -8,9 +8,9 @@ import time
 from collections.abc import AsyncIterator
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.client import ModelProcess
 from lsp_calib.inference.engine import LoadedModel
-from lsp_calib.inference.wire import Stats
+from lsp_calib.inference.process.client import ModelProcess
+from lsp_calib.inference.process.wire import Stats
 from lsp_calib.tools.bench.server import Scratch, state_folder
 
 # Seconds; generous, for a machine that has other things to do.

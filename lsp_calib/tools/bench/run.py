@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from lsp_calib.inference.cards import ModelCard
-from lsp_calib.inference.speeds import remember_speed
+from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.inference.models.speeds import remember_speed
 from lsp_calib.server.settings import Trusted, resolve_trusted
 from lsp_calib.tools.bench.course import Options, Progress, measure
 from lsp_calib.tools.bench.report import to_json

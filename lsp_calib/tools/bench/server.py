@@ -15,7 +15,7 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.errors import ModelError
-from lsp_calib.inference.cards import ModelCard, card_for_file, choose
+from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.server.settings import Trusted
 from lsp_calib.tools.client import Editor
 

@@ -19,7 +19,7 @@ from lsprotocol import types
 import lsp_calib
 from lsp_calib.calibration.calibrator import Calibrator
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
-from lsp_calib.inference.cards import choose
+from lsp_calib.inference.models.cards import choose
 from lsp_calib.server.settings import Trusted, resolve_trusted
 from lsp_calib.tools.client import Document, Editor
 from lsp_calib.tools.demo import words

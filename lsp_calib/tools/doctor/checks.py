@@ -18,8 +18,9 @@ from lsp_calib.calibration.calibrator import Purpose
 from lsp_calib.calibration.shelf import Shelf
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.errors import LspCalibError, ModelError
-from lsp_calib.inference import backends, lockfile
-from lsp_calib.inference.inventory import Entry, inventory
+from lsp_calib.inference import backends
+from lsp_calib.inference.models.inventory import Entry, inventory
+from lsp_calib.inference.process import lockfile
 from lsp_calib.server.settings import Trusted
 from lsp_calib.tools.doctor.finding import Finding, Level
 from lsp_calib.values import ModelIdentity

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import LspCalibError
-from lsp_calib.inference.inventory import Entry
-from lsp_calib.inference.speeds import LATENCY_BUDGET
+from lsp_calib.inference.models.inventory import Entry
+from lsp_calib.inference.models.speeds import LATENCY_BUDGET
 from lsp_calib.server.settings import Trusted
 from lsp_calib.tools.bench.run import bench, short_options
 from lsp_calib.tools.doctor.finding import Finding, Level

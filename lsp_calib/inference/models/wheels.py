@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lsp_calib.errors import DownloadError
-from lsp_calib.inference.card import ModelCard, Source
+from lsp_calib.inference.models.card import ModelCard, Source
 
 _CHUNK = 1 << 20
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lsp_calib.errors import NoModelError, SettingsError
-from lsp_calib.inference import gguf, memory, speeds
-from lsp_calib.inference.card import ModelCard, Source, as_pulled, load_cards
-from lsp_calib.inference.templates import ChatFormat, CompletionFormat, chat_format, completion_format
+from lsp_calib.inference.models import gguf, memory, speeds
+from lsp_calib.inference.models.card import ModelCard, Source, as_pulled, load_cards
+from lsp_calib.inference.models.templates import ChatFormat, CompletionFormat, chat_format, completion_format
 
 __all__ = [
     "ChatFormat",

@@ -21,10 +21,12 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from lsp_calib.errors import ModelError, ModelFileError
-from lsp_calib.inference import backends, checksum, gguf, lockfile, meeting, wire
+from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, LoadOptions
-from lsp_calib.inference.listening import Listening
-from lsp_calib.inference.meeting import Meeting
+from lsp_calib.inference.models import checksum, gguf
+from lsp_calib.inference.process import lockfile, meeting, wire
+from lsp_calib.inference.process.listening import Listening
+from lsp_calib.inference.process.meeting import Meeting
 
 # Its log is emptied at the start when it has more bytes than this.
 _MOST_LOG = 1 << 20

@@ -19,9 +19,9 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference import meeting, wire
-from lsp_calib.inference.decoding import Decoding, Dropped
-from lsp_calib.inference.meeting import Meeting
+from lsp_calib.inference.process import meeting, wire
+from lsp_calib.inference.process.decoding import Decoding, Dropped
+from lsp_calib.inference.process.meeting import Meeting
 
 # Seconds: for a first client to come, for who has connected to say what it wants, for words to get out.
 _FIRST_CLIENT = 30.0

@@ -13,11 +13,11 @@ import llama_cpp
 
 from lsp_calib.errors import ModelFileError
 from lsp_calib.inference.backend import Counters, LoadOptions, Run
-from lsp_calib.inference.decoder import Decoder
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.native import Weights, native_log
+from lsp_calib.inference.local.decoder import Decoder
+from lsp_calib.inference.local.native import Weights, native_log
+from lsp_calib.inference.local.run import GenerationRun, Machine, ScoreRun
 from lsp_calib.inference.prompt_tokens import shorten
-from lsp_calib.inference.run import GenerationRun, Machine, ScoreRun
 from lsp_calib.values import Prompt, Segment, Token
 
 # A prompt that had to be shortened keeps this many tokens free beside the answer.

@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.answer import Answer
 from lsp_calib.inference.backend import Counters, Interrupted
 from lsp_calib.inference.engine import Priority, Request
-from lsp_calib.inference.kv import CachedSequence, choose, common_prefix
-from lsp_calib.inference.prebuilt_server import BATCH, Question, Reply, Server
-from lsp_calib.inference.vocabulary import Vocabulary
+from lsp_calib.inference.local.answer import Answer
+from lsp_calib.inference.local.kv import CachedSequence, choose, common_prefix
+from lsp_calib.inference.local.vocabulary import Vocabulary
+from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server
 from lsp_calib.values import Generation, Stop, Timing, Token
 
 # Interactive prompts share the first of these sequences, background work has the last.

@@ -21,8 +21,8 @@ import httpx
 from lsp_calib import __version__
 from lsp_calib.errors import EngineError, LspCalibError
 from lsp_calib.inference.choice import Remote, base_url, is_local
-from lsp_calib.inference.remote_key import KEY_VARIABLE, read_key
-from lsp_calib.inference.remote_wire import (
+from lsp_calib.inference.remote.key import KEY_VARIABLE, read_key
+from lsp_calib.inference.remote.wire import (
     NOT_COMPATIBLE,
     Chunk,
     EventReader,

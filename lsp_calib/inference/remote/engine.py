@@ -23,7 +23,6 @@ from lsp_calib.errors import (
     RequestCancelledError,
     SupersededError,
 )
-from lsp_calib.inference.card import load_cards
 from lsp_calib.inference.choice import Remote, unheard
 from lsp_calib.inference.engine import (
     EarlyStop,
@@ -34,10 +33,11 @@ from lsp_calib.inference.engine import (
     ScoreRequest,
     StateListener,
 )
-from lsp_calib.inference.remote_answer import Answer, implausible
-from lsp_calib.inference.remote_http import Patience, RemoteServer, shown
-from lsp_calib.inference.remote_prompt import card_for_name, find_name, flatten, grammar
-from lsp_calib.inference.remote_wire import Chunk, Entry
+from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.remote.answer import Answer, implausible
+from lsp_calib.inference.remote.http import Patience, RemoteServer, shown
+from lsp_calib.inference.remote.prompt import card_for_name, find_name, flatten, grammar
+from lsp_calib.inference.remote.wire import Chunk, Entry
 from lsp_calib.values import Generation, ModelIdentity, Prompt, Segment, Softmax, Timing, Token
 
 # As many as OpenAI's own servers give.

@@ -19,9 +19,6 @@ from lsp_calib.errors import (
     ModelFileError,
     SettingsError,
 )
-from lsp_calib.inference import lockfile, meeting, starting, wire
-from lsp_calib.inference.cards import ModelCard, choose
-from lsp_calib.inference.connection import Connection
 from lsp_calib.inference.engine import (
     EarlyStop,
     EngineState,
@@ -30,8 +27,11 @@ from lsp_calib.inference.engine import (
     ScoreRequest,
     StateListener,
 )
-from lsp_calib.inference.meeting import Meeting
-from lsp_calib.inference.starting import Child
+from lsp_calib.inference.models.cards import ModelCard, choose
+from lsp_calib.inference.process import lockfile, meeting, starting, wire
+from lsp_calib.inference.process.connection import Connection
+from lsp_calib.inference.process.meeting import Meeting
+from lsp_calib.inference.process.starting import Child
 from lsp_calib.values import Generation, ModelIdentity, Token
 
 logger = logging.getLogger(__name__)

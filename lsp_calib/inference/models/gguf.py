@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import ModelFileError
-from lsp_calib.inference import checksum
-from lsp_calib.inference.gguf_reader import Front, Scalar, again, read_front
+from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models.gguf_reader import Front, Scalar, again, read_front
 
 # Where a file names its fill-in-the-middle tokens: today's keys and the ones they replaced.
 _FIM_KEYS = (

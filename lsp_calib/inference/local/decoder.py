@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Counters, Interrupted
 from lsp_calib.inference.engine import Priority
-from lsp_calib.inference.kv import CachedSequence, choose, common_prefix, count_sequences
-from lsp_calib.inference.native import AbortFlag, Weights, native_log
-from lsp_calib.inference.threads import ThreadChooser, default_threads
+from lsp_calib.inference.local.kv import CachedSequence, choose, common_prefix, count_sequences
+from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
+from lsp_calib.inference.local.threads import ThreadChooser, default_threads
 
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from lsp_calib.inference.remote_wire import Chunk, Entry, Usage
+from lsp_calib.inference.remote.wire import Chunk, Entry, Usage
 from lsp_calib.values import Generation, Stop, Timing, Token
 
 _NEVER = -9999.0  # vLLM's stand-in for minus infinity

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.answer import Answer, Text
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.kv import CachedSequence
-from lsp_calib.inference.sampling import Normaliser
-from lsp_calib.inference.vocabulary import Vocabulary
+from lsp_calib.inference.local.answer import Answer, Text
+from lsp_calib.inference.local.kv import CachedSequence
+from lsp_calib.inference.local.sampling import Normaliser
+from lsp_calib.inference.local.vocabulary import Vocabulary
 from lsp_calib.values import Generation, Softmax, Stop, Timing, Token
 
 if TYPE_CHECKING:
-    from lsp_calib.inference.decoder import Decoder
-    from lsp_calib.inference.native import Weights
+    from lsp_calib.inference.local.decoder import Decoder
+    from lsp_calib.inference.local.native import Weights
 
 
 class Machine:

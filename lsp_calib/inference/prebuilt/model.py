@@ -13,10 +13,10 @@ import xllamacpp
 from lsp_calib.errors import EngineError, ModelError, ModelFileError
 from lsp_calib.inference.backend import Counters, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.prebuilt_run import SEQUENCES, GenerationRun, Machine
-from lsp_calib.inference.prebuilt_server import Server, has_gpu, locked_memory
+from lsp_calib.inference.local.vocabulary import Vocabulary
+from lsp_calib.inference.prebuilt.run import SEQUENCES, GenerationRun, Machine
+from lsp_calib.inference.prebuilt.server import Server, has_gpu, locked_memory
 from lsp_calib.inference.prompt_tokens import shorten
-from lsp_calib.inference.vocabulary import Vocabulary
 from lsp_calib.values import Prompt, Segment, Token
 
 # A prompt that had to be shortened keeps this many tokens free beside the answer.

@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import ModelFileError, SettingsError
-from lsp_calib.inference import checksum, memory, sidecar
-from lsp_calib.inference.card import ModelCard, load_cards
-from lsp_calib.inference.cards import card_for_file
-from lsp_calib.inference.speeds import Speed, known_speed
+from lsp_calib.inference.models import checksum, memory, sidecar
+from lsp_calib.inference.models.card import ModelCard, load_cards
+from lsp_calib.inference.models.cards import card_for_file
+from lsp_calib.inference.models.speeds import Speed, known_speed
 
 
 @attrs.frozen

@@ -8,8 +8,8 @@ from typing import TypeGuard
 
 import attrs
 
-from lsp_calib.inference import sidecar
-from lsp_calib.inference.card import ModelCard
+from lsp_calib.inference.models import sidecar
+from lsp_calib.inference.models.card import ModelCard
 
 _MEMORY = ".speed.json"
 

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from lsp_calib.inference.card import ModelCard
-from lsp_calib.inference.kv import count_sequences
+from lsp_calib.inference.local.kv import count_sequences
+from lsp_calib.inference.models.card import ModelCard
 
 # Buffers for computing, the vocabulary's scores, the process itself.
 _OVERHEAD = 300 << 20

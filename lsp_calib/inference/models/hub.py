@@ -19,8 +19,8 @@ import httpx
 
 from lsp_calib import __version__
 from lsp_calib.errors import DownloadError, SettingsError
-from lsp_calib.inference.card import ModelCard, Source
-from lsp_calib.inference.partial import Part
+from lsp_calib.inference.models.card import ModelCard, Source
+from lsp_calib.inference.models.partial import Part
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, all, what): bytes here so far, bytes of the model or 0, what is being fetched."""

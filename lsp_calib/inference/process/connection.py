@@ -17,8 +17,8 @@ from lsp_calib.errors import (
     RequestCancelledError,
     SupersededError,
 )
-from lsp_calib.inference import meeting, wire
-from lsp_calib.inference.meeting import Meeting
+from lsp_calib.inference.process import meeting, wire
+from lsp_calib.inference.process.meeting import Meeting
 
 _ERRORS: dict[str, type[EngineError]] = {
     "cancelled": RequestCancelledError,

@@ -10,8 +10,8 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference import checksum
-from lsp_calib.inference.templates import ChatFormat, CompletionFormat
+from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models.templates import ChatFormat, CompletionFormat
 
 
 @attrs.frozen

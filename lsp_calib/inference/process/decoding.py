@@ -15,10 +15,10 @@ from typing import Protocol
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference import wire
 from lsp_calib.inference.backend import Backend, Interrupted, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.scheduler import Effect, Job, Key, Scheduler
+from lsp_calib.inference.process import wire
+from lsp_calib.inference.process.scheduler import Effect, Job, Key, Scheduler
 from lsp_calib.values import Generation, Token
 
 _WORDS = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lsp_calib.errors import ModelFileError
-from lsp_calib.inference import sidecar
+from lsp_calib.inference.models import sidecar
 
 _CHUNK = 1 << 20
 _MEMORY = ".sha256.json"

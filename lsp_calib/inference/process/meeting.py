@@ -23,7 +23,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import __version__, home
-from lsp_calib.inference import wire
+from lsp_calib.inference.process import wire
 
 # What a process writes to its standard output, once, when it can be connected to; its exit code when another
 # one holds the lock.

@@ -1,0 +1,1 @@
+"""llama.cpp through its binding, in the model process."""

@@ -1,0 +1,1 @@
+"""llama.cpp's own server as a ready wheel, in the model process."""

@@ -1,0 +1,1 @@
+"""The model process and its client: one for each user and model."""
