@@ -41,7 +41,7 @@ test: $(VENV)/.dev model ## Set up everything and run the tests
 	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest $(ARGS)
 
 .PHONY: test-long
-test-long: $(VENV)/.dev model ## The longer suites: the tests must fail on a model that returns noise
+test-long: $(VENV)/.dev model ## The longer suites: kills, fuzzed files, hostile code, real-model runs, a model that returns noise
 	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest -m long $(ARGS)
 
 .PHONY: bench
