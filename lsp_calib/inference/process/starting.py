@@ -99,7 +99,7 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
         # Threads that wait for each other let go of the processor soon: with two decoding threads on two busy
         # cores GNU OpenMP's own default takes up to five times as long; on quiet ones this costs 1 to 2 %.
         "GOMP_SPINCOUNT": "1000",
-        # Large pages for what llama.cpp allocates (repacked weights, the KV cache), where glibc and the kernel
+        # Large pages for what llama.cpp allocates (repacked weights, the KV cache) where glibc and the kernel
         # have them: Qwen 1.5B generates 8 % faster (33.5 ms a token instead of 36.5, medians of three runs).
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         **ours,
