@@ -180,11 +180,14 @@ class TestReport:
         assert step["suggestion"]["calibrator"]["id"] not in asked_before
 
     @pytest.mark.usefixtures("document")
-    def test_the_users_own_state_is_left_alone(self, user_home: Path) -> None:
-        """Neither feedback nor calibrators of the demo end up in the user's folder."""
-        files = {path.name for path in user_home.rglob("*") if path.is_file()}
-        # What is known of the user's own model file is remembered there.
-        assert files - {".sha256.json"} == {"config.toml"}
+    def test_the_users_own_state_is_left_alone(self, user_home: Path, model_path: Path) -> None:
+        """Neither feedback nor calibrators nor checksums of the demo end up in the user's folder."""
+        files = {path.name: path for path in user_home.rglob("*") if path.is_file()}
+        remembered = json.loads(files.pop(".sha256.json").read_text("utf-8"))
+        assert set(files) == {"config.toml"}
+        # That the user's own model file has a sound header is remembered, and nothing else.
+        assert set(remembered) <= {str(model_path)}
+        assert "sha256" not in remembered.get(str(model_path), {})
 
 
 @pytest.mark.model
