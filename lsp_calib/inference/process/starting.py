@@ -100,7 +100,8 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
         # cores GNU OpenMP's own default takes up to five times as long; on quiet ones this costs 1 to 2 %.
         "GOMP_SPINCOUNT": "1000",
         # Large pages for what llama.cpp allocates (repacked weights, the KV cache) where glibc and the kernel
-        # have them: Qwen 1.5B generates 8 % faster (33.5 ms a token instead of 36.5, medians of three runs).
+        # have them. In three runs by hand Qwen 1.5B generated 8 % faster (33.5 ms a token instead of 36.5);
+        # `lsp-calib bench` has its part in `overhead.overRaw`, whose bare loop does without.
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         **ours,
         # Where it runs, a relative path would mean another folder.
