@@ -88,26 +88,34 @@ def sample_lines(root: Path, group: str, count: int, seed: int = 0) -> list[Line
         raise DataError(f"There is no Python source below {root}.")
     rng.shuffle(candidates)
     items: list[LineItem] = []
-    for path, lines, at in candidates:
-        if len(items) == count:
-            break
-        stratum = rng.choices(list(STRATA), weights=list(STRATA.values()))[0]
-        column = _column(lines[at], stratum, rng)
-        if column is None:
+    weights = dict(STRATA)
+    while candidates and weights and len(items) < count:
+        # The kind is drawn first, and then a line that has such a place: passing over the others would leave
+        # too few of the kinds that not every line has.
+        (stratum,) = rng.choices(list(weights), weights=list(weights.values()))
+        columns = (_column(lines[at], stratum, rng) for _, lines, at in candidates)
+        drawn = next(((n, column) for n, column in enumerate(columns) if column is not None), None)
+        if drawn is None:
+            del weights[stratum]
             continue
-        name = path.relative_to(root).as_posix() if root.is_dir() else path.name
-        here = lines[at][:column]
-        shown = [*lines[:at], here, *lines[at + 1 :]]
-        items.append(
-            LineItem(
-                id=f"{group}/{name}:{at + 1}:{column + 1}",
-                group=group,
-                stratum=stratum,
-                cursor=Cursor.at(shown, at, column, "python"),
-                target=lines[at][column:],
-            )
-        )
+        n, column = drawn
+        path, lines, at = candidates.pop(n)
+        items.append(_item(root, group, path, lines, at, column, stratum))
     return items
+
+
+def _item(
+    root: Path, group: str, path: Path, lines: Sequence[str], at: int, column: int, stratum: str
+) -> LineItem:
+    name = path.relative_to(root).as_posix() if root.is_dir() else path.name
+    shown = [*lines[:at], lines[at][:column], *lines[at + 1 :]]
+    return LineItem(
+        id=f"{group}/{name}:{at + 1}:{column + 1}",
+        group=group,
+        stratum=stratum,
+        cursor=Cursor.at(shown, at, column, "python"),
+        target=lines[at][column:],
+    )
 
 
 def _column(line: str, stratum: str, rng: random.Random) -> int | None:

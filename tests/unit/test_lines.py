@@ -80,16 +80,24 @@ def test_each_place_is_of_its_kind(drawn: list[LineItem]) -> None:
                 assert target[0].isalnum() or target[0] == "_"
 
 
-def test_the_kinds_come_in_about_their_proportions(tmp_path: Path) -> None:
-    """Where every line has a place of every kind. Of other lines those that have none of the kind that was
-    drawn for them are passed over: as far as they go, the proportions follow the source."""
-    body = "".join(f"    value_{n} = compute(alpha, {n})\n" for n in range(1000))
-    (tmp_path / "module.py").write_text(f"def function(alpha):\n{body}")
+def test_the_kinds_come_in_their_proportions_also_where_few_lines_have_them(tmp_path: Path) -> None:
+    """Two lines of three have neither indentation nor a place within: the third makes up for them."""
+    body = "".join(f"else:\nvalue{n}\n    value_{n} = compute(alpha, {n})\n" for n in range(1000))
+    (tmp_path / "module.py").write_text(body)
     drawn = sample_lines(tmp_path, "module", 800, seed=3)
     counts = Counter(item.stratum for item in drawn)
     assert len(drawn) == 800
     for stratum, share in STRATA.items():
-        assert counts[stratum] / len(drawn) == pytest.approx(share, abs=0.05)
+        # Three standard deviations of a share.
+        sigma = (share * (1 - share) / 800) ** 0.5
+        assert counts[stratum] / len(drawn) == pytest.approx(share, abs=3 * sigma)
+
+
+def test_a_source_without_some_kind_gives_what_it_has(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text("".join(f"v{n:03} = 1\n" for n in range(90)))
+    drawn = sample_lines(tmp_path, "module", 200, seed=3)
+    assert len(drawn) == 90
+    assert {item.stratum for item in drawn} == {"line-start", "mid-line", "mid-word"}
 
 
 def test_other_peoples_hidden_and_linked_files_are_left_out(tmp_path: Path) -> None:
