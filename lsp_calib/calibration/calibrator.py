@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -91,7 +92,7 @@ class Calibrator:
     def __attrs_post_init__(self) -> None:
         _validate(self, "The calibrator")
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Such as line-smollm2-135m-1f0c9a3e: made of the content (but not the state)."""
         content = self._content()
@@ -105,7 +106,7 @@ class Calibrator:
         """How many tokens the measure looks at; None: all."""
         return first_tokens(self.measure)
 
-    @property
+    @cached_property
     def ref(self) -> CalibratorRef:
         """What a suggestion says of it."""
         return CalibratorRef(id=self.id, source=self.source, state=self.state, n=self.n)

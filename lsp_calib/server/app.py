@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sys
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote
 
 from lsprotocol import types
+from pygls.io_ import StdoutWriter, run_async
 from pygls.lsp.server import LanguageServer
 
 from lsp_calib import __version__
 from lsp_calib.inference.choice import open_engine
 from lsp_calib.server import settings as settings_module
 from lsp_calib.server.protocol import CalibProtocol, has_inline_completion
+from lsp_calib.server.stdio import open_input
 
 if TYPE_CHECKING:
     from lsp_calib.inference.engine import Engine, StateListener
@@ -72,6 +78,20 @@ class CalibServer(LanguageServer):
     def _open_engine(self, on_state: StateListener) -> Engine:
         choice = settings_module.engine_choice(self.trusted, self.settings)
         return open_engine(choice, on_state)
+
+    def start_io(self, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
+        """Serve one client over standard input and output, until it is gone."""
+        self._stop_event = stop = threading.Event()
+        self.protocol.set_writer(StdoutWriter(stdout or sys.stdout.buffer))
+        # A client that is gone cannot be told anything.
+        with contextlib.suppress(BrokenPipeError, KeyboardInterrupt, SystemExit):
+            try:
+                asyncio.run(self._serve(stdin or sys.stdin.buffer, stop))
+            finally:
+                self.shutdown()  # type: ignore[no-untyped-call]
+
+    async def _serve(self, stdin: BinaryIO, stop: threading.Event) -> None:
+        await run_async(stop, open_input(stdin), self.protocol, error_handler=self.report_server_error)
 
     async def close(self) -> None:
         self.shut_down = True

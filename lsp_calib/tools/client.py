@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -52,6 +53,8 @@ class Editor(LanguageClient):
     messages: what the server showed the user. percentages: of the progress it reported.
     state, state_message, model: of its last `lsp-calib/status`. refreshes: how often it asked for
     diagnostics to be pulled again. on_progress: called with a percentage.
+    sent_at, received_at: by `time.perf_counter`, when a message last left, and when bytes last came: between
+    them is no time that this client takes to make and to read messages.
     """
 
     def __init__(self, on_progress: Callable[[float], None] = lambda _: None) -> None:
@@ -62,6 +65,7 @@ class Editor(LanguageClient):
         self.model: str | None = None
         self.refreshes = 0
         self.exit_code: int | None = None
+        self.sent_at = self.received_at = 0.0
         self._on_progress = on_progress
         self._news = asyncio.Event()
         self._gone = asyncio.Event()
@@ -82,6 +86,7 @@ class Editor(LanguageClient):
             raise LspCalibError(f"{command[0]} could not be started: {error}.") from error
         assert self._server is not None
         assert self._server.stderr is not None
+        self._watch_the_clock(self._server)
         self._draining = asyncio.create_task(self._drain(self._server.stderr))
 
     async def open_session(self, folder: Path, options: Mapping[str, Any]) -> types.InitializeResult:
@@ -162,6 +167,22 @@ class Editor(LanguageClient):
             await stop()
         if self._draining is not None:
             await self._draining
+
+    def _watch_the_clock(self, server: asyncio.subprocess.Process) -> None:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        write, feed = server.stdin.write, server.stdout.feed_data
+
+        def sent(data: bytes) -> None:
+            self.sent_at = time.perf_counter()
+            write(data)
+
+        def received(data: bytes) -> None:
+            self.received_at = time.perf_counter()
+            feed(data)
+
+        server.stdin.write = sent  # type: ignore[method-assign, assignment]
+        server.stdout.feed_data = received  # type: ignore[method-assign, assignment]
 
     async def server_exit(self, server: asyncio.subprocess.Process) -> None:
         self.exit_code = server.returncode

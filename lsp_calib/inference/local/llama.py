@@ -63,7 +63,7 @@ class LlamaModel:
     ) -> Run:
         """A run for a request; nothing is evaluated yet. Raises EngineError if it cannot fit the context."""
         if isinstance(request, ScoreRequest):
-            text = self._weights.tokenize(request.text.encode("utf-8", "replace"))
+            text = list(self._weights.tokenize(request.text.encode("utf-8", "replace")))
             prompt = self._tokenize_prompt(request.prompt, self.positions - len(text))
             return ScoreRun(self._machine, request, prompt, text, on_tokens=on_tokens)
         # A long answer takes at most half of the context from its prompt.

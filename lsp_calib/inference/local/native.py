@@ -13,6 +13,7 @@ from typing import Any
 import llama_cpp
 
 from lsp_calib.errors import EngineError, ModelFileError
+from lsp_calib.inference.local.tokenizer import Tokenizer
 
 _WARNING = 3  # GGML_LOG_LEVEL_WARN; errors are 4
 
@@ -99,15 +100,15 @@ class Weights:
         width = llama_cpp.llama_model_n_embd(self.model) // max(heads, 1)
         self.kv_bytes = 2 * 2 * layers * width * int(llama_cpp.llama_model_n_head_kv(self.model))
         self.begins_with_bos = bool(llama_cpp.llama_vocab_get_add_bos(self.vocab))
+        self.tokenize = Tokenizer(self._tokenize)
 
-    def tokenize(self, text: bytes, *, control: bool = False) -> list[int]:
-        """Token ids of UTF-8 bytes; control tokens are recognised only where `control` is set."""
+    def _tokenize(self, text: bytes, control: bool) -> tuple[int, ...]:
         room = len(text) + 8
         tokens = (llama_cpp.llama_token * room)()
         count = llama_cpp.llama_tokenize(self.vocab, text, len(text), tokens, room, False, control)
         if count < 0:
             raise EngineError("A text could not be tokenised. Ask again with another text.")
-        return list(tokens[:count])
+        return tuple(tokens[:count])
 
     def pieces(self) -> list[bytes]:
         """The bytes of each token by id; empty for control tokens."""

@@ -22,7 +22,7 @@ class Vocabulary:
     tokenize: the model's own tokenisation of bytes, without control tokens.
     """
 
-    def __init__(self, pieces: Sequence[bytes], tokenize: Callable[[bytes], list[int]]) -> None:
+    def __init__(self, pieces: Sequence[bytes], tokenize: Callable[[bytes], Sequence[int]]) -> None:
         self.pieces = pieces
         self._tokenize = tokenize
         order = sorted((i for i, piece in enumerate(pieces) if piece), key=lambda i: pieces[i])
@@ -56,7 +56,7 @@ class Vocabulary:
             raise EngineError(f"The model has no token for the {remaining[:1]!r} before the cursor.")
         return allowed
 
-    def _first_of(self, remaining: bytes) -> list[int]:
+    def _first_of(self, remaining: bytes) -> Sequence[int]:
         """The first token of the model's own tokenisation.
 
         Where that does not reproduce the bytes (they begin inside a character, which a tokeniser replaces, or

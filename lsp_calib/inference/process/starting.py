@@ -96,9 +96,6 @@ def how(code: int) -> str:
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
     return {
-        # Threads that wait for each other let go of the processor soon: with two decoding threads on two busy
-        # cores GNU OpenMP's own default takes up to five times as long; on quiet ones this costs 1 to 2 %.
-        "GOMP_SPINCOUNT": "1000",
         # Large pages for what llama.cpp allocates (repacked weights, the KV cache) where glibc and the kernel
         # have them. In three runs by hand Qwen 1.5B generated 8 % faster (33.5 ms a token instead of 36.5);
         # `lsp-calib bench` has its part in `overhead.overRaw`, whose bare loop does without.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import enum
 import itertools
-import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -40,10 +39,11 @@ class Place(enum.StrEnum):
 class Reading:
     """What one change cost.
 
-    wall_ms: from sending the change to having the answer. source: "model", "memory", or "none" where nothing
-    was offered. prompt: its tokens, empty where they cannot be had. needed: of which new against the prompt
-    the model was asked before; None for the first. evaluated, generated, decode_ms: what the model process
-    counted for it, 0 where it was not asked. raw: the same tokens in a bare loop, None where it was not run.
+    wall_ms: from the change's bytes going out to the answer's bytes coming in. source: "model", "memory", or
+    "none" where nothing was offered. prompt: its tokens, empty where they cannot be had. needed: of which new
+    against the prompt the model was asked before; None for the first. evaluated, generated, decode_ms: what
+    the model process counted for it, 0 where it was not asked. raw: the same tokens in a bare loop, None
+    where it was not run.
     """
 
     edit: str
@@ -70,6 +70,7 @@ class Typist:
 
     def __init__(self, editor: Editor, scratch: Scratch, edit: Edit) -> None:
         self.edit = edit
+        self._editor = editor
         # A file of its own each time: the server remembers what it said about the last one.
         path = scratch.project / f"typed_{next(_names)}.py"
         path.write_text("\n".join(edit.before), "utf-8")
@@ -78,10 +79,10 @@ class Typist:
 
     async def answer(self, step: Step) -> tuple[float, dict[str, Any] | None]:
         """Make a step and ask at the cursor: milliseconds until the answer, and the suggestion."""
-        began = time.perf_counter()
         self.document.edit(step.start, step.end, step.text)
+        began = self._editor.sent_at
         item = await self.document.complete(*step.cursor, _ANSWER)
-        return 1e3 * (time.perf_counter() - began), suggestion_of(item)
+        return 1e3 * (self._editor.received_at - began), suggestion_of(item)
 
     def prompt(self, step: Step) -> Prompt:
         """What the server's model is asked after a step that has just been made."""
