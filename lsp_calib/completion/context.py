@@ -66,6 +66,18 @@ def text_above(cursor: Cursor, most: int) -> str:
     return text[-most:]
 
 
+def text_ahead(cursor: Cursor, most: int, ahead: int) -> str:
+    """What of the text above is known already for when the window will have moved; empty if that is far off.
+
+    most: as for `text_above`. ahead: how many more characters above the cursor's line are near.
+    """
+    start, near = _window_start(cursor, max(most, 1)), _window_start(cursor, max(most - ahead, 1))
+    soon = min(near, start + _BLOCK)
+    if soon == start or soon % _BLOCK or start % _BLOCK:
+        return ""
+    return "".join(line + "\n" for line in cursor.lines[soon : cursor.line])
+
+
 def text_below(cursor: Cursor, most: int) -> str:
     """The rest of the cursor's line, then at most about `most` characters of the lines below."""
     pieces = [cursor.after[:most]]

@@ -5,7 +5,7 @@ The version is part of a calibrator's identity: whoever changes what a model see
 
 from __future__ import annotations
 
-from lsp_calib.completion.context import Cursor, text_above, text_below
+from lsp_calib.completion.context import Cursor, text_above, text_ahead, text_below
 from lsp_calib.completion.healing import split_at_boundary
 from lsp_calib.inference.models.cards import CompletionFormat
 from lsp_calib.values import Prompt, Segment
@@ -17,6 +17,8 @@ FIM_VERSION = "line-fim-1"
 _BELOW = 0.3
 # The current line counts, too; of an endless one only its end is shown.
 _LINE = 0.5
+# The window's next place is evaluated ahead once this share of it has still to be typed: some ten lines.
+_AHEAD = 0.1
 
 
 def version_of(format_: CompletionFormat) -> str:
@@ -31,12 +33,12 @@ def build_prompt(cursor: Cursor, format_: CompletionFormat, window: int) -> Prom
     """
     stays, forced = split_at_boundary(cursor.before)
     stays = stays[-int(window * _LINE) :]
+    above, below = _shares(format_, window, stays)
     if format_.layout == "fim":
-        below = int(window * _BELOW)
         return Prompt(
             segments=(
                 (Segment.CONTROL, format_.fim_prefix),
-                (Segment.TEXT, text_above(cursor, window - below - len(stays))),
+                (Segment.TEXT, text_above(cursor, above)),
                 (Segment.CONTROL, format_.fim_suffix),
                 (Segment.TEXT, text_below(cursor, below)),
                 (Segment.CONTROL, format_.fim_middle),
@@ -46,7 +48,32 @@ def build_prompt(cursor: Cursor, format_: CompletionFormat, window: int) -> Prom
             version=FIM_VERSION,
         )
     return Prompt(
-        segments=((Segment.TEXT, text_above(cursor, window - len(stays)) + stays),),
+        segments=((Segment.TEXT, text_above(cursor, above) + stays),),
         forced=forced,
         version=PREFIX_VERSION,
     )
+
+
+def build_ahead(cursor: Cursor, format_: CompletionFormat, window: int) -> Prompt | None:
+    """What prompts will begin with when the window has moved, if it is about to; None if it is not.
+
+    A window that moves has to be evaluated as a whole: seconds, if that begins with the key that moves it.
+    """
+    stays, _ = split_at_boundary(cursor.before)
+    above, _ = _shares(format_, window, stays[-int(window * _LINE) :])
+    text = text_ahead(cursor, above, int(window * _AHEAD))
+    if not text:
+        return None
+    if format_.layout == "fim":
+        return Prompt(
+            segments=((Segment.CONTROL, format_.fim_prefix), (Segment.TEXT, text)),
+            forced="",
+            version=FIM_VERSION,
+        )
+    return Prompt(segments=((Segment.TEXT, text),), forced="", version=PREFIX_VERSION)
+
+
+def _shares(format_: CompletionFormat, window: int, stays: str) -> tuple[int, int]:
+    """Characters for the text above and below the cursor's line."""
+    below = int(window * _BELOW) if format_.layout == "fim" else 0
+    return window - below - len(stays), below

@@ -8,12 +8,13 @@ import attrs
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import clean
-from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.completion.prompt import build_ahead, build_prompt
 from lsp_calib.inference.engine import Engine, Priority, Request
 from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop, Suggestion
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.judge import Judge
+    from lsp_calib.inference.models.cards import ModelCard
 
 # A line of source seldom has more tokens; what has not ended by then is running away.
 MOST_TOKENS = 64
@@ -41,6 +42,7 @@ class CompletionService:
     def __init__(self, engine: Engine, judge: Judge) -> None:
         self._engine = engine
         self._judge = judge
+        self._card: ModelCard | None = None  # of the model that was asked last
 
     async def complete(
         self, cursor: Cursor, priority: Priority = Priority.INTERACTIVE, *, document: str = ""
@@ -65,6 +67,14 @@ class CompletionService:
         suggestion = Suggestion.new("line", text, confidence, model.name, generation)
         return Completion(suggestion, cursor, logprobs, model, prompt.version)
 
+    def ahead(self, cursor: Cursor) -> Prompt | None:
+        """What prompts near `cursor` will soon begin with and those now do not, for `prepare`."""
+        return build_ahead(cursor, self._card.completion, self._card.window) if self._card else None
+
+    async def prepare(self, prompt: Prompt) -> None:
+        """Have the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
+        await self._engine.generate(Request(prompt, 0, Priority.IDLE))
+
     async def ask(
         self,
         cursor: Cursor,
@@ -78,7 +88,7 @@ class CompletionService:
 
         document, reuse, temperatures: as for `Request`.
         """
-        card = (await self._engine.ready()).card
+        card = self._card = (await self._engine.ready()).card
         prompt = build_prompt(cursor, card.completion, card.window)
         request = Request(
             prompt, MOST_TOKENS, priority, document=document, reuse=reuse, temperatures=temperatures

@@ -16,10 +16,12 @@ from lsp_calib.values import Generation, ModelIdentity, Prompt, Token
 
 
 class Priority(enum.IntEnum):
-    """Interactive work goes first, and interrupts background work: somebody is typing."""
+    """Interactive work goes first, and interrupts other work: somebody is typing. Idle work goes last: nobody
+    waits for it."""
 
     INTERACTIVE = 0
     BACKGROUND = 1
+    IDLE = 2
 
 
 class EngineState(enum.StrEnum):
@@ -45,6 +47,8 @@ class Sampling:
 class Request:
     """One generation, ended by the line's end, the end of the text or `max_tokens`.
 
+    max_tokens: 0 only evaluates the prompt ahead, for interactive requests to come that begin alike; an
+        engine may leave it.
     document: where this is not empty, a later interactive request of the same client for the same document
         supersedes this one (SupersededError).
     deadline: seconds from now within which it must be answered (DeadlineError), None for no limit.

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
@@ -15,7 +15,7 @@ from lsp_calib.completion.memory import continued
 from lsp_calib.errors import LspCalibError, RequestCancelledError
 from lsp_calib.summarization import SummaryService
 from lsp_calib.syntax import Function
-from lsp_calib.values import Suggestion
+from lsp_calib.values import Prompt, Suggestion
 
 if TYPE_CHECKING:
     from lsp_calib.server.session import Session
@@ -49,6 +49,7 @@ class Completions:
         self._service = service
         self._running: dict[str, _Run] = {}
         self._last: dict[str, Completion] = {}
+        self._ahead: dict[str, tuple[Prompt, asyncio.Task[None]]] = {}
 
     async def newest(self, uri: str, cursor: Cursor, *, patience: float | None = None) -> Answer | None:
         """The answer at `cursor`; None if there is none (yet): it could not be made, or was superseded.
@@ -61,6 +62,7 @@ class Completions:
         last = self._last.get(uri)
         if last is not None and (kept := continued(last, cursor)) is not None:
             self._stop(uri)
+            self._look_ahead(uri, cursor)
             return Answer(kept)
         run = self._running.get(uri)
         if run is None or run.cursor != cursor or run.task.done():
@@ -76,11 +78,15 @@ class Completions:
         """The document is gone: so is the interest in it."""
         self._stop(uri)
         self._last.pop(uri, None)
+        _, ahead = self._ahead.pop(uri, (None, None))
+        if ahead is not None:
+            ahead.cancel()
 
     async def close(self) -> None:
-        tasks = [run.task for run in self._running.values()]
-        for uri in list(self._running):
-            self._stop(uri)
+        tasks: list[asyncio.Task[Any]] = [run.task for run in self._running.values()]
+        tasks += [task for _, task in self._ahead.values()]
+        for uri in [*self._running, *self._ahead]:
+            self.forget(uri)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _stop(self, uri: str) -> None:
@@ -110,7 +116,24 @@ class Completions:
         if completion is not None:
             self._last[uri] = completion
             self._session.status.count(completion.suggestion)
+        self._look_ahead(uri, cursor)
         return Answer(completion)
+
+    def _look_ahead(self, uri: str, cursor: Cursor) -> None:
+        """Have evaluated what will soon be asked about, while the user reads and thinks."""
+        prompt = self._service.ahead(cursor)
+        known, task = self._ahead.get(uri, (None, None))
+        if prompt is None or prompt == known:
+            return
+        if task is not None:
+            task.cancel()  # what it has evaluated stays, and this one goes on from there
+        self._ahead[uri] = prompt, asyncio.create_task(self._prepare(prompt))
+
+    async def _prepare(self, prompt: Prompt) -> None:
+        try:
+            await self._service.prepare(prompt)
+        except LspCalibError as error:
+            logger.debug("Not evaluated ahead: %s", error)
 
 
 class Summaries:

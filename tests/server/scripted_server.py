@@ -10,6 +10,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     child        whether the engine has a process that goes when its input ends, as the model process does
     answers      {the current line up to the cursor: answer}
     otherwise    the answer for any other line
+    aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
 
 An answer is {"text", "logprobs", "stop", "heldUntil": file, "error": [class, message], "errors": how often}.
@@ -62,6 +63,8 @@ class ScriptedEngine:
     async def generate(self, request: Request) -> Generation:
         await self.ready()
         text = "".join(text for _, text in request.prompt.segments) + request.prompt.forced
+        if not request.max_tokens:
+            return await self._ahead(text)
         line = text.rsplit("\n", 1)[-1]
         summary = request.prompt.version.startswith("summary")
         answer = self._answer("summary" if summary else "line", line)
@@ -74,6 +77,15 @@ class ScriptedEngine:
             raise
         self._note("answered", line=line)
         return _generation(answer)
+
+    async def _ahead(self, text: str) -> Generation:
+        self._note("ahead", prompt=text)
+        try:
+            await _appears(self._script.get("aheadHeldUntil"))
+        except asyncio.CancelledError:
+            self._note("aheadCancelled", prompt=text)
+            raise
+        return _generation({"text": ""})
 
     async def restart(self) -> None:
         self._note("restarted")

@@ -9,7 +9,7 @@ import pytest
 from conftest import Connect
 from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
-from scripted_editor import capabilities, until
+from scripted_editor import Editor, capabilities, until
 
 SUM = {"answers": {"    return a": {"text": " + b", "logprobs": [-0.1, -0.2, -0.3, -0.4, -9.0]}}}
 DEFINITION = "def add(a, b):\n    return a\n"
@@ -331,3 +331,61 @@ async def test_a_damaged_calibrator_is_named_and_passed_over(connect: Connect, t
     assert await editor.inline(0, 1)
     (message,) = editor.messages
     assert "line-scripted.json" in message
+
+
+class TestAhead:
+    """What the window will show next is evaluated while nothing else is to be done."""
+
+    LINES = tuple(f"value_{n:03} = compute({n:03})" for n in range(200))
+
+    async def write(self, editor: Editor, first: int, last: int) -> None:
+        """Write lines one by one, and ask at the end of each."""
+        editor.open("\n".join(self.LINES[:first]))
+        for line in range(first, last):
+            editor.insert(line - 1, 26, "\n" + self.LINES[line])
+            await editor.inline(line, 26)
+
+    async def test_once_for_each_line_that_comes_near_the_move(self, connect: Connect) -> None:
+        editor = await connect({})
+        await self.write(editor, 60, 100)
+        prompts = [entry["prompt"] for entry in editor.engine.read("ahead")]
+        shown = [entry["prompt"] for entry in editor.engine.read("asked")]
+        assert prompts
+        for prompt in prompts:
+            assert prompt.endswith("\n")
+            assert any(one.startswith(prompt) for one in shown), "it was asked about later"
+        # Two moves of 16 lines, each announced over some lines and not on all of them.
+        assert len({prompt.split("\n")[0] for prompt in prompts}) in (2, 3)
+        assert len(prompts) < 40
+
+    async def test_not_again_while_the_line_is_typed(self, connect: Connect) -> None:
+        editor = await connect({})
+        await self.write(editor, 60, 75)
+        line, known = 74, 0
+        while not known:
+            line += 1
+            editor.insert(line - 1, 26, "\n" + self.LINES[line])
+            await editor.inline(line, 26)
+            known = len(editor.engine.read("ahead"))
+        for column in range(26, 29):
+            editor.insert(line, column, "x")
+            await editor.inline(line, column + 1)
+        assert len(editor.engine.read("asked")) > known
+        assert len(editor.engine.read("ahead")) == known
+
+    async def test_nobody_waits_for_it_and_the_next_takes_its_place(
+        self, connect: Connect, tmp_path: Path
+    ) -> None:
+        editor = await connect({"aheadHeldUntil": str(tmp_path / "never")})
+        await self.write(editor, 60, 100)
+        ahead = editor.engine.read("ahead")
+        assert len(ahead) > 2
+        cancelled = await editor.engine.until("aheadCancelled", len(ahead) - 1)
+        assert [entry["prompt"] for entry in cancelled] == [entry["prompt"] for entry in ahead[:-1]]
+        editor.close()
+        await editor.engine.until("aheadCancelled", len(ahead))
+
+    async def test_a_short_document_needs_none(self, connect: Connect) -> None:
+        editor = await connect({})
+        await self.write(editor, 2, 40)
+        assert editor.engine.read("ahead") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import attrs
 import pytest
 from rich.console import Console
 
@@ -12,7 +13,8 @@ from lsp_calib.tools.bench.course import LongFile, PeerPass, PeerReading, Two
 from lsp_calib.tools.bench.peer import PeerAnswer
 from lsp_calib.tools.bench.raw import Replayed
 from lsp_calib.tools.bench.table import print_report
-from lsp_calib.tools.bench.typist import Place, Reading
+from lsp_calib.tools.bench.typist import Place, Reading, before_last_line
+from lsp_calib.values import Prompt, Segment
 
 
 def reading(place: Place = Place.KEYSTROKE, wall: float = 100.0, **changes: object) -> Reading:
@@ -148,6 +150,8 @@ def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
         "latencyMs": report.latencies(readings),
         "answers": report.answers(readings),
         "tokens": {place.value: report.tokens(readings, place) for place in Place},
+        "newLines": report.new_lines([reading(place=Place.NEWLINE, tail=20)]),
+        "ahead": {"tokens": 321, "ms": 4321.0},
         "overhead": report.overhead(readings),
         "speed": report.speed(readings),
         "notMeasured": {"peer": "nobody asked"},
@@ -158,5 +162,31 @@ def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
     assert "a-model" in text
     assert "keystroke" in text
     assert "6 / 2" in text
+    assert "1 of 1. Evaluated ahead in pauses: 321 tokens, 4321 ms." in text
     assert "1.111 [1.111, 1.111]" in text
     assert "Not measured: peer: nobody asked." in text
+
+
+def test_new_lines_within_their_line_and_the_text_below_are_counted() -> None:
+    within = [reading(place=Place.NEWLINE, evaluated=n, tail=20) for n in (5, 20, 22)]
+    beyond = reading(place=Place.NEWLINE, evaluated=23, tail=20)
+    others = [reading(evaluated=500), reading(place=Place.NEWLINE), attrs.evolve(FROM_MEMORY, tail=9)]
+    assert report.new_lines([*within, beyond, *others]) == {"n": 4, "within": 3}
+    assert report.new_lines(others) is None
+
+
+@pytest.mark.parametrize(
+    ("segments", "left"),
+    [
+        ([("control", "<P>"), ("text", "a\nb\n"), ("control", "<S>"), ("text", "below")], "a\n"),
+        ([("text", "a\nb\n    return")], "a\n"),
+        ([("text", "only\n")], ""),
+        ([("text", "")], ""),
+    ],
+)
+def test_what_stood_before_the_line_just_finished(segments: list[tuple[str, str]], left: str) -> None:
+    prompt = Prompt(tuple((Segment(kind), text) for kind, text in segments), ".x", "1")
+    before = before_last_line(prompt)
+    assert before.segments[-1] == (Segment.TEXT, left)
+    assert before.segments[:-1] == prompt.segments[: len(before.segments) - 1]
+    assert before.forced == ""

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from llama_scene import (
@@ -464,3 +465,42 @@ class TestLoading:
         path.write_bytes(content)
         with pytest.raises(ModelFileError, match=r"odd\.gguf cannot be loaded\. llama\.cpp says: .{10}"):
             llama.LlamaModel(LoadOptions(path, 256, threads=1))
+
+
+class TestAhead:
+    def test_a_prompt_that_was_evaluated_ahead_is_found(self, model: llama.LlamaModel) -> None:
+        forget(model)
+        before = attrs.evolve(model.counters)
+        ahead = generate(model, request(LONG, most=0, priority=Priority.IDLE))
+        assert ahead.text == ""
+        assert ahead.tokens == ()
+        evaluated = model.counters.ahead_tokens - before.ahead_tokens
+        assert evaluated == ahead.timing.prompt_tokens > 100
+        assert model.counters.ahead_ms > before.ahead_ms
+        assert (
+            attrs.evolve(model.counters, ahead_tokens=before.ahead_tokens, ahead_ms=before.ahead_ms) == before
+        ), "in none of the other figures"
+        asked = generate(model, request(LONG + "value_12 = "))
+        assert asked.timing.prompt_tokens - asked.timing.prompt_reused < 12
+
+    def test_what_is_evaluated_ahead_takes_nothing_from_who_types(self, model: llama.LlamaModel) -> None:
+        forget(model)
+        typed = "import os\n" * 60
+        generate(model, request(typed))
+        generate(model, request(LONG, most=0, priority=Priority.IDLE))
+        asked = generate(model, request(typed + "i"))
+        assert asked.timing.prompt_tokens - asked.timing.prompt_reused < 4
+
+    def test_it_goes_on_where_it_was_interrupted(self, model: llama.LlamaModel) -> None:
+        forget(model)
+        text = LONG * 3
+        run = model.begin(request(text, most=0, priority=Priority.IDLE), on_tokens=ignore)
+        before = model.counters.ahead_tokens
+        with interruptions(model, Random(0), 4 * step_seconds(model)):
+            ended, times = persist(model, run)
+        assert ended is not None
+        assert times >= 1
+        # What was interrupted inside a step is evaluated again.
+        assert model.counters.ahead_tokens - before >= ended.timing.prompt_tokens
+        asked = generate(model, request(text + "value_12 = "))
+        assert asked.timing.prompt_tokens - asked.timing.prompt_reused < 12

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from lsp_calib.inference.engine import Priority
 from lsp_calib.inference.process.scheduler import Effect, Job, Key, Scheduler
 
-TYPING, BEHIND = Priority.INTERACTIVE, Priority.BACKGROUND
+TYPING, BEHIND, IDLE = Priority
 
 
 def taken(scheduler: Scheduler) -> Job:
@@ -159,6 +159,29 @@ class TestDropping:
         scheduler.put(Job(2, 1, TYPING))
         with pytest.raises(ValueError, match="in use"):
             scheduler.put(Job(1, 1, BEHIND))
+
+
+def test_idle_work_goes_last_and_gives_way_to_all_other() -> None:
+    scheduler = Scheduler()
+    for job in (Job(1, 1, IDLE), Job(1, 2, IDLE)):
+        scheduler.put(job)
+    assert taken(scheduler).key == (1, 1)
+    assert scheduler.put(Job(1, 3, BEHIND)).interrupt
+    assert scheduler.interrupted()
+    assert taken(scheduler).key == (1, 3)
+    assert scheduler.put(Job(1, 4, TYPING)).interrupt
+    assert scheduler.interrupted()
+    scheduler.put(Job(2, 1, BEHIND))
+    # Each that was interrupted goes on before others of its kind.
+    assert run_all(scheduler) == [(1, 4), (1, 3), (2, 1), (1, 1), (1, 2)]
+
+
+def test_nobody_waits_for_idle_work() -> None:
+    scheduler = Scheduler()
+    scheduler.put(Job(1, 1, TYPING))
+    taken(scheduler)
+    scheduler.put(Job(2, 1, IDLE))
+    assert scheduler.blocked() == set()
 
 
 def test_who_waits_for_another_clients_work_is_blocked() -> None:

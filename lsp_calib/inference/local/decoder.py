@@ -77,9 +77,15 @@ class Decoder:
     def sequence(self, priority: Priority, tokens: Sequence[int]) -> CachedSequence:
         """The sequence to evaluate `tokens` in."""
         background, *interactive = self._sequences
+        # What is evaluated ahead is for interactive requests to find.
         chosen = background if priority is Priority.BACKGROUND else choose(interactive, tokens)
         chosen.used = next(self._uses)
         return chosen
+
+    @property
+    def can_go_ahead(self) -> bool:
+        """Whether there is a sequence besides the one that the latest interactive request used."""
+        return len(self._sequences) > 2
 
     def reuse(self, sequence: CachedSequence, tokens: Sequence[int], most: int) -> int:
         """Keep what `sequence` has in common with the first `most` of `tokens`; returns how many that are."""
@@ -87,11 +93,13 @@ class Decoder:
         self._drop(sequence, same)
         return len(sequence.tokens)
 
-    def decode(self, sequence: CachedSequence, tokens: Sequence[int], outputs: int) -> None:
+    def decode(
+        self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, *, ahead: bool = False
+    ) -> None:
         """Evaluate `tokens` (at most `batch`) after what is in `sequence`.
 
-        outputs: of how many of the last of them the logits are wanted. Raises Interrupted, after which
-        `sequence` holds what was finished, or EngineError.
+        outputs: of how many of the last of them the logits are wanted. ahead: how it is counted.
+        Raises Interrupted, after which `sequence` holds what was finished, or EngineError.
         """
         if self.abort.is_set():
             raise Interrupted
@@ -107,7 +115,10 @@ class Decoder:
         code = llama_cpp.llama_decode(self._context, self._batch)
         llama_cpp.llama_synchronize(self._context)
         seconds = time.perf_counter() - start
-        self.counters.decode_ms += 1e3 * seconds
+        if ahead:
+            self.counters.ahead_ms += 1e3 * seconds
+        else:
+            self.counters.decode_ms += 1e3 * seconds
         if code == 0:
             sequence.tokens += tokens
             if self._chooser is not None:

@@ -16,7 +16,7 @@ from lsp_calib.inference.backend import Counters, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
-from lsp_calib.inference.local.run import GenerationRun, Machine, ScoreRun
+from lsp_calib.inference.local.run import AheadRun, GenerationRun, Machine, ScoreRun
 from lsp_calib.inference.prompt_tokens import shorten
 from lsp_calib.values import Prompt, Segment, Token
 
@@ -69,6 +69,8 @@ class LlamaModel:
         # A long answer takes at most half of the context from its prompt.
         answer = min(request.max_tokens, self.positions // 2)
         prompt = self._tokenize_prompt(request.prompt, self.positions - answer - _SPARE)
+        if not request.max_tokens:
+            return AheadRun(self._machine, prompt)
         return GenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
 
     def interrupt(self) -> None:

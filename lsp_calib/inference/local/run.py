@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.engine import Request, ScoreRequest
+from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.local.answer import Answer, Text
 from lsp_calib.inference.local.kv import CachedSequence
 from lsp_calib.inference.local.sampling import Normaliser
@@ -36,18 +36,24 @@ class Machine:
         self.vocabulary = Vocabulary(weights.pieces(), weights.tokenize)
         self.normaliser = Normaliser(weights.size)
 
-    def evaluate(self, sequence: CachedSequence, tokens: Sequence[int], outputs: int) -> None:
+    def evaluate(
+        self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, *, ahead: bool = False
+    ) -> None:
         """Bring `sequence` to `tokens` by the shortest way.
 
         outputs: 1 if the logits after the last are wanted, which is then evaluated in any case, else 0.
+        ahead: how it is counted.
         """
         decoder = self.decoder
         reused = decoder.reuse(sequence, tokens, len(tokens) - outputs)
         for start in range(reused, len(tokens), decoder.batch):
             end = start + decoder.batch
             chunk = tokens[start:end]
-            decoder.decode(sequence, chunk, outputs if end >= len(tokens) else 0)
-            decoder.counters.prompt_tokens += len(chunk)
+            decoder.decode(sequence, chunk, outputs if end >= len(tokens) else 0, ahead=ahead)
+            if ahead:
+                decoder.counters.ahead_tokens += len(chunk)
+            else:
+                decoder.counters.prompt_tokens += len(chunk)
 
     def normalised(self, logits: NDArray[np.float32]) -> float:
         """`log_sum_exp` of a row. Raises EngineError if the model computes no numbers."""
@@ -63,6 +69,27 @@ class Machine:
         self, logits: NDArray[np.float32], token: int, temperatures: tuple[float, ...]
     ) -> Softmax | None:
         return self.normaliser.softmax(logits, token, temperatures) if temperatures else None
+
+
+class AheadRun:
+    """A prompt that is evaluated for requests to come. prompt: its tokens."""
+
+    def __init__(self, machine: Machine, prompt: list[int]) -> None:
+        self.enough = False
+        self._machine = machine
+        self._tokens = prompt
+
+    def advance(self) -> Generation:
+        """Go on until the end. Raises Interrupted (call again), EngineError."""
+        decoder = self._machine.decoder
+        if decoder.can_go_ahead and not self.enough:
+            sequence = decoder.sequence(Priority.IDLE, self._tokens)
+            sequence.owner = self
+            self._machine.evaluate(sequence, self._tokens, 0, ahead=True)
+        return Generation("", (), Stop.LENGTH, Timing(prompt_tokens=len(self._tokens)))
+
+    def close(self) -> None:
+        """Nothing is held: what it left in the cache is there to be found."""
 
 
 class GenerationRun:

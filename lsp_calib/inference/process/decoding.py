@@ -15,7 +15,7 @@ from typing import Protocol
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.backend import Backend, Interrupted, Run
+from lsp_calib.inference.backend import Backend, Counters, Interrupted, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.inference.process import wire
 from lsp_calib.inference.process.scheduler import Effect, Job, Key, Scheduler
@@ -124,6 +124,7 @@ class Decoding:
     def stats(self, clients: int) -> wire.Stats:
         with self._changed:
             backend = self._backend
+            counters = backend.counters if backend else Counters()
             return wire.Stats(
                 now=time.monotonic(),
                 idle_since=self._idle_since,
@@ -131,9 +132,7 @@ class Decoding:
                 waiting=self._scheduler.waiting,
                 clients=clients,
                 threads=backend.threads if backend else 0,
-                prompt_tokens=backend.counters.prompt_tokens if backend else 0,
-                generated_tokens=backend.counters.generated_tokens if backend else 0,
-                decode_ms=backend.counters.decode_ms if backend else 0.0,
+                **attrs.asdict(counters),
             )
 
     def _drop(self, effect: Effect, why: str) -> Dropped:

@@ -1,7 +1,7 @@
 """Which request runs next, and which ones are not wanted any more. Pure: no threads, no clock, no model.
 
-- Interactive work goes before background work, and an interactive arrival interrupts background work, which
-  goes on later where it was.
+- Interactive work goes before background work, and that before idle work. What arrives interrupts what comes
+  after it in this order, which goes on later where it was.
 - Among clients it is the turn of the one that was served longest ago; within a client, of the oldest request.
 - Of a client's interactive requests for one document only the newest is wanted.
 """
@@ -55,8 +55,8 @@ class Scheduler:
         self._waiting: dict[Key, Job] = {}  # oldest first
         self._running: Job | None = None
         self._unwanted = False
-        # A job that was interrupted goes on before another of its kind begins: there is one at most.
-        self._suspended: Key | None = None
+        # Jobs that were interrupted go on before others of their kind begin: there is one of a kind at most.
+        self._suspended: set[Key] = set()
         self._served: dict[tuple[Priority, int], int] = {}
         self._turn = 0
 
@@ -93,11 +93,10 @@ class Scheduler:
         candidates = [job for job in self._waiting.values() if job.priority == priority]
         job = min(
             candidates,
-            key=lambda one: (one.key != self._suspended, self._served.get((priority, one.client), -1)),
+            key=lambda one: (one.key not in self._suspended, self._served.get((priority, one.client), -1)),
         )
         del self._waiting[job.key]
-        if job.key == self._suspended:
-            self._suspended = None
+        self._suspended.discard(job.key)
         self._turn += 1
         self._served[priority, job.client] = self._turn
         self._running, self._unwanted = job, False
@@ -108,7 +107,7 @@ class Scheduler:
         job, wanted = self._end()
         if wanted:
             self._waiting[job.key] = job
-            self._suspended = job.key
+            self._suspended.add(job.key)
         return wanted
 
     def finished(self) -> bool:
@@ -132,11 +131,12 @@ class Scheduler:
         return min((job.expires for job in self._wanted()), default=math.inf)
 
     def blocked(self) -> set[int]:
-        """Clients whose work waits, and all the while another client's runs."""
+        """Clients whose work waits, and all the while another client's runs. Nobody waits for idle work."""
         running = self.running
         if running is None:
             return set()
-        return {job.client for job in self._waiting.values()} - {running.client}
+        waiting = (job for job in self._waiting.values() if job.priority is not Priority.IDLE)
+        return {job.client for job in waiting} - {running.client}
 
     def _wanted(self) -> list[Job]:
         running = self.running
@@ -147,8 +147,7 @@ class Scheduler:
         for job in jobs:
             if self._waiting.pop(job.key, None) is None:
                 self._unwanted = interrupt = True
-            elif job.key == self._suspended:
-                self._suspended = None
+            self._suspended.discard(job.key)
         return Effect(tuple(jobs), interrupt)
 
     def _end(self) -> tuple[Job, bool]:

@@ -41,12 +41,22 @@ from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
 from lsp_calib.values import Generation, Prompt, Segment, Softmax, Stop, Timing, Token
 
-PROTOCOL = 1
+PROTOCOL = 2
 MOST_BYTES = 16 << 20
 HEADER = struct.Struct(">I")
 # More than any context has positions: a request that claims more is not to be believed.
 _MOST_TOKENS = 1 << 31
 _MOST_TEMPERATURES = 64
+
+_COUNTS = (
+    "running",
+    "waiting",
+    "clients",
+    "threads",
+    "prompt_tokens",
+    "generated_tokens",
+    "ahead_tokens",
+)
 
 T = TypeVar("T")
 Message = dict[str, Any]
@@ -96,6 +106,8 @@ class Stats:
     prompt_tokens: int
     generated_tokens: int
     decode_ms: float
+    ahead_tokens: int
+    ahead_ms: float
 
 
 def encode(message: Message) -> bytes:
@@ -191,10 +203,8 @@ def stats_from_wire(message: Message) -> Stats:
             now=_number(message["now"]),
             idle_since=None if idle is None else _number(idle),
             decode_ms=_number(message["decode_ms"]),
-            **{
-                name: _count(message[name])
-                for name in ("running", "waiting", "clients", "threads", "prompt_tokens", "generated_tokens")
-            },
+            ahead_ms=_number(message["ahead_ms"]),
+            **{name: _count(message[name]) for name in _COUNTS},
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise EngineError(f"The model process sent words that cannot be read: {error!r}.") from error

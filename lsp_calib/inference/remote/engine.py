@@ -38,7 +38,7 @@ from lsp_calib.inference.remote.answer import Answer, implausible
 from lsp_calib.inference.remote.http import Patience, RemoteServer, shown
 from lsp_calib.inference.remote.prompt import card_for_name, find_name, flatten, grammar
 from lsp_calib.inference.remote.wire import Chunk, Entry
-from lsp_calib.values import Generation, ModelIdentity, Prompt, Segment, Softmax, Timing, Token
+from lsp_calib.values import Generation, ModelIdentity, Prompt, Segment, Softmax, Stop, Timing, Token
 
 # As many as OpenAI's own servers give.
 _ALTERNATIVES = 5
@@ -96,6 +96,8 @@ class RemoteEngine:
 
     async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
         """Raises ModelError, EngineError (SupersededError, DeadlineError), SettingsError for a bad key."""
+        if not request.max_tokens:
+            return Generation("", (), Stop.LENGTH, Timing())  # a server's cache is its own business
         task = self._start(self._answered(request, early_stop))
         if request.document and request.priority is Priority.INTERACTIVE:
             self._supersede(request.document, task)

@@ -22,6 +22,7 @@ from lsp_calib.tools.bench.typist import Place, Reading
 FORMAT = 1
 # Tokens of a prompt that are many enough for the speed of a batch.
 _LONG = 32
+_MERGED = 2
 _TYPING = (Place.KEYSTROKE, Place.NEWLINE)
 
 
@@ -50,6 +51,8 @@ def to_json(measured: Measured) -> dict[str, Any]:
         "latencyMs": latencies(readings),
         "answers": answers(readings),
         "tokens": {place.value: tokens(readings, place) for place in Place if place is not Place.COLD},
+        "newLines": new_lines(readings),
+        "ahead": {"tokens": stats.ahead_tokens, "ms": round(stats.ahead_ms, 1)},
         "overhead": overhead(readings),
         "speed": speed(readings),
         "cancel": cancel(measured),
@@ -89,6 +92,16 @@ def tokens(readings: Sequence[Reading], place: Place) -> dict[str, Any] | None:
         "needed": _spread([needed for _, needed in pairs]),
         "medianRatio": _value(median_ratio(pairs)),
     }
+
+
+def new_lines(readings: Sequence[Reading]) -> dict[str, Any] | None:
+    """After how many new lines no more was evaluated than that line and what stands after it."""
+    asked = [r for r in readings if r.place is Place.NEWLINE and r.asked_model and r.tail is not None]
+    if not asked:
+        return None
+    # Where the text above ends, tokens may have merged with what came next.
+    within = sum(r.evaluated <= (r.tail or 0) + _MERGED for r in asked)
+    return {"n": len(asked), "within": within}
 
 
 def overhead(readings: Sequence[Reading]) -> dict[str, Any]:

@@ -51,6 +51,11 @@ def _latencies(report: dict[str, Any]) -> Table:
 def _lines(report: dict[str, Any]) -> list[str]:
     share = report["answers"]["shareFromMemory"]
     lines = [f"From memory, without the model: {share:.0%} of {report['steps']}.".replace("%", " %")]
+    if new := report["newLines"]:
+        lines.append(
+            f"New lines that cost no more than the line and the text below: {new['within']} of {new['n']}. "
+            f"Evaluated ahead in pauses: {report['ahead']['tokens']} tokens, {report['ahead']['ms']:.0f} ms."
+        )
     overhead = report["overhead"]
     if overhead["overRaw"]:
         lines.append(

@@ -19,7 +19,7 @@ from lsp_calib.tools.bench.server import Scratch
 from lsp_calib.tools.bench.trace import Edit, Kind, Step
 from lsp_calib.tools.client import Document, Editor
 from lsp_calib.tools.demo.writing import suggestion_of
-from lsp_calib.values import Prompt
+from lsp_calib.values import Prompt, Segment
 
 # Seconds; generous, for a machine that has other things to do.
 _ANSWER = 120.0
@@ -42,8 +42,9 @@ class Reading:
     wall_ms: from the change's bytes going out to the answer's bytes coming in. source: "model", "memory", or
     "none" where nothing was offered. prompt: its tokens, empty where they cannot be had. needed: of which new
     against the prompt the model was asked before; None for the first. evaluated, generated, decode_ms: what
-    the model process counted for it, 0 where it was not asked. raw: the same tokens in a bare loop, None
-    where it was not run.
+    the model process counted for it, 0 where it was not asked. tail: after a new line, tokens of the line
+    that was finished and of all that the prompt has after it, else None. raw: the same tokens in a bare loop,
+    None where it was not run.
     """
 
     edit: str
@@ -57,6 +58,7 @@ class Reading:
     evaluated: int
     generated: int
     decode_ms: float
+    tail: int | None = None
     raw: Replayed | None = None
 
     @property
@@ -105,6 +107,9 @@ async def type_edit(
         after = await until_idle(probe)
         prompt = typist.prompt(step)
         tokens = await raw.tokens_of(prompt) if raw else []
+        tail = None
+        if raw and step.kind is Kind.NEWLINE:
+            tail = len(tokens) - len(await raw.tokens_of(before_last_line(prompt)))
         reading = Reading(
             edit=edit.name,
             at=at,
@@ -117,6 +122,7 @@ async def type_edit(
             evaluated=after.prompt_tokens - before.prompt_tokens,
             generated=after.generated_tokens - before.generated_tokens,
             decode_ms=after.decode_ms - before.decode_ms,
+            tail=tail,
         )
         if reading.asked_model:
             asked = tokens
@@ -143,6 +149,15 @@ async def type_in_rhythm(
         given.append((ms, asked_model(suggestion)))
     typist.close()
     return given
+
+
+def before_last_line(prompt: Prompt) -> Prompt:
+    """What a prompt has before the last whole line above the cursor."""
+    at = next(n for n, (kind, _) in enumerate(prompt.segments) if kind is Segment.TEXT)
+    text = prompt.segments[at][1]
+    end = text.rfind("\n")
+    known = text[: text.rfind("\n", 0, max(end, 0)) + 1]
+    return Prompt((*prompt.segments[:at], (Segment.TEXT, known)), "", prompt.version)
 
 
 def asked_model(suggestion: dict[str, Any] | None) -> bool:
