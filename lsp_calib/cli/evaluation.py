@@ -22,9 +22,9 @@ _quiet = click.option("--quiet", is_flag=True, help="No progress on standard err
 _held_out = click.option(
     "--held-out",
     type=click.IntRange(0),
-    default=0,
     metavar="N",
-    help="Hold out N projects: nothing is fitted on them, and they are listed apart.",
+    help="Hold out N projects: nothing is fitted on them, and they are listed apart. Default: none; with "
+    "--records alone, those that the records name.",
 )
 _resamples = click.option(
     "--resamples", type=click.IntRange(20), default=1000, show_default=True, help="For the intervals."
@@ -80,6 +80,7 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @click.option("--task", type=click.Choice(["line"]), default="line", help="What to calibrate.")
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
 @_seed
+@_held_out
 @click.option(
     "--records", type=_FILE, help="Keep (and resume) generations here; without PATH, fit on those in there."
 )
@@ -96,7 +97,8 @@ def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
 
     del options["task"]  # there is only one
     workers = _take_workers(options)
-    report = run(**options, workers=workers, quiet=quiet or as_json)
+    apart = options.pop("held_out")
+    report = run(**options, held_out_projects=apart, workers=workers, quiet=quiet or as_json)
     if as_json:
         print_json(report.to_wire())
     else:
@@ -169,7 +171,7 @@ def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) 
             output or Path("lsp-calib-eval") / name,
             workers,
             seed=seed,
-            held_out_projects=apart,
+            held_out_projects=apart or 0,
             resamples=resamples,
             quiet=quiet or as_json,
             **options,

@@ -57,11 +57,12 @@ def collect(
     *,
     seed: int,
     created: str,
+    held_out: frozenset[str] = frozenset(),
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> tuple[Header, list[Record]]:
     """The records of all items of `task`, and the header of `path`, which then holds them; see `runner.run`.
 
-    created: ISO date, for a file that is begun now.
+    created: ISO date, for a file that is begun now. held_out: groups that nothing is to be fitted on.
     Raises DataError if servers do not run the same model, and what `run` raises.
     """
     asks = _asks(task, choice, workers)
@@ -86,6 +87,7 @@ def collect(
             prompt_version=answerer.prompt_version,
             seed=seed,
             sources=task.sources,
+            held_out=tuple(sorted(held_out)),
             created=created,
         )
         if isinstance(pool, TeamPool):

@@ -35,6 +35,7 @@ class Header:
     """What a file of records holds.
 
     sources: what was sampled; where none are given, the projects that the records come from.
+    held_out: projects (or other groups) that nothing is fitted on.
     created: ISO date of the first generation, "" if unknown.
     package: the version of this package that asked, "" if unknown.
     """
@@ -45,6 +46,7 @@ class Header:
     prompt_version: str
     seed: int
     sources: tuple[Origin, ...] = ()
+    held_out: tuple[str, ...] = ()
     created: str = ""
     package: str = __version__
 
@@ -69,6 +71,7 @@ class Header:
             values["package"] = ""
         values["model"] = ModelIdentity(**values["model"])
         values["sources"] = tuple(Origin(**origin) for origin in values.get("sources", ()))
+        values["held_out"] = tuple(values.get("held_out", ()))
         return cls(**values)
 
 

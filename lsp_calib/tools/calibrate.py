@@ -19,7 +19,7 @@ from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
 from lsp_calib.evaluation.records import Header, Record, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
-from lsp_calib.evaluation.tasks import line_task
+from lsp_calib.evaluation.tasks import held_out, line_task
 from lsp_calib.tools.collecting import generate, writable
 
 
@@ -59,6 +59,7 @@ def calibrate(
     threads: int,
     *,
     created: str | None = None,
+    held_out_projects: int | None = None,
     workers: Workers = ALONE,
     quiet: bool = False,
 ) -> Report:
@@ -67,13 +68,16 @@ def calibrate(
     records: keeps the generations, and is resumed if it has some already. Without `paths` the calibrator is
         made of what is in there: neither a model nor source is needed.
     output: None puts the calibrator in force for this user. created: ISO date; None: the day of the records.
+    held_out_projects: so many are left out of the fit; None: those that the records name.
     Raises DataError if there is too little source, SettingsError if there is nothing to fit on.
     """
     writable(records, output)
     if paths:
+        task = line_task(paths, samples, seed)
+        groups = [str(payload["group"]) for _, payload in task.items]
         with tempfile.TemporaryDirectory() as scratch:
             header, kept = generate(
-                line_task(paths, samples, seed),
+                task,
                 workers,
                 records or Path(scratch) / "records.jsonl",
                 model=model,
@@ -81,9 +85,13 @@ def calibrate(
                 seed=seed,
                 quiet=quiet,
                 created=created,
+                held_out=held_out(groups, held_out_projects or 0, seed),
             )
     elif records is not None:
         header, kept = read_records(records)
+        if held_out_projects is not None:
+            apart = held_out([record.group for record in kept], held_out_projects, seed)
+            header = attrs.evolve(header, held_out=tuple(sorted(apart)))
     else:
         raise SettingsError("Name the source to calibrate on (PATH...), or records to fit again (--records).")
     shipped = output is not None
@@ -98,7 +106,8 @@ def calibrate(
 
 
 def fit_records(header: Header, records: list[Record], *, shipped: bool, created: str) -> Calibrator:
-    """The calibrator that records make. Only what would have been shown counts. created: ISO date.
+    """The calibrator that records make, those of held-out projects left out. Only what would have been shown
+    counts. created: ISO date.
 
     Raises DataError if they are of another task, or too few.
     """
@@ -107,7 +116,11 @@ def fit_records(header: Header, records: list[Record], *, shipped: bool, created
             f"The records are of the task {header.task!r}: a calibrator for the editor is made of lines as "
             "people ask for them (task `line`)."
         )
-    shown = [record for record in records if record.shown and record.logprobs]
+    shown = [
+        record
+        for record in records
+        if record.shown and record.logprobs and record.group not in header.held_out
+    ]
     calibrator = fit_calibrator(
         Purpose(header.model, header.prompt_version, "line", header.language),
         [record.logprobs_given_typed for record in shown],

@@ -28,6 +28,7 @@ def generate(
     seed: int,
     quiet: bool,
     created: str | None = None,
+    held_out: frozenset[str] = frozenset(),
 ) -> tuple[Header, list[Record]]:
     """The records of a task, kept in `path`; progress goes to standard error unless `quiet`.
 
@@ -48,6 +49,7 @@ def generate(
             path,
             seed=seed,
             created=created or datetime.date.today().isoformat(),
+            held_out=held_out,
             on_progress=show,
         )
 

@@ -57,7 +57,14 @@ def evaluate(
     apart = held_out([str(payload["group"]) for _, payload in task.items], held_out_projects, seed)
     _make(output)
     header, records = generate(
-        task, workers, output / RECORDS, model=model, threads=threads, seed=seed, quiet=quiet
+        task,
+        workers,
+        output / RECORDS,
+        model=model,
+        threads=threads,
+        seed=seed,
+        quiet=quiet,
+        held_out=apart,
     )
     scores = score(header, records, apart, resamples=resamples, seed=seed)
     report.write(scores, output)
@@ -70,14 +77,21 @@ def replay(
     output: Path | None,
     *,
     seed: int,
-    held_out_projects: int = 0,
+    held_out_projects: int | None = None,
     resamples: int = RESAMPLES,
 ) -> Report:
-    """Score records that are there: no model is asked. Raises DataError if they are of another task."""
+    """Score records that are there: no model is asked.
+
+    held_out_projects: None: those that the records name. Raises DataError if they are of another task.
+    """
     header, found = read_records(records)
     if header.task != task:
         raise DataError(f"{records} holds records of the task {header.task!r}, not of {task!r}.")
-    apart = held_out([record.group for record in found], held_out_projects, seed)
+    groups = [record.group for record in found]
+    if held_out_projects is None:
+        apart = frozenset(header.held_out).intersection(groups)
+    else:
+        apart = held_out(groups, held_out_projects, seed)
     scores = score(header, found, apart, resamples=resamples, seed=seed)
     if output is not None:
         _make(output)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -63,8 +64,8 @@ def test_the_main_row_is_what_the_calibrator_says_of_itself() -> None:
     """One computation: a calibrator's metrics and the table's are the same numbers."""
     header, records = read_records(SHIPPED)
     calibrator = Calibrator.load(state.shipped_models() / "calibrators" / "line-smollm2-135m.json")
-    scores = score(header, records, resamples=20)
-    row = row_of(scores, measure=CHOSEN, rescaled=True, stratum=ALL)
+    scores = score(header, records, frozenset(header.held_out), resamples=20)
+    row = row_of(scores, measure=CHOSEN, rescaled=True, stratum=ALL, part="fit")
     assert (row.n, row.n_correct) == (calibrator.n, calibrator.n_correct)
     for name, interval in calibrator.metrics.items():
         assert row.metrics[name].value == pytest.approx(interval.value, rel=1e-8)
@@ -237,3 +238,36 @@ class TestCommand:
         result = self.invoke(*arguments)
         assert result.exit_code == SettingsError.exit_code, result.output
         assert result.stderr.startswith("lsp-calib: ")
+
+
+class TestHeldOutInRecords:
+    """Which projects nothing is fitted on stands in the records: who replays them cannot forget it."""
+
+    APART = ("project-1.1", "project-1.5")
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        path = tmp_path / "records.jsonl"
+        write_records(path, attrs.evolve(HEADER, held_out=self.APART), made_up(400))
+        return path
+
+    def run(self, *arguments: object) -> dict[str, Any]:
+        result = CliRunner().invoke(main, [str(one) for one in arguments])
+        assert result.exit_code == 0, result.output
+        document: dict[str, Any] = json.loads(result.stdout)
+        return document
+
+    def test_a_calibrator_is_fitted_on_the_others(self, file: Path, tmp_path: Path) -> None:
+        command = ("calibrate", "--records", file, "--output", tmp_path / "c.json", "--json")
+        fitted = self.run(*command)["calibrator"]
+        others = [r for r in made_up(400) if r.shown and r.group not in self.APART]
+        assert (fitted["n"], fitted["nCorrect"]) == (len(others), sum(r.correct["exact"] for r in others))
+        names = {f"{origin['name']}-{origin['version']}" for origin in fitted["provenance"]}
+        assert names == {r.group for r in others}
+        assert self.run(*command, "--held-out", 0)["calibrator"]["n"] == sum(r.shown for r in made_up(400))
+
+    def test_they_are_scored_apart(self, file: Path) -> None:
+        command = ("eval", "line", "--records", file, "--json", "--resamples", 20)
+        assert self.run(*command)["held_out"] == list(self.APART)
+        assert self.run(*command, "--held-out", 0)["held_out"] == []
+        assert len(self.run(*command, "--held-out", 3)["held_out"]) == 3
