@@ -92,7 +92,8 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @model_option
 @threads_option
 def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
-    """Fit a calibrator on Python source: each PATH is a project, kept together in cross-validation."""
+    """Fit a calibrator on Python source: each PATH is a project, kept together in cross-validation; or on
+    lines of your own (.jsonl, docs/data.md)."""
     from lsp_calib.tools.calibrate import calibrate as run
 
     del options["task"]  # there is only one
@@ -124,7 +125,8 @@ def evaluate() -> None:
 @model_option
 @threads_option
 def line(paths: tuple[Path, ...], samples: int, **options: Any) -> None:
-    """Line completion, in Python source as people ask for it: each PATH is a project."""
+    """Line completion, in Python source as people ask for it: each PATH is a project; or lines of your own
+    (.jsonl, docs/data.md)."""
     from lsp_calib.evaluation.tasks import line_task
 
     if bool(paths) == bool(options["records"]):

@@ -82,7 +82,7 @@ def collect(
             )
         header = Header(
             task=task.name,
-            language="python",
+            language=task.language,
             model=answerer.model,
             prompt_version=answerer.prompt_version,
             seed=seed,

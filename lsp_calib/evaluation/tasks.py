@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import attrs
 from lsp_calib.calibration.calibrator import Origin
 from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.datasets.own import JSON_LINES, read_lines
 from lsp_calib.evaluation.lines import LineItem, sample_lines
 from lsp_calib.evaluation.runner import Plain
 
@@ -23,19 +25,35 @@ FEWEST = 20
 class Task:
     """A name, and the items as plain data, ready to cross to workers: (id, payload) pairs.
 
+    language: an LSP language identifier, that of all items.
     judges: names of the ways to judge an answer, as `judging.judge` knows them.
     sources: the data set that the items come from; empty where that is the projects they are grouped by.
     """
 
     name: str
     items: tuple[tuple[str, Plain], ...]
+    language: str = "python"
     judges: tuple[str, ...] = ("exact",)
     sources: tuple[Origin, ...] = ()
 
 
 def line_task(paths: Sequence[Path], samples: int, seed: int) -> Task:
-    """About `samples` places in the Python source below `paths`, each a project."""
-    return Task("line", tuple((item.id, plain(item)) for item in draw(tuple(paths), samples, seed)))
+    """About `samples` places in the Python source below `paths`, each a project, or in files of JSON lines.
+
+    Raises DataError if there are too few, if two have one id, or if they are of several languages.
+    """
+    items = draw(tuple(paths), samples, seed)
+    ids = Counter(item.id for item in items)
+    twice = next((id_ for id_, count in ids.items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"Two lines have the id {twice!r}. Give each one of its own, also across files.")
+    languages = sorted({item.cursor.language for item in items})
+    if len(languages) > 1:
+        raise DataError(
+            f"There are lines in {', '.join(languages)}: a calibrator is for one language. "
+            "Ask for one at a time."
+        )
+    return Task("line", tuple((item.id, plain(item)) for item in items), languages[0])
 
 
 def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: bool = True) -> Task:
@@ -63,7 +81,7 @@ def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: b
 
 
 def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
-    """About `samples` places, equally many from each project. Raises DataError if there are too few."""
+    """About `samples` places, equally many from each path. Raises DataError if there are too few."""
     roots = sorted({path.resolve() for path in paths})
     names = Counter(root.name for root in roots)
     each = -(-samples // len(roots))
@@ -71,11 +89,13 @@ def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
     for root in roots:
         # Two folders called src are two projects.
         name = root.name if names[root.name] == 1 else root.as_posix().lstrip("/")
-        items += sample_lines(root, name, each, seed)
+        if root.name.endswith(JSON_LINES):
+            items += itertools.islice(read_lines(root), each)
+        else:
+            items += sample_lines(root, name, each, seed)
     if len(items) < FEWEST:
         raise DataError(
-            f"Only {len(items)} lines of Python could be drawn; at least {FEWEST} are needed. "
-            "Name more source."
+            f"Only {len(items)} lines could be drawn; at least {FEWEST} are needed. Name more source."
         )
     return items
 

@@ -8,6 +8,7 @@ import json
 import os
 import threading
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -36,6 +37,7 @@ from lsp_calib.evaluation.datasets import (
 from lsp_calib.evaluation.datasets.catalogue import DATA_SETS, DataSet
 from lsp_calib.evaluation.datasets.folder import VARIABLE, checked_file, data_folder, read_rows
 from lsp_calib.evaluation.ratings import FILE, read_ratings
+from lsp_calib.evaluation.tasks import line_task
 from lsp_calib.inference.models.cards import load_cards
 
 READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
@@ -182,8 +184,8 @@ class TestLinesOfOnesOwn:
             },
             {"before": "", "target": "import os", "id": "second", "group": "project"},
         )
-        first, second = own.own_lines(path, count=9)
-        assert (first.id, first.group, first.stratum) == ("1", "mine.jsonl", "mid-line")
+        first, second = own.read_lines(path)
+        assert (first.id, first.group, first.stratum) == ("mine.jsonl/1", "mine.jsonl", "mid-line")
         assert first.cursor.lines == ("def f(x):", "    return ", "f(2)", "")
         assert (first.cursor.line, first.cursor.column, first.cursor.language) == (1, 11, "python")
         assert (second.id, second.group, second.cursor.language) == ("second", "project", "plaintext")
@@ -192,16 +194,12 @@ class TestLinesOfOnesOwn:
         path = self.write(
             tmp_path / "mine.jsonl", {"before": "a = 1\nb = ", "target": "2", "after": "\nc = 3"}
         )
-        (item,) = own.own_lines(path, count=9)
+        (item,) = own.read_lines(path)
         format_ = load_cards()["qwen2.5-coder-1.5b"].completion
         shown = "".join(text for _, text in build_prompt(item.cursor, format_, 1000).segments)
         assert "a = 1" in shown
         assert "c = 3" in shown
         assert "2" not in shown
-
-    def test_no_more_than_asked_for(self, tmp_path: Path) -> None:
-        path = self.write(tmp_path / "mine.jsonl", *({"before": "", "target": str(at)} for at in range(9)))
-        assert [item.target for item in own.own_lines(path, count=3)] == ["0", "1", "2"]
 
     @pytest.mark.parametrize(
         ("row", "complaint"),
@@ -215,22 +213,37 @@ class TestLinesOfOnesOwn:
     )
     def test_a_row_that_is_none_is_named(self, tmp_path: Path, row: dict[str, Any], complaint: str) -> None:
         with pytest.raises(DataError, match=complaint):
-            own.own_lines(self.write(tmp_path / "mine.jsonl", row), count=9)
+            list(own.read_lines(self.write(tmp_path / "mine.jsonl", row)))
 
     def test_ids_are_unique(self, tmp_path: Path) -> None:
         row = {"before": "", "target": "x", "id": "same"}
         with pytest.raises(DataError, match="same"):
-            own.own_lines(self.write(tmp_path / "mine.jsonl", row, row), count=9)
+            list(own.read_lines(self.write(tmp_path / "mine.jsonl", row, row)))
 
-    def test_a_tree_is_drawn_from(self, tmp_path: Path) -> None:
-        (tmp_path / "a.py").write_text("import os\n\n\ndef f(folder):\n    return os.listdir(folder)\n")
-        items = own.own_lines(tmp_path, count=9)
-        assert items
-        assert {item.group for item in items} == {tmp_path.name}
+    def test_a_file_of_them_is_a_task_beside_folders(self, tmp_path: Path) -> None:
+        """As `lsp-calib eval line mine.jsonl folder` takes them."""
+        rows = [{"before": f"x = {n}\n", "target": f"y = {n}", "language": "python"} for n in range(30)]
+        mine = self.write(tmp_path / "mine.jsonl", *rows)
+        (tmp_path / "tree").mkdir()
+        (tmp_path / "tree" / "a.py").write_text("value = compute(1)\n" * 40)
+        task = line_task((mine, tmp_path / "tree"), 40, 0)
+        assert task.language == "python"
+        groups = Counter(payload["group"] for _, payload in task.items)
+        assert groups == {"mine.jsonl": 20, "tree": 20}
 
-    def test_what_is_not_there_is_said(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="no file or folder"):
-            own.own_lines(tmp_path / "none", count=9)
+    def test_a_task_is_of_one_language_and_each_id_its_own(self, tmp_path: Path) -> None:
+        rows = [{"before": "", "target": f"y = {n}", "language": "go", "id": str(n)} for n in range(30)]
+        go = self.write(tmp_path / "go.jsonl", *rows)
+        assert line_task((go,), 30, 0).language == "go"
+        other = self.write(tmp_path / "other.jsonl", *({**row, "id": f"o{row['id']}"} for row in rows[:20]))
+        assert len(line_task((go, other), 40, 0).items) == 40
+        java = self.write(
+            tmp_path / "java.jsonl", *({**row, "language": "java", "id": f"j{row['id']}"} for row in rows)
+        )
+        with pytest.raises(DataError, match="go, java"):
+            line_task((go, java), 40, 0)
+        with pytest.raises(DataError, match="the id '0'"):
+            line_task((go, self.write(tmp_path / "same.jsonl", *rows)), 40, 0)
 
 
 CONTENT = gzip.compress(b'{"a": 1}\n' * 1000)

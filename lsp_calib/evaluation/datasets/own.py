@@ -1,12 +1,12 @@
-"""Lines of a user's own: a source tree, or a file of JSON lines.
+"""Lines of a user's own: a file of JSON lines.
 
-A line of such a file is an object with these strings:
+A line is an object with these strings:
 
     before     the document up to the cursor
     target     what belongs after the cursor, up to the end of the line
     after      the document from that line's end on, beginning with its newline (may be missing)
     language   an LSP language identifier (may be missing: "plaintext")
-    id         unique within the file (may be missing: the line's number)
+    id         unique within the file (may be missing: the file's name and the line's number)
     group      what belongs together in cross-validation, such as a project (may be missing: the file's name)
 """
 
@@ -16,29 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lsp_calib.completion.context import Cursor, split_lines
-from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.folder import Row, read_rows, text
-from lsp_calib.evaluation.lines import LineItem, sample_lines
+from lsp_calib.evaluation.lines import LineItem
 
-
-def own_lines(path: Path, *, count: int, seed: int = 0) -> list[LineItem]:
-    """At most `count` lines to complete: drawn from the Python files of a tree, or the first of a file.
-
-    path: a folder, a Python file, or a file of JSON lines (`.jsonl`, `.jsonl.gz`).
-    Raises DataError if there is nothing to complete or a line of the file is no such item.
-    """
-    if not path.exists():
-        raise DataError(f"There is no file or folder {path}.")
-    if path.is_dir() or path.suffix == ".py":
-        return sample_lines(path, path.resolve().name, count, seed)
-    items: list[LineItem] = []
-    for item in read_lines(path):
-        if len(items) == count:
-            break
-        items.append(item)
-    if not items:
-        raise DataError(f"{path} holds no lines to complete.")
-    return items
+JSON_LINES = (".jsonl", ".jsonl.gz")
 
 
 def read_lines(path: Path) -> Iterator[LineItem]:
@@ -46,7 +27,7 @@ def read_lines(path: Path) -> Iterator[LineItem]:
     seen: set[str] = set()
 
     def make(row: Row) -> LineItem:
-        item = _item(row, default_id=str(len(seen) + 1), default_group=path.name)
+        item = _item(row, default_id=f"{path.name}/{len(seen) + 1}", default_group=path.name)
         if item.id in seen:
             raise ValueError(f"the id {item.id!r} was there before")
         seen.add(item.id)
