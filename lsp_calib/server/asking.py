@@ -121,6 +121,8 @@ class Completions:
 
     def _look_ahead(self, uri: str, cursor: Cursor) -> None:
         """Have evaluated what will soon be asked about, while the user reads and thinks."""
+        if not self._session.settings.ahead:
+            return
         prompt = self._service.ahead(cursor)
         known, task = self._ahead.get(uri, (None, None))
         if prompt is None or prompt == known:

@@ -42,6 +42,7 @@ class Settings:
 
     inline_completion: bool = True  # inlineCompletion.enabled
     completion: Switch = "auto"  # completion.enabled; auto: on where the client has no inline completion
+    ahead: bool = True  # ahead.enabled
     hover: bool = True  # hover.enabled
     hover_budget_ms: int = 3000  # hover.budgetMs
     diagnostics: bool = True  # diagnostics.enabled
@@ -66,6 +67,7 @@ class _Checked:
 _KEYS: dict[str, tuple[str, Any]] = {
     "inlineCompletion.enabled": ("inline_completion", bool),
     "completion.enabled": ("completion", ("auto", True, False)),
+    "ahead.enabled": ("ahead", bool),
     "hover.enabled": ("hover", bool),
     "hover.budgetMs": ("hover_budget_ms", (0, 60_000, int)),
     "diagnostics.enabled": ("diagnostics", bool),

@@ -385,6 +385,11 @@ class TestAhead:
         editor.close()
         await editor.engine.until("aheadCancelled", len(ahead))
 
+    async def test_none_where_it_is_switched_off(self, connect: Connect) -> None:
+        editor = await connect({}, options={"ahead": {"enabled": False}})
+        await self.write(editor, 60, 90)
+        assert editor.engine.read("ahead") == []
+
     async def test_a_short_document_needs_none(self, connect: Connect) -> None:
         editor = await connect({})
         await self.write(editor, 2, 40)

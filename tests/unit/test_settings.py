@@ -30,6 +30,7 @@ SHARE: tuple[list[Any], list[Any]] = (
 )
 KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "inlineCompletion.enabled": ("inline_completion", SWITCH),
+    "ahead.enabled": ("ahead", SWITCH),
     "completion.enabled": ("completion", (["auto", True, False], [1, 0, "on", "Auto", [], {}])),
     "hover.enabled": ("hover", SWITCH),
     "hover.budgetMs": ("hover_budget_ms", ([0, 1, 60_000], [-1, 60_001, 1.5, "9", True, float("inf")])),
