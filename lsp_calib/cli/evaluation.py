@@ -23,8 +23,8 @@ _held_out = click.option(
     "--held-out",
     type=click.IntRange(0),
     metavar="N",
-    help="Hold out N projects: nothing is fitted on them, and they are listed apart. Default: none; with "
-    "--records alone, those that the records name.",
+    help="Hold out N projects: nothing is fitted on them, and they are listed apart. Default: those that "
+    "the records name, if there are any.",
 )
 _resamples = click.option(
     "--resamples", type=click.IntRange(20), default=1000, show_default=True, help="For the intervals."

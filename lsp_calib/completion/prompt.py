@@ -17,7 +17,7 @@ FIM_VERSION = "line-fim-1"
 _BELOW = 0.3
 # The current line counts, too; of an endless one only its end is shown.
 _LINE = 0.5
-# The window's next place is evaluated ahead once this share of it has still to be typed: some ten lines.
+# The window's next place is evaluated ahead once this share of it has still to be typed: five to ten lines.
 _AHEAD = 0.1
 
 

@@ -139,8 +139,14 @@ class Journal:
                 f"{path} holds records of something else ({found.task}, {found.model.name}, "
                 f"{found.prompt_version}, seed {found.seed}). Name another file, or remove it."
             )
-        # The run began when its first record was asked for.
-        self.header = attrs.evolve(self.header, created=found.created, package=found.package)
+        # The run began when its first record was asked for. What is held out stays so where nobody says
+        # otherwise: it must not be fitted on because somebody forgot.
+        self.header = attrs.evolve(
+            self.header,
+            created=found.created,
+            package=found.package,
+            held_out=self.header.held_out or found.held_out,
+        )
 
     def _keep(self, row: dict[str, Any]) -> None:
         record = Record.from_row(row["record"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -90,7 +89,9 @@ def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
         # Two folders called src are two projects.
         name = root.name if names[root.name] == 1 else root.as_posix().lstrip("/")
         if root.name.endswith(JSON_LINES):
-            items += itertools.islice(read_lines(root), each)
+            mine = list(read_lines(root))
+            chosen = random.Random(f"{seed}:{root.name}").sample(range(len(mine)), min(each, len(mine)))
+            items += [mine[at] for at in sorted(chosen)]
         else:
             items += sample_lines(root, name, each, seed)
     if len(items) < FEWEST:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SUMMARIES_KEPT = 200
+# Seconds after an answer until the model goes ahead.
+_PAUSE = 0.05
 
 
 @attrs.frozen
@@ -121,17 +123,19 @@ class Completions:
 
     def _look_ahead(self, uri: str, cursor: Cursor) -> None:
         """Have evaluated what will soon be asked about, while the user reads and thinks."""
-        if not self._session.settings.ahead:
-            return
-        prompt = self._service.ahead(cursor)
+        prompt = self._service.ahead(cursor) if self._session.settings.ahead else None
         known, task = self._ahead.get(uri, (None, None))
-        if prompt is None or prompt == known:
+        if prompt == known:
             return
         if task is not None:
-            task.cancel()  # what it has evaluated stays, and this one goes on from there
-        self._ahead[uri] = prompt, asyncio.create_task(self._prepare(prompt))
+            task.cancel()  # what it has evaluated stays, and another one goes on from there
+            del self._ahead[uri]
+        if prompt is not None:
+            self._ahead[uri] = prompt, asyncio.create_task(self._prepare(prompt))
 
     async def _prepare(self, prompt: Prompt) -> None:
+        # The answer goes out first; and who types on is not to be interrupted for nothing.
+        await asyncio.sleep(_PAUSE)
         try:
             await self._service.prepare(prompt)
         except LspCalibError as error:

@@ -19,13 +19,23 @@ _AT_ONCE = 1 << 16
 class InputStream(asyncio.StreamReader):
     """Bytes as pygls reads them: what is cut off by the end of input is no message."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._handed_out = False
+
     async def readline(self) -> bytes:
+        if self._handed_out:
+            # What is there is read without a pause: the handler of one message is to begin before the next is
+            # taken, for that may change the document or end the server.
+            self._handed_out = False
+            await asyncio.sleep(0)
         try:
             return await super().readline()
         except ValueError:
             return b"\n"  # no header is that long: passed over
 
     async def readexactly(self, n: int) -> bytes:
+        self._handed_out = True
         try:
             return await super().readexactly(n)
         except asyncio.IncompleteReadError:

@@ -66,6 +66,7 @@ def evaluate(
         quiet=quiet,
         held_out=apart,
     )
+    apart = frozenset(header.held_out).intersection(record.group for record in records)
     scores = score(header, records, apart, resamples=resamples, seed=seed)
     report.write(scores, output)
     return Report(scores, output)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import Connect
-from scripted_editor import PATIENCE, PROGRAM, Editor, environment, until
+from scripted_editor import PATIENCE, PROGRAM, URI, Editor, environment, until
 
 SCRIPT: dict[str, Any] = {"child": True, "otherwise": {"text": "xy"}}
 
@@ -154,6 +154,47 @@ async def test_nothing_but_the_protocol_on_standard_output(tmp_path: Path) -> No
     # A client's odd messages are not the user's business.
     assert not [a for a in answers if a.get("method") == "window/showMessage"]
     assert said == b""
+
+
+def framed(*messages: dict[str, Any]) -> bytes:
+    bodies = [json.dumps({"jsonrpc": "2.0", **message}).encode() for message in messages]
+    return b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(body), body) for body in bodies)
+
+
+async def test_a_request_is_about_the_document_as_it_was_when_it_was_sent(connect: Connect) -> None:
+    """Also where the change that comes after it arrives in the same moment."""
+    editor = await connect({"otherwise": {"text": "x"}})
+    editor.open("first")
+    await editor.inline(0, 5)
+    document = {"uri": URI, "version": 7}
+    start, end = {"line": 0, "character": 0}, {"line": 0, "character": 5}
+    change = {"range": {"start": start, "end": end}, "text": "another"}
+    ask = {
+        "textDocument": {"uri": URI},
+        "position": {"line": 0, "character": 4},
+        "context": {"triggerKind": 2},
+    }
+    assert editor.client.process.stdin is not None
+    editor.client.process.stdin.write(
+        framed(
+            {"id": "ask", "method": "textDocument/inlineCompletion", "params": ask},
+            {
+                "method": "textDocument/didChange",
+                "params": {"textDocument": document, "contentChanges": [change]},
+            },
+        )
+    )
+    asked = await editor.engine.until("asked", 2)
+    assert [entry["line"] for entry in asked] == ["first", "firs"]
+
+
+async def test_a_server_that_is_told_to_shut_down_and_to_exit_at_once_does_both(connect: Connect) -> None:
+    editor = await connect({"otherwise": {"text": "x"}})
+    editor.open("first")
+    await editor.inline(0, 5)
+    assert editor.client.process.stdin is not None
+    editor.client.process.stdin.write(framed({"id": "end", "method": "shutdown"}, {"method": "exit"}))
+    assert await editor.client.gone() == 0
 
 
 def frames(data: bytes) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -242,6 +243,12 @@ class TestTheCache:
         answer(model, request("// another document\n" + LONG[:200], most=1))
         again = answer(model, wanted).timing
         assert again.prompt_reused == again.prompt_tokens - 1
+
+    def test_nothing_is_evaluated_ahead(self, model: PrebuiltModel) -> None:
+        before = attrs.evolve(model.counters)
+        got = answer(model, request("value = 1\n" * 30, most=0, priority=Priority.IDLE))
+        assert (got.text, got.tokens) == ("", ())
+        assert model.counters == before
 
     def test_without_reuse_the_numbers_do_not_depend_on_what_was_asked_before(
         self, model: PrebuiltModel

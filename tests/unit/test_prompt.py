@@ -111,7 +111,8 @@ def above(prompt) -> str:  # type: ignore[no-untyped-def]
 
 
 @given(
-    st.lists(st.integers(0, 70), min_size=120, max_size=200),
+    # No lines so short that more than a block of them leaves the window at once.
+    st.lists(st.integers(6, 70), min_size=120, max_size=200),
     st.sampled_from([PREFIX, FIM]),
     st.integers(1600, 4000),
 )

@@ -51,6 +51,13 @@ class TestAnAnswer:
         assert (asked.body["temperature"], asked.body["logprobs"], asked.body["stream"]) == (0, 5, True)
         assert (asked.body["max_tokens"], asked.body["model"]) == (12, "smollm2-135m")
 
+    async def test_nothing_is_evaluated_ahead(self, play: Play) -> None:
+        scene = await play(tokens=lambda _: spoken("return x\n", -0.5, -0.25, -1.5))
+        await scene.say()
+        got = await scene.say(most=0)
+        assert (got.text, got.tokens) == ("", ())
+        assert len(scene.server.completions) == 1
+
     @pytest.mark.parametrize("dialect", ["llama", "vllm"])
     async def test_ends_with_the_text_or_at_the_limit(self, play: Play, dialect: str) -> None:
         scene = await play(dialect=dialect, tokens=lambda _: [Tok("pass"), Tok(END, -0.75)])

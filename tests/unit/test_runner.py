@@ -250,6 +250,16 @@ def test_the_date_and_version_of_the_first_answer_stay(tmp_path: Path) -> None:
     assert (header.created, header.package) == ("2026-01-02", "0.0.1")
 
 
+def test_what_is_held_out_stays_so_where_nobody_says_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    with Journal(path, attrs.evolve(HEADER, held_out=("a", "b"))) as journal:
+        journal.finish([])
+    for apart, expected in (((), ("a", "b")), (("c",), ("c",)), ((), ("c",))):
+        with Journal(path, attrs.evolve(HEADER, held_out=apart)) as journal:
+            journal.finish([])
+        assert read_records(path)[0].held_out == expected
+
+
 def test_a_place_that_cannot_be_written_is_a_data_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "no" / "such" / "r.jsonl"):
         with pytest.raises(DataError, match=r"cannot be (written|read)"):

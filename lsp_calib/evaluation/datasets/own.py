@@ -6,7 +6,7 @@ A line is an object with these strings:
     target     what belongs after the cursor, up to the end of the line
     after      the document from that line's end on, beginning with its newline (may be missing)
     language   an LSP language identifier (may be missing: "plaintext")
-    id         unique within the file (may be missing: the file's name and the line's number)
+    id         unique, also across files (may be missing: the file's name and the line's number)
     group      what belongs together in cross-validation, such as a project (may be missing: the file's name)
 """
 

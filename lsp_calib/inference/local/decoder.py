@@ -77,9 +77,11 @@ class Decoder:
     def sequence(self, priority: Priority, tokens: Sequence[int]) -> CachedSequence:
         """The sequence to evaluate `tokens` in."""
         background, *interactive = self._sequences
-        # What is evaluated ahead is for interactive requests to find.
+        # What is evaluated ahead is for interactive requests to find, in the place of what was not used for
+        # longest.
         chosen = background if priority is Priority.BACKGROUND else choose(interactive, tokens)
-        chosen.used = next(self._uses)
+        if priority is not Priority.IDLE:  # else it would stay longer than what somebody has asked about
+            chosen.used = next(self._uses)
         return chosen
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 # Background work has one sequence of its own. Interactive work has three: two editors with a document each,
-# and one more for a prompt that begins elsewhere.
+# and one more for a prompt that begins elsewhere, which may be one that is evaluated ahead.
 _SEQUENCES = 4
 # Models whose cache is very large have fewer, to take no more than this together; two in any case.
 _MOST_BYTES = 1 << 30

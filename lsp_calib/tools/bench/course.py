@@ -131,13 +131,13 @@ async def measure(options: Options, progress: Progress) -> Measured:
             probe = await stack.enter_async_context(connect(scratch))
             raw = await _raw(stack, scratch, (await probe.stats()).threads, options, missing)
             readings = await _type(editor, scratch, edits, probe, raw, options, progress)
+            stats = await probe.stats()
             cancelled = None
             if options.cancels:
                 progress("Cancelling requests.")
                 cancelled = await cancel_and_wait(editor, scratch, probe, options.cancels, options.seed)
             long_file = await _long_file(editor, scratch, edits, progress) if options.long_file else None
             watched = await _idle(editor, probe, options.idle, progress) if options.idle else None
-            stats = await probe.stats()
         two = await _two(scratch, options.steps, progress) if options.two else None
     passed = None
     if peer is not None:

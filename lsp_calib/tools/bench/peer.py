@@ -51,6 +51,7 @@ class Peer:
         self.url = url.rstrip("/")
         self._path = parts.path.rstrip("/")
         self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=_PATIENCE)
+        self._seconds = 0.0  # that the last answer took, from a message made to a message not yet read
 
     async def describe(self) -> dict[str, Any]:
         """The model's file and the build, as far as the peer says."""
@@ -75,9 +76,8 @@ class Peer:
 
     def _timed(self, body: dict[str, Any]) -> PeerAnswer:
         self._reconnect()
-        began = time.perf_counter()
         answer = self._send("POST", "/completion", body)
-        ms = 1e3 * (time.perf_counter() - began)
+        ms = 1e3 * self._seconds
         try:
             timings = answer["timings"]
             return PeerAnswer(
@@ -105,9 +105,11 @@ class Peer:
     def _send(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
         try:
+            began = time.perf_counter()
             self._connection.request(method, self._path + path, data, {"Content-Type": "application/json"})
             response = self._connection.getresponse()
             content = response.read()
+            self._seconds = time.perf_counter() - began
             if response.status != 200:
                 raise LspCalibError(
                     f"The peer at {self.url} answered {path} with status {response.status}: "
