@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _SUMMARIES_KEPT = 200
 # Seconds after an answer until the model goes ahead.
-_PAUSE = 0.05
+AHEAD_PAUSE = 0.05
 
 
 @attrs.frozen
@@ -135,7 +135,7 @@ class Completions:
 
     async def _prepare(self, prompt: Prompt) -> None:
         # The answer goes out first; and who types on is not to be interrupted for nothing.
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(AHEAD_PAUSE)
         try:
             await self._service.prepare(prompt)
         except LspCalibError as error:

@@ -25,7 +25,7 @@ from lsp_calib.tools.collecting import generate, writable
 
 @attrs.frozen
 class Report:
-    """A fitted calibrator, where it lies, and how many lines it was asked for."""
+    """A fitted calibrator, where it lies, and how many lines were asked for (of projects not held out)."""
 
     calibrator: Calibrator
     path: Path
@@ -102,7 +102,7 @@ def calibrate(
     else:
         path = output
         calibrator.save(output)
-    return Report(calibrator, path, len(kept))
+    return Report(calibrator, path, sum(record.group not in header.held_out for record in kept))
 
 
 def fit_records(header: Header, records: list[Record], *, shipped: bool, created: str) -> Calibrator:

@@ -16,7 +16,7 @@ from lsp_calib.server.settings import Trusted
 from lsp_calib.tools.bench import idle
 from lsp_calib.tools.bench.cancel import Cancelled, cancel_and_wait
 from lsp_calib.tools.bench.peer import Peer, PeerAnswer
-from lsp_calib.tools.bench.probe import Probe, connect, until_idle
+from lsp_calib.tools.bench.probe import Probe, connect, settled, until_idle
 from lsp_calib.tools.bench.raw import Raw, can_replay, raw_process
 from lsp_calib.tools.bench.server import Scratch, scratch_folder, serving
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
@@ -290,7 +290,7 @@ async def _edit_against(
         first = chance.random() < 0.5
         answer = await peer.finish_line(expected.prompt, predicted) if predicted and first else None
         wall, _ = await typist.answer(step)
-        after = await until_idle(probe)
+        after = await settled(probe)
         if predicted and not first:
             answer = await peer.finish_line(expected.prompt, predicted)
         if answer is not None and predicted:

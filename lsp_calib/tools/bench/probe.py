@@ -11,6 +11,7 @@ from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.wire import Stats
+from lsp_calib.server.asking import AHEAD_PAUSE
 from lsp_calib.tools.bench.server import Scratch, state_folder
 
 # Seconds; generous, for a machine that has other things to do.
@@ -55,6 +56,12 @@ async def connect(scratch: Scratch) -> AsyncIterator[Probe]:
         yield Probe(process, loaded)
     finally:
         await process.close()
+
+
+async def settled(probe: Probe) -> Stats:
+    """As `until_idle`, once the server has had the time to begin what it does in a pause."""
+    await asyncio.sleep(2 * AHEAD_PAUSE)
+    return await until_idle(probe)
 
 
 async def until_idle(probe: Probe) -> Stats:

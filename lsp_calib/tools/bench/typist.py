@@ -13,7 +13,7 @@ import attrs
 from lsp_calib.completion import Cursor
 from lsp_calib.completion.prompt import build_prompt
 from lsp_calib.tools.bench.figures import tokens_needed
-from lsp_calib.tools.bench.probe import Probe, until_idle
+from lsp_calib.tools.bench.probe import Probe, settled, until_idle
 from lsp_calib.tools.bench.raw import Raw, Replayed
 from lsp_calib.tools.bench.server import Scratch
 from lsp_calib.tools.bench.trace import Edit, Kind, Step
@@ -104,7 +104,7 @@ async def type_edit(
     before = await until_idle(probe)
     for at, step in enumerate(edit.steps):
         wall, suggestion = await typist.answer(step)
-        after = await until_idle(probe)
+        after = await settled(probe)
         prompt = typist.prompt(step)
         tokens = await raw.tokens_of(prompt) if raw else []
         tail = None
