@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -17,18 +18,40 @@ from lsp_calib import home
 from lsp_calib.calibration import Calibrator, auc, out_of_fold, skill_score
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.confidence import by_name
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.evaluation.datasets.pinned import PROJECTS
+from lsp_calib.evaluation.lines import STRATA
+from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.evaluation.scores import ALL, CHOSEN, score
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.calibrate import fit_records
+from lsp_calib.values import Stop
 
 MODELS = home.shipped_models()
 SHIPPED = sorted((MODELS / "calibrators").glob("*.json"))
 ROOT = Path(__file__).parents[2]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
+RECORDS = sorted((MODELS / "records").glob("*.jsonl"))
+LINES = [file for file in RECORDS if file.stem.startswith("line-")]
+INFILLING = [file for file in RECORDS if file.stem.startswith("infill-")]
+
+
+PLACES = {
+    "line-start": "start of the line",
+    "after-indentation": "after the indentation",
+    "mid-line": "in the line",
+    "mid-word": "in a word",
+    "": "all",
+}
 
 
 def records_of(path: Path) -> Path:
     return MODELS / "records" / path.with_suffix(".jsonl").name
+
+
+def fitted_on(path: Path) -> list[Record]:
+    """The records that a shipped calibrator was fitted on."""
+    header, records = read_records(records_of(path))
+    return [record for record in records if record.shown and record.group not in header.held_out]
 
 
 @pytest.fixture(params=SHIPPED, ids=lambda path: path.stem)
@@ -90,10 +113,99 @@ def test_the_command_makes_it_byte_for_byte_where_no_model_is_installed(
 
 
 def test_records_are_small() -> None:
-    files = list((MODELS / "records").glob("*.jsonl"))
-    assert sum(file.stat().st_size for file in files) < 20_000_000
-    for file in files:
-        assert file.stat().st_size / len(read_records(file)[1]) < 400
+    assert sum(file.stat().st_size for file in RECORDS) < 20_000_000
+    for file in RECORDS:
+        assert file.stat().st_size / len(read_records(file)[1]) < 500
+
+
+@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
+def test_records_hold_no_source(file: Path) -> None:
+    """Ids, numbers and words of the format: nothing that was read or written by a model."""
+    _, *lines = file.read_text("utf-8").splitlines()
+    texts = {"item": r"[\w.+-]+/[\w./+@-]+(:\d+:\d+)?", "group": r"[\w.+-]+(/\w+)?", "prompt": "[0-9a-f]{16}"}
+    texts |= {"stratum": "|".join(STRATA), "stop": "|".join(Stop)}
+    numbers = {"tokens", "surprisal", "typed", "entropy"}
+    for line in lines:
+        row = json.loads(line)
+        assert row.keys() <= {*texts, *numbers, "correct", "shown", "doubt"}
+        for key in row.keys() & texts.keys():
+            assert re.fullmatch(texts[key], row[key])
+        for key in row.keys() & numbers:
+            assert all(type(value) is int for value in row[key])
+        assert all(type(value) is bool for value in row["correct"].values())
+
+
+@pytest.mark.parametrize("file", LINES, ids=lambda file: file.stem)
+def test_lines_are_of_many_pinned_projects_some_of_them_held_out(file: Path) -> None:
+    header, records = read_records(file)
+    assert len(records) >= 1200
+    pinned = {project.folder for project in PROJECTS}
+    projects = {record.group for record in records}
+    assert len(projects) >= 60
+    assert projects <= pinned
+    assert sum(source.items for source in header.sources) == len(records)
+    assert len(header.held_out) >= 10
+    assert set(header.held_out) < projects
+    for stratum, share in STRATA.items():
+        drawn = sum(record.stratum == stratum for record in records) / len(records)
+        assert drawn == pytest.approx(share, abs=0.04)
+
+
+@pytest.mark.parametrize("file", INFILLING, ids=lambda file: file.stem)
+def test_infilling_is_judged_exactly_and_by_tests(file: Path) -> None:
+    _, records = read_records(file)
+    assert len(records) >= 300
+    assert all(set(record.correct) == {"exact", "tests"} for record in records)
+    # The line that was there passes the tests; but for its indentation, which `exact` leaves aside.
+    exact = [record for record in records if record.correct["exact"]]
+    failing = sum(not record.correct["tests"] for record in exact)
+    assert failing <= max(1, len(exact) // 50)
+
+
+def test_lines_and_infilling_are_there_for_both_models() -> None:
+    models = {"smollm2-135m", "qwen2.5-coder-1.5b"}
+    assert {read_records(file)[0].model.name for file in LINES} == models
+    assert {read_records(file)[0].model.name for file in INFILLING} == models
+    assert {file.stem for file in LINES} == {path.stem for path in SHIPPED}
+
+
+@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
+def test_the_documentation_quotes_the_scores(file: Path) -> None:
+    text = (DOCS / "evaluation.md").read_text("utf-8")
+    for row in score_rows(file):
+        assert row in text
+
+
+def score_rows(file: Path) -> list[str]:
+    """The rows of docs/evaluation.md on a file of records, one for each way to judge."""
+    header, records = read_records(file)
+    scores = score(header, records, frozenset(header.held_out))
+    words = []
+    for judge, right in scores.right.items():
+        cells = [
+            header.model.name,
+            f"{header.task}, {judge}",
+            str(scores.asked),
+            str(scores.offered),
+            str(right),
+        ]
+        for part in ("fit", "held-out"):
+            found = [
+                row
+                for row in scores.rows
+                if (row.part, row.judge, row.stratum, row.rescaled) == (part, judge, ALL, True)
+                and row.measure == CHOSEN
+            ]
+            if not found:
+                cells += ["–"] * 3
+                continue
+            metrics = found[0].metrics
+            skill, roc, ece = metrics["skill"], metrics["auc"], metrics["ece"]
+            cells.append(f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})")
+            cells.append(f"{roc.value:.2f}")
+            cells.append(f"{ece.value:.3f} ({ece.low:.3f} to {ece.high:.3f})")
+        words.append("| " + " | ".join(cells) + " |")
+    return words
 
 
 def test_what_is_typed_is_known(shipped: Path) -> None:
@@ -102,8 +214,7 @@ def test_what_is_typed_is_known(shipped: Path) -> None:
     In the middle of a word, where they differ most, they rank better.
     """
     measure = by_name(Calibrator.load(shipped).measure)
-    _, records = read_records(records_of(shipped))
-    records = [record for record in records if record.shown]
+    records = fitted_on(shipped)
     correct = np.array([record.correct["exact"] for record in records])
     groups = [record.group for record in records]
     mid_word = np.array([record.stratum == "mid-word" for record in records])
@@ -130,22 +241,31 @@ def test_the_readme_quotes_it(shipped: Path) -> None:
 def test_the_documentation_quotes_the_records(shipped: Path) -> None:
     """The table of what is typed, in docs/confidence.md, is what the records say."""
     text = (DOCS / "confidence.md").read_text("utf-8")
+    for row in typed_rows(shipped):
+        assert row in text
+
+
+def typed_rows(shipped: Path) -> list[str]:
+    """The rows of docs/confidence.md on a shipped calibrator, and its sentence on skill."""
     measure = by_name(Calibrator.load(shipped).measure)
-    _, records = read_records(records_of(shipped))
-    records = [record for record in records if record.shown]
+    records = fitted_on(shipped)
     correct = np.array([record.correct["exact"] for record in records])
     groups = [record.group for record in records]
     plain = np.array([measure(record.logprobs) for record in records])
     given = np.array([measure(record.logprobs_given_typed) for record in records])
     strata = np.array([record.stratum for record in records])
-    for stratum, words in (("after-indentation", "after the indentation"), ("mid-word", "in a word")):
-        at = strata == stratum
-        assert (
-            f"| {words} | {at.sum()} | {correct[at].mean():.0%} | {auc(plain[at], correct[at]):.2f} "
-            f"| {auc(given[at], correct[at]):.2f} |"
-        ) in text
+    rows = []
+    for stratum, words in PLACES.items():
+        at = strata == stratum if stratum else np.ones(strata.size, np.bool_)
+        ranks = (
+            [f"{auc(raw[at], correct[at]):.2f}" for raw in (plain, given)]
+            if 0 < correct[at].sum() < at.sum()
+            else ["–", "–"]
+        )
+        cells = [words, str(at.sum()), f"{correct[at].mean():.0%}".replace("%", " %"), *ranks]
+        rows.append("| " + " | ".join(cells) + " |")
     without, with_typed = (skill_score(out_of_fold(raw, correct, groups), correct) for raw in (plain, given))
-    assert f"{without:+.2f} without, {with_typed:+.2f} with." in text
+    return [*rows, f"Skill, out of fold: {without:+.2f} without, {with_typed:+.2f} with."]
 
 
 def assert_same(left: Any, right: Any, where: str = "") -> None:
