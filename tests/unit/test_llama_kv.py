@@ -47,6 +47,20 @@ def test_two_documents_in_turns_do_not_evict_each_other() -> None:
         assert cache.ask(second) == len(second) - 1
 
 
+def test_a_new_line_near_the_top_of_a_file_keeps_what_stands_above() -> None:
+    """A short text above, kept, and a longer one below, lost: of the same document that is no other place."""
+    above, below = list(range(100)), list(range(1000, 1150))
+    typed, other = [CachedSequence(0, used=1), CachedSequence(1, used=2)], CachedSequence(2, used=0)
+    typed[0].tokens, typed[0].document = [*above, *below], "file:///a.py"
+    typed[1].tokens, typed[1].document = [5] * 300, "file:///b.py"
+    prompt = [*above, 7, *below]
+    assert choose([*typed, other], prompt, "file:///a.py") is typed[0]
+    assert choose([*typed, other], prompt, "file:///c.py") is other, "another document with the same head"
+    assert choose([*typed, other], prompt) is other
+    elsewhere = [*above[:20], *range(5000, 5200)]
+    assert choose([*typed, other], elsewhere, "file:///a.py") is other, "another place, to come back from"
+
+
 def test_a_third_prompt_takes_the_sequence_that_was_not_used_for_longest() -> None:
     cache = Cache()
     for number in (1, 2, 3, 4):

@@ -74,14 +74,15 @@ class Decoder:
             self.close()
             raise ModelFileError(f"The model loads, but does not run. {error}") from error
 
-    def sequence(self, priority: Priority, tokens: Sequence[int]) -> CachedSequence:
-        """The sequence to evaluate `tokens` in."""
+    def sequence(self, priority: Priority, tokens: Sequence[int], document: str = "") -> CachedSequence:
+        """The sequence to evaluate `tokens` in. document: what they are about, where that is known."""
         background, *interactive = self._sequences
         # What is evaluated ahead is for interactive requests to find, in the place of what was not used for
         # longest.
-        chosen = background if priority is Priority.BACKGROUND else choose(interactive, tokens)
+        chosen = background if priority is Priority.BACKGROUND else choose(interactive, tokens, document)
         if priority is not Priority.IDLE:  # else it would stay longer than what somebody has asked about
             chosen.used = next(self._uses)
+        chosen.document = document
         return chosen
 
     @property

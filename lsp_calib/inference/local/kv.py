@@ -13,16 +13,21 @@ _SEQUENCES = 4
 _MOST_BYTES = 1 << 30
 # Losing this many cached tokens costs less than a step of the evaluation: not worth another sequence.
 _LITTLE = 64
+# Of one document's prompts: what may be lost for each token that is kept. A new line loses the text below,
+# which near the top of a file is longer than all that stands above.
+_OWN = 3
 
 
 @attrs.define
 class CachedSequence:
-    """One sequence of the KV cache: the tokens evaluated in it, when it was used last (a count), by whom."""
+    """One sequence of the KV cache: the tokens evaluated in it, when it was used last (a count), by whom, and
+    the document that was asked about, "" if that was not said."""
 
     id: int
     tokens: list[int] = attrs.Factory(list)
     used: int = 0
     owner: object = None
+    document: str = ""
 
 
 def count_sequences(bytes_each: int) -> int:
@@ -47,20 +52,21 @@ def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
     return same
 
 
-def choose(sequences: Iterable[CachedSequence], prompt: Sequence[int]) -> CachedSequence:
+def choose(sequences: Iterable[CachedSequence], prompt: Sequence[int], document: str = "") -> CachedSequence:
     """The sequence in which `prompt` is evaluated with least work, now and later.
 
     It is the one with the longest common prefix, unless that would throw away more of what is cached there
-    than it keeps: that is another document's, or another place's, and may be wanted again. Then it is the one
-    that was not used for longest.
+    than it keeps (of the same `document`, three times as much): that is another document's, or another
+    place's, and may be wanted again. Then it is the one that was not used for longest.
     """
     by_use = sorted(sequences, key=lambda sequence: sequence.used)
     kept = {sequence.id: common_prefix(sequence.tokens, prompt) for sequence in by_use}
-    alike = [
-        sequence
-        for sequence in by_use
-        if sequence.tokens and len(sequence.tokens) - kept[sequence.id] <= max(kept[sequence.id], _LITTLE)
-    ]
+
+    def is_alike(one: CachedSequence) -> bool:
+        share = _OWN if document and one.document == document else 1
+        return bool(one.tokens) and len(one.tokens) - kept[one.id] <= max(share * kept[one.id], _LITTLE)
+
+    alike = [sequence for sequence in by_use if is_alike(sequence)]
     # `max` takes the first of several: among equal prefixes the one not used for longest is given up.
     best = max(alike, key=lambda sequence: kept[sequence.id], default=by_use[0])
     # Where the best has next to nothing in common with the prompt, an unused sequence serves as well.

@@ -162,7 +162,7 @@ class GenerationRun:
 
     def _generate(self) -> None:
         decoder = self._machine.decoder
-        sequence = decoder.sequence(self._request.priority, self._tokens)
+        sequence = decoder.sequence(self._request.priority, self._tokens, self._request.document)
         if not self._request.reuse and sequence.owner is not self:
             decoder.reuse(sequence, [], 0)
         sequence.owner = self

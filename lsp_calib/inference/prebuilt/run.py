@@ -76,9 +76,13 @@ class Machine:
         self._interactive = [CachedSequence(index) for index in range(INTERACTIVE_SEQUENCES)]
         self._background = CachedSequence(INTERACTIVE_SEQUENCES)
 
-    def sequence(self, priority: Priority, tokens: Sequence[int]) -> CachedSequence:
-        """The sequence in which these tokens are evaluated."""
-        chosen = choose(self._interactive, tokens) if priority is Priority.INTERACTIVE else self._background
+    def sequence(self, priority: Priority, tokens: Sequence[int], document: str) -> CachedSequence:
+        """The sequence in which these tokens, of a prompt about `document`, are evaluated."""
+        if priority is Priority.INTERACTIVE:
+            chosen = choose(self._interactive, tokens, document)
+        else:
+            chosen = self._background
+        chosen.document = document
         self._uses += 1
         chosen.used = self._uses
         return chosen
@@ -143,7 +147,9 @@ class GenerationRun:
         self._since = time.perf_counter()
         try:
             while not self._over:
-                sequence = self._machine.sequence(self._request.priority, self._tokens)
+                sequence = self._machine.sequence(
+                    self._request.priority, self._tokens, self._request.document
+                )
                 self._evaluate(sequence)
                 self._choose(sequence)
         finally:
