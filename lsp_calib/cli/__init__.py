@@ -160,6 +160,11 @@ def refit(as_json: bool, model: str | None, remote: str | None) -> None:
 )
 @click.option("--two", is_flag=True, help="Let two servers type at once as well.")
 @click.option(
+    "--typing-on/--no-typing-on",
+    default=None,
+    help="Type on in new documents without waiting for answers as well (default).",
+)
+@click.option(
     "--long-file/--no-long-file", default=None, help="Type in a file of 50,000 lines as well (default)."
 )
 @click.option(

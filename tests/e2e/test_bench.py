@@ -46,7 +46,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, model_path: Path, model_card:
 
 @pytest.fixture(scope="module")
 def report(home: Path) -> dict[str, Any]:
-    options = ("--short", "--steps", "24", "--threads", "1", "--long-file", "--json")
+    options = ("--short", "--steps", "24", "--threads", "1", "--long-file", "--typing-on", "--json")
     done = command("bench", *options, home=home)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
@@ -102,6 +102,14 @@ def test_cancelling_takes_a_small_part_of_what_the_request_would_have(report: di
     idle = cancel["toIdleMs"]
     assert idle is None or idle["p50"][0] < cancel["uncancelledMs"] / 2
     assert (idle["n"] if idle else 0) + cancel["tooLate"] >= 1
+
+
+def test_who_types_on_without_waiting_waits_less_in_the_end(report: dict[str, Any]) -> None:
+    found = report["typingOn"]
+    assert found["keys"] == 20
+    # Each of the keys interrupts the evaluation of a long prompt, and all of them together are over before it
+    # would have been at its end: steps that take longer than a pause between two keys would use none of it.
+    assert found["shareUsed"] > 0.1
 
 
 def test_a_long_file_is_about_as_fast_as_a_short_one(report: dict[str, Any]) -> None:

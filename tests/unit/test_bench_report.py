@@ -13,6 +13,7 @@ from lsp_calib.tools.bench.course import LongFile, PeerPass, PeerReading, Two
 from lsp_calib.tools.bench.peer import PeerAnswer
 from lsp_calib.tools.bench.raw import Replayed
 from lsp_calib.tools.bench.table import print_report
+from lsp_calib.tools.bench.typing_on import TypedOn
 from lsp_calib.tools.bench.typist import Place, Reading, before_last_line
 from lsp_calib.values import Prompt, Segment
 
@@ -140,6 +141,7 @@ def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
     readings = [reading(place) for place in Place for _ in range(3)] + [FROM_MEMORY]
     document = {
         **dict.fromkeys(("cancel", "longFile", "two", "idle", "peer")),
+        "typingOn": report.typing_on(TypedOn(20, (3000.0,) * 3, (900.0,) * 3, (3000.0,) * 3)),
         "model": "a-model",
         "quantisation": "Q4",
         "engine": "an engine",
@@ -163,8 +165,20 @@ def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
     assert "keystroke" in text
     assert "6 / 2" in text
     assert "1 of 1. Evaluated ahead in pauses: 321 tokens, 4321 ms." in text
+    assert "900 [900, 900] ms after the last key" in text
+    assert "70 % of that time was used." in text
     assert "1.111 [1.111, 1.111]" in text
     assert "Not measured: peer: nobody asked." in text
+
+
+def test_what_was_used_of_the_time_spent_typing_is_what_the_answer_came_sooner() -> None:
+    typed_on = TypedOn(20, typed_ms=(2000.0,) * 3, then_ms=(3500.0,) * 3, at_once_ms=(5000.0,) * 3)
+    found = report.typing_on(typed_on)
+    assert found is not None
+    assert found["shareUsed"] == pytest.approx(0.75)
+    assert found["keys"] == 20
+    assert found["thenMs"]["p50"][0] == 3500
+    assert report.typing_on(None) is None
 
 
 def test_new_lines_within_their_line_and_the_text_below_are_counted() -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -60,6 +61,13 @@ def reference(model_path: Path) -> Iterator[Reference]:
 def apart(reference: Reference) -> tuple[float, float]:
     given = reference.tokens(SOURCE)
     return spread(reference, [*given, *reference.tokens(LONG)[:60]], len(given))
+
+
+@pytest.fixture
+def steady(model: llama.LlamaModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prompts are evaluated in the same steps whatever happens: the numbers are to be the same as well."""
+    decoder = model._decoder
+    monkeypatch.setattr(decoder, "step", lambda **_: decoder.steady)
 
 
 class TestNumbers:
@@ -207,6 +215,7 @@ def piece(reference: Reference, token: int) -> bytes:
 
 
 class TestInterruptions:
+    @pytest.mark.usefixtures("steady")
     @pytest.mark.parametrize(
         "options",
         [{}, {"sampling": Sampling(1.0, 7)}, {"priority": Priority.BACKGROUND, "temperatures": (1.0,)}],
@@ -270,8 +279,8 @@ class TestInterruptions:
         model.resume()
         assert finish(run).text
 
+    @pytest.mark.usefixtures("steady")
     def test_what_was_evaluated_before_an_interruption_is_kept(self, model: llama.LlamaModel) -> None:
-        """One who types faster than a prompt is evaluated gets to its end all the same."""
         text = "".join(f"name_{n} = other({n})\n" for n in range(30))
         whole = generate(model, request(text, most=1, reuse=False))
         forget(model)
@@ -291,6 +300,34 @@ class TestInterruptions:
         assert len(evaluated) >= 1
         assert model.counters.prompt_tokens - before <= whole.timing.prompt_tokens + len(evaluated)
         assert generation.logprobs == pytest.approx(whole.logprobs, abs=EXACT)
+
+    def test_who_types_on_gets_to_the_end_of_a_prompt_though_a_large_step_takes_longer_than_a_key(
+        self, model: llama.LlamaModel, reference: Reference, apart: tuple[float, float]
+    ) -> None:
+        wanted = request("".join(f"name_{n} = other({n})\n" for n in range(30)), most=1)
+        forget(model)
+        gap = step_seconds(model) / 2  # of that of 64 tokens; what is known of no rhythm is 128
+        before = model.counters.prompt_tokens
+        generation, keys = None, 0
+        while generation is None and keys < 200:
+            keys += 1
+            key = threading.Timer(gap, model.interrupt)
+            model.resume()
+            key.start()
+            try:
+                generation = model.begin(wanted, on_tokens=ignore).advance()
+            except Interrupted:
+                continue
+            finally:
+                key.cancel()
+                key.join()
+        model.resume()
+        assert generation is not None
+        assert keys > 5, "the prompt is much longer than the time between two keys"
+        given = reference.tokens(wanted.prompt.segments[0][1])
+        assert model.counters.prompt_tokens - before <= len(given) + keys, "nothing is evaluated twice"
+        expected = reference.log_probabilities([*given, generation.tokens[0].id], len(given))
+        assert abs(generation.tokens[0].logprob - expected[0]) <= 1.5 * apart[0]
 
 
 def forget(model: llama.LlamaModel) -> None:

@@ -63,6 +63,18 @@ class TestTwoProcessors:
         machine.decode(QUIET, 1500)
         assert machine.share(2, 100) > 0.95
 
+    def test_larger_steps_are_not_taken_for_a_quicker_machine(self, seed: int) -> None:
+        machine = Machine(ThreadChooser(2), seed)
+        # Typed on for a while, then a pause, and so on: what a token costs differs by a third.
+        each = {16: 1.29, 32: 1.10, 64: 1.0, 128: 0.95}
+        ideal = 0.0
+        for _ in range(100):
+            for size, times in ((16, 8), (32, 3), (64, 4), (128, 6)):
+                ideal += times * size * each[size] * BATCH_QUIET[2][0] * 1.025
+                cost = {threads: (low * each[size],) * 2 for threads, (low, _) in BATCH_QUIET.items()}
+                machine.decode(cost, times, tokens=size)
+        assert sum(machine.seconds) < 1.02 * ideal
+
     def test_a_machine_that_is_busy_from_the_start_is_noticed_too(self, seed: int) -> None:
         machine = Machine(ThreadChooser(2), seed)
         machine.decode(BUSY, 100)

@@ -17,19 +17,16 @@ from lsp_calib.inference.backend import Counters, Interrupted
 from lsp_calib.inference.engine import Priority
 from lsp_calib.inference.local.kv import CachedSequence, choose, common_prefix, count_sequences
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
+from lsp_calib.inference.local.steps import Steps
 from lsp_calib.inference.local.threads import ThreadChooser, default_threads
 
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it
 
 
-def batch_size(gpu_layers: int) -> int:
-    """Tokens that are evaluated at once.
-
-    An interrupted prompt keeps what was finished in steps of this size. On a CPU small steps cost little (440
-    tokens of SmolLM2: 1.35 s in steps of 64, 1.30 s in one; 402 of Qwen 1.5B: no difference), and one who
-    types faster than the prompt is evaluated gets to its end all the same. A GPU wants large ones.
-    """
-    return 512 if gpu_layers else 64
+# Tokens that are evaluated at once where the numbers are to be the same each time, and at most. Larger steps
+# gain nothing on a CPU; a GPU wants them large.
+_CPU_STEADY, _CPU_LARGEST = 64, 128
+_GPU = 512
 
 
 class Decoder:
@@ -44,7 +41,8 @@ class Decoder:
         self.abort = AbortFlag()
         self._can_drop_part = False
         self.counters = Counters()
-        self.batch = batch_size(gpu_layers)
+        self.steady, self._largest = (_GPU, _GPU) if gpu_layers else (_CPU_STEADY, _CPU_LARGEST)
+        self._steps = Steps(self._largest)
         self.positions = min(context, weights.trained_context) if weights.trained_context > 0 else context
         self._chooser = None if threads else ThreadChooser(default_threads())
         self.threads = threads or default_threads()
@@ -54,7 +52,7 @@ class Decoder:
         params.n_ctx = self.positions * sequences
         params.n_seq_max = sequences
         params.kv_unified = False
-        params.n_batch = params.n_ubatch = self.batch
+        params.n_batch = params.n_ubatch = self._largest
         params.n_threads = params.n_threads_batch = self.threads
         params.no_perf = True
         self._context: Any = llama_cpp.llama_init_from_model(weights.model, params)
@@ -90,6 +88,15 @@ class Decoder:
         """Whether there is a sequence besides the one that the latest interactive request used."""
         return len(self._sequences) > 2
 
+    def resume(self) -> None:
+        """A run begins, or goes on: take the interruption back."""
+        self.abort.clear()
+        self._steps.begins(time.perf_counter())
+
+    def step(self, *, urgent: bool) -> int:
+        """Tokens of a prompt to evaluate next. urgent: somebody waits for them."""
+        return self._steps.size(time.perf_counter(), urgent=urgent)
+
     def reuse(self, sequence: CachedSequence, tokens: Sequence[int], most: int) -> int:
         """Keep what `sequence` has in common with the first `most` of `tokens`; returns how many that are."""
         same = min(common_prefix(sequence.tokens, tokens), most)
@@ -99,12 +106,13 @@ class Decoder:
     def decode(
         self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, *, ahead: bool = False
     ) -> None:
-        """Evaluate `tokens` (at most `batch`) after what is in `sequence`.
+        """Evaluate `tokens` (at most `step` or `steady`) after what is in `sequence`.
 
         outputs: of how many of the last of them the logits are wanted. ahead: how it is counted.
         Raises Interrupted, after which `sequence` holds what was finished, or EngineError.
         """
         if self.abort.is_set():
+            self._steps.interrupted(time.perf_counter())
             raise Interrupted
         count = len(tokens)
         self._token[:count] = tokens
@@ -124,11 +132,13 @@ class Decoder:
             self.counters.decode_ms += 1e3 * seconds
         if code == 0:
             sequence.tokens += tokens
+            self._steps.took(count, seconds)
             if self._chooser is not None:
                 self._chooser.told(self.threads, count, seconds)
             return
         self._settle(sequence, tokens)
         if code == _ABORTED:
+            self._steps.interrupted(time.perf_counter())
             raise Interrupted
         raise EngineError(
             f"llama.cpp could not evaluate the prompt (code {code}): {native_log().last_words()} "
@@ -149,14 +159,14 @@ class Decoder:
 
     def _set_up_batch(self) -> None:
         """One batch for all decodes, over its own arrays; the rows share one cell with the sequence's id."""
-        self._token = np.zeros(self.batch, np.int32)
-        self._position = np.zeros(self.batch, np.int32)
-        self._output = np.zeros(self.batch, np.int8)
-        self._count = np.arange(self.batch, dtype=np.int32)
-        self._ones = np.ones(self.batch, np.int32)
+        self._token = np.zeros(self._largest, np.int32)
+        self._position = np.zeros(self._largest, np.int32)
+        self._output = np.zeros(self._largest, np.int8)
+        self._count = np.arange(self._largest, dtype=np.int32)
+        self._ones = np.ones(self._largest, np.int32)
         self._sequence_id = ctypes.c_int32(0)
         cell = ctypes.pointer(self._sequence_id)
-        self._cells = (ctypes.POINTER(ctypes.c_int32) * self.batch)(*[cell] * self.batch)
+        self._cells = (ctypes.POINTER(ctypes.c_int32) * self._largest)(*[cell] * self._largest)
 
         def pointer(array: NDArray[Any], kind: Any) -> Any:
             return array.ctypes.data_as(ctypes.POINTER(kind))

@@ -79,7 +79,7 @@ class LlamaModel:
 
     def resume(self) -> None:
         """Take the interruption back."""
-        self._decoder.abort.clear()
+        self._decoder.resume()
 
     def close(self) -> None:
         """Free the model. Nothing of it may be used any more."""

@@ -37,19 +37,21 @@ class Machine:
         self.normaliser = Normaliser(weights.size)
 
     def evaluate(
-        self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, *, ahead: bool = False
+        self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, priority: Priority | None
     ) -> None:
         """Bring `sequence` to `tokens` by the shortest way.
 
         outputs: 1 if the logits after the last are wanted, which is then evaluated in any case, else 0.
-        ahead: how it is counted.
+        priority: whose steps it takes; what is idle counts as ahead. None: steps that are always the same.
         """
         decoder = self.decoder
-        reused = decoder.reuse(sequence, tokens, len(tokens) - outputs)
-        for start in range(reused, len(tokens), decoder.batch):
-            end = start + decoder.batch
-            chunk = tokens[start:end]
-            decoder.decode(sequence, chunk, outputs if end >= len(tokens) else 0, ahead=ahead)
+        urgent, ahead = priority is Priority.INTERACTIVE, priority is Priority.IDLE
+        at = decoder.reuse(sequence, tokens, len(tokens) - outputs)
+        while at < len(tokens):
+            size = decoder.steady if priority is None else decoder.step(urgent=urgent)
+            chunk = tokens[at : at + size]
+            at += len(chunk)
+            decoder.decode(sequence, chunk, outputs if at == len(tokens) else 0, ahead=ahead)
             if ahead:
                 decoder.counters.ahead_tokens += len(chunk)
             else:
@@ -85,7 +87,7 @@ class AheadRun:
         if decoder.can_go_ahead and not self.enough:
             sequence = decoder.sequence(Priority.IDLE, self._tokens)
             sequence.owner = self
-            self._machine.evaluate(sequence, self._tokens, 0, ahead=True)
+            self._machine.evaluate(sequence, self._tokens, 0, Priority.IDLE)
         return Generation("", (), Stop.LENGTH, Timing(prompt_tokens=len(self._tokens)))
 
     def close(self) -> None:
@@ -178,11 +180,11 @@ class GenerationRun:
     def _evaluate(self, sequence: CachedSequence) -> None:
         """Bring the sequence to all tokens there are."""
         if self._request.reuse:
-            self._machine.evaluate(sequence, self._tokens, 1)
+            self._machine.evaluate(sequence, self._tokens, 1, self._request.priority)
             return
         # In the same batches as if nothing had come between: the answer's tokens one by one.
         if len(sequence.tokens) < self._prompt:
-            self._machine.evaluate(sequence, self._tokens[: self._prompt], 1)
+            self._machine.evaluate(sequence, self._tokens[: self._prompt], 1, None)
         for token in self._tokens[len(sequence.tokens) :]:
             self._machine.decoder.decode(sequence, [token], 1)
 
@@ -262,10 +264,10 @@ class ScoreRun:
         sequence = decoder.sequence(self._request.priority, self._tokens[:-1])
         # The probabilities of a token are those after the one before it: the first needs the prompt's last.
         sequence.owner = self
-        self._machine.evaluate(sequence, self._tokens[: self._prompt - 1 + self._scored], 0)
+        self._machine.evaluate(sequence, self._tokens[: self._prompt - 1 + self._scored], 0, None)
         while self._scored < len(self._text) and not self.enough:
             start = self._prompt - 1 + self._scored
-            chunk = self._tokens[start : min(start + decoder.batch, len(self._tokens) - 1)]
+            chunk = self._tokens[start : min(start + decoder.steady, len(self._tokens) - 1)]
             decoder.decode(sequence, chunk, len(chunk))
             decoder.counters.prompt_tokens += len(chunk)
             scored = [self._token(index) for index in range(len(chunk))]

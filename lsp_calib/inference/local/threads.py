@@ -12,6 +12,8 @@ from collections import deque
 from statistics import median
 from typing import Final
 
+from lsp_calib.inference.local.steps import EXTRA
+
 # Decodes of at least this many tokens are limited by arithmetic, shorter ones by memory.
 _BATCH: Final = 16
 _RECENT: Final = 5
@@ -56,7 +58,8 @@ class ThreadChooser:
     def told(self, threads: int, tokens: int, seconds: float) -> None:
         """A decode of `tokens` with `threads` took so long."""
         if tokens == 1 or tokens >= _BATCH:  # those between have a cost of their own
-            self._climber(tokens).told(threads, tokens, seconds)
+            # Steps of all sizes are to be compared: what a step costs besides its tokens counts as some more.
+            self._climber(tokens).told(threads, tokens + EXTRA if tokens > 1 else 1, seconds)
 
     def _climber(self, tokens: int) -> _Climber:
         return self._batch if tokens >= _BATCH else self._single

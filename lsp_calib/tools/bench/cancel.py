@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import time
 
@@ -20,6 +21,7 @@ from lsp_calib.tools.demo.writing import suggestion_of
 _ANSWER = 120.0
 _WIDTH = 60
 _LINES = 200
+_names = itertools.count()
 
 
 @attrs.frozen
@@ -64,7 +66,7 @@ async def cancel_and_wait(
     superseded: list[float] = []
     too_late = 0
     for turn in range(2 * count):
-        document, line = _open(editor, scratch, chance, turn)
+        document, line = open_digits(editor, scratch, chance)
         await until_idle(probe)
         cancel = document.complete_later(line, 0)
         await asyncio.sleep(chance.uniform(0.02, 0.7) * alone_ms / 1e3)
@@ -86,7 +88,7 @@ async def cancel_and_wait(
 
 
 async def _alone(editor: Editor, scratch: Scratch, probe: Probe, chance: random.Random) -> tuple[float, int]:
-    document, line = _open(editor, scratch, chance, -1)
+    document, line = open_digits(editor, scratch, chance)
     before = await until_idle(probe)
     began = time.perf_counter()
     await document.complete(line, 0, _ANSWER)
@@ -116,8 +118,9 @@ async def _supersede(document: Document) -> list[float]:
     return [max(whole - float(timing["promptMs"]) - float(timing["generateMs"]), 0.0)]
 
 
-def _open(editor: Editor, scratch: Scratch, chance: random.Random, number: int) -> tuple[Document, int]:
+def open_digits(editor: Editor, scratch: Scratch, chance: random.Random) -> tuple[Document, int]:
+    """A new document, and the line in it where the model is shown most."""
     lines, line = digits(scratch.card, chance)
-    path = scratch.project / f"digits_{number}.txt"
+    path = scratch.project / f"digits_{next(_names)}.txt"
     path.write_text("\n".join(lines), "utf-8")
     return Document(editor, path, "plaintext"), line

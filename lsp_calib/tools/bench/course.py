@@ -20,12 +20,14 @@ from lsp_calib.tools.bench.probe import Probe, connect, settled, until_idle
 from lsp_calib.tools.bench.raw import Raw, can_replay, raw_process
 from lsp_calib.tools.bench.server import Scratch, scratch_folder, serving
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
+from lsp_calib.tools.bench.typing_on import TypedOn, type_on
 from lsp_calib.tools.bench.typist import Reading, Typist, asked_model, type_edit, type_in_rhythm
 from lsp_calib.tools.client import Editor
 
 LONG_FILE = (500, 50_000)
 _LONG_STEPS = 12
 _CHUNKS = 4
+_TYPED_ON = 3
 # Keystrokes that make two edits.
 _LEAST_FOR_TWO = 32
 
@@ -37,7 +39,7 @@ class Options:
     """What to measure. steps: keystrokes to replay. cancels: requests to cancel. idle: seconds to watch.
 
     raw: replay in a bare loop as well. peer: address of a llama-server. two: two servers at once.
-    long_file: a document of 50,000 lines against one of 500.
+    typing_on: in new documents, without waiting. long_file: a document of 50,000 lines against one of 500.
     """
 
     trusted: Trusted = attrs.field(factory=Trusted)
@@ -46,6 +48,7 @@ class Options:
     raw: bool = True
     peer: str | None = None
     two: bool = False
+    typing_on: bool = True
     long_file: bool = True
     idle: float = 10.0
     seed: int = 0
@@ -112,6 +115,7 @@ class Measured:
     readings: tuple[Reading, ...]
     idle: Idle | None
     cancelled: Cancelled | None
+    typed_on: TypedOn | None
     long_file: LongFile | None
     two: Two | None
     peer: PeerPass | None
@@ -136,6 +140,10 @@ async def measure(options: Options, progress: Progress) -> Measured:
             if options.cancels:
                 progress("Cancelling requests.")
                 cancelled = await cancel_and_wait(editor, scratch, probe, options.cancels, options.seed)
+            typed_on = None
+            if options.typing_on:
+                progress("Typing on in new documents, without waiting.")
+                typed_on = await type_on(editor, scratch, probe, _TYPED_ON, options.seed)
             long_file = await _long_file(editor, scratch, edits, progress) if options.long_file else None
             watched = await _idle(editor, probe, options.idle, progress) if options.idle else None
         two = await _two(scratch, options.steps, progress) if options.two else None
@@ -154,6 +162,7 @@ async def measure(options: Options, progress: Progress) -> Measured:
         readings,
         watched,
         cancelled,
+        typed_on,
         long_file,
         two,
         passed,

@@ -17,6 +17,7 @@ from lsp_calib.tools.bench.figures import (
     ratio_of_percentiles,
     spread,
 )
+from lsp_calib.tools.bench.typing_on import TypedOn
 from lsp_calib.tools.bench.typist import Place, Reading
 
 FORMAT = 1
@@ -56,6 +57,7 @@ def to_json(measured: Measured) -> dict[str, Any]:
         "overhead": overhead(readings),
         "speed": speed(readings),
         "cancel": cancel(measured),
+        "typingOn": typing_on(measured.typed_on),
         "longFile": long_file(measured.long_file),
         "two": two(measured.two),
         "idle": idle(measured),
@@ -157,6 +159,22 @@ def cancel(measured: Measured) -> dict[str, Any] | None:
         "tooLate": done.too_late,
         "promptTokens": done.prompt_tokens,
         "uncancelledMs": round(done.alone_ms, 1),
+    }
+
+
+def typing_on(measured: TypedOn | None) -> dict[str, Any] | None:
+    """What of the time in which somebody typed on was not lost on the answer to the last key."""
+    if measured is None:
+        return None
+    typed, then, at_once = (
+        statistics.median(values) for values in (measured.typed_ms, measured.then_ms, measured.at_once_ms)
+    )
+    return {
+        "keys": measured.keys,
+        "typedMs": _spread(measured.typed_ms),
+        "thenMs": _spread(measured.then_ms),
+        "atOnceMs": _spread(measured.at_once_ms),
+        "shareUsed": round((at_once - then) / typed, 3),
     }
 
 

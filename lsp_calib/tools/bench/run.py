@@ -16,7 +16,7 @@ from lsp_calib.tools.bench.course import Options, Progress, measure
 from lsp_calib.tools.bench.report import to_json
 from lsp_calib.tools.bench.table import print_report
 
-_SHORT: dict[str, Any] = {"steps": 36, "cancels": 3, "long_file": False, "idle": 2.0}
+_SHORT: dict[str, Any] = {"steps": 36, "cancels": 3, "typing_on": False, "long_file": False, "idle": 2.0}
 
 
 def run(*, as_json: bool, model: str | None, threads: int, short: bool, **given: Any) -> None:

@@ -76,6 +76,14 @@ def _lines(report: dict[str, Any]) -> list[str]:
             f"p95 {_value(cancel['toIdleMs']['p95'])} ms "
             f"(prompts of {cancel['promptTokens']} tokens, {cancel['uncancelledMs']:.0f} ms if left alone)."
         )
+    if typed := report["typingOn"]:
+        used = f"{typed['shareUsed']:.0%}".replace("%", " %")
+        lines.append(
+            f"In a new document, after {typed['keys']} keys without a pause "
+            f"({_value(typed['typedMs']['p50'])} ms): the suggestion "
+            f"{_value(typed['thenMs']['p50'])} ms after the last key; "
+            f"without them {_value(typed['atOnceMs']['p50'])} ms. {used} of that time was used."
+        )
     if long_file := report["longFile"]:
         lines.append(
             f"A file of {long_file['lines'][1]:,} lines against one of {long_file['lines'][0]}: "
