@@ -245,7 +245,7 @@ async def _idle(editor: Editor, probe: Probe, seconds: float, progress: Progress
 
 async def _two(scratch: Scratch, steps: int, progress: Progress) -> Two:
     """Two servers of one user, each with a document of its own."""
-    edits = select(load_trace(), max(steps, _LEAST_FOR_TWO))[:2]
+    edits = [edit.excerpt(max(steps, _LEAST_FOR_TWO) // 2) for edit in load_trace()[:2]]
     async with serving(scratch) as (first, _), serving(scratch) as (second, _):
         pairs = list(zip((first, second), edits, strict=True))
         progress("Typing at one server, then at another one.")
