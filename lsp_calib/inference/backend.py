@@ -20,6 +20,10 @@ class Interrupted(Exception):
     """The interrupt flag stopped a run. Nothing is lost: `advance` goes on where it was."""
 
 
+class TurnOver(Interrupted):
+    """A run stopped because it is another client's turn."""
+
+
 @attrs.frozen
 class LoadOptions:
     """How a model is loaded.
@@ -78,6 +82,11 @@ class Backend(Protocol):
     """What the user should know of how it was loaded: "The GPU could not be used: ..."."""
 
     @property
+    def documents(self) -> int:
+        """How many prompts of interactive work stay in the cache side by side."""
+        ...
+
+    @property
     def counters(self) -> Counters: ...
 
     @property
@@ -97,6 +106,13 @@ class Backend(Protocol):
         on_tokens: called from `advance`. For a score: with the scored tokens, piece by piece. For a
         generation: once, with its first `tell_after` tokens as soon as they are there; not at all where that
         is 0 or the answer is shorter.
+        """
+        ...
+
+    def share(self, left: Callable[[], float]) -> None:
+        """Let runs take turns: `advance` raises TurnOver between two steps once `left` is 0.
+
+        left: seconds until it is another client's turn; infinite while there is no other one.
         """
         ...
 

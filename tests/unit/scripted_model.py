@@ -1,12 +1,14 @@
 """A model process with a backend that does as its prompts say. Everything but the model is the real thing.
 
 A prompt is words: `steps N` takes N steps of 10 ms, each of which makes a token; `stuck` never comes back;
-`die` ends the process; `bug` and `fail` raise. An answer says how often it was interrupted.
-A model file called `bad` cannot be loaded, one called `slow` takes a while.
+`die` ends the process; `bug` and `fail` raise. An answer says how often it was interrupted, and whether it
+had to give way. A model file called `bad` cannot be loaded, one called `slow` takes a while, and `narrow`
+has room for one document.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import struct
@@ -18,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Counters, Interrupted, LoadOptions, Run
+from lsp_calib.inference.backend import Counters, Interrupted, LoadOptions, Run, TurnOver
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.process import __main__ as process
 from lsp_calib.inference.process import starting
@@ -61,7 +63,7 @@ class ScriptedRun:
         self._scored = request.text if isinstance(request, ScoreRequest) else None
         self._words = request.prompt.segments[0][1].split()
         self._tokens: list[Token] = []
-        self._interruptions = 0
+        self._interruptions = self._turns = 0
 
     def advance(self) -> Generation | None:
         if self._scored is not None:
@@ -79,7 +81,7 @@ class ScriptedRun:
             case _:
                 raise EngineError("The script says that it fails.")
         return Generation(
-            f"{self._interruptions} interruptions",
+            f"{self._interruptions} interruptions" + (", gave way" if self._turns else ""),
             tuple(self._tokens),
             Stop.EARLY if self.enough else Stop.LINE,
             Timing(),
@@ -92,6 +94,9 @@ class ScriptedRun:
         for at in range(len(self._tokens), steps):
             if self.enough:
                 return
+            if self._model.left() <= 0:
+                self._turns += 1
+                raise TurnOver
             if self._model.stopped.wait(STEP):
                 self._interruptions += 1
                 raise Interrupted
@@ -114,6 +119,8 @@ class ScriptedModel:
         self.threads = options.threads or 1
         self.stopped = threading.Event()
         self.open_runs = 0
+        self.documents = 1 if options.path.stem == "narrow" else 3
+        self.left: Callable[[], float] = lambda: math.inf
         for tenth in range(10):
             options.on_progress((tenth + 1) / 10)
             if options.path.stem == "slow":
@@ -127,9 +134,12 @@ class ScriptedModel:
         tell_after: int = 0,
     ) -> Run:
         self.open_runs += 1
-        # One that runs, and one that was interrupted for it.
-        assert self.open_runs <= 2, "runs are not closed"
+        # One that runs, one that was interrupted for it, and two that gave way.
+        assert self.open_runs <= 4, "runs are not closed"
         return ScriptedRun(self, request, on_tokens, tell_after)
+
+    def share(self, left: Callable[[], float]) -> None:
+        self.left = left
 
     def interrupt(self) -> None:
         self.stopped.set()

@@ -30,7 +30,7 @@ from llama_scene import (
 from scipy.stats import chisquare
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Interrupted, LoadOptions
+from lsp_calib.inference.backend import Interrupted, LoadOptions, TurnOver
 from lsp_calib.inference.engine import Priority, Sampling, ScoreRequest
 from lsp_calib.values import Stop, Token
 
@@ -328,6 +328,23 @@ class TestInterruptions:
         assert model.counters.prompt_tokens - before <= len(given) + keys, "nothing is evaluated twice"
         expected = reference.log_probabilities([*given, generation.tokens[0].id], len(given))
         assert abs(generation.tokens[0].logprob - expected[0]) <= 1.5 * apart[0]
+
+    def test_a_run_that_gives_way_goes_on_where_it_was(self, model: llama.LlamaModel) -> None:
+        forget(model)
+        wanted, other = request(LONG + SOURCE, most=6), request("import os\n" * 40, most=2)
+        turns = [0.01, 0.01, 0.01, 0.0]  # seen before a step is chosen, and before it is made
+        model.share(lambda: turns.pop(0) if turns else math.inf)
+        before = model.counters.prompt_tokens
+        run = model.begin(wanted, on_tokens=ignore)
+        with pytest.raises(TurnOver):
+            run.advance()
+        done = model.counters.prompt_tokens - before
+        assert done == 16, "one small step"
+        between = generate(model, other).timing
+        generation = finish(run)
+        evaluated = model.counters.prompt_tokens - before - between.prompt_tokens + between.prompt_reused
+        assert evaluated == generation.timing.prompt_tokens - generation.timing.prompt_reused
+        assert generation.text
 
 
 def forget(model: llama.LlamaModel) -> None:

@@ -70,6 +70,44 @@ class TestTurns:
         assert scheduler.put(Job(2, 2, BEHIND)) == Effect()
 
 
+class TestGivingWay:
+    def test_interactive_work_gives_way_to_that_of_other_clients_alone(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, TYPING))
+        assert not scheduler.others(), "nothing runs"
+        taken(scheduler)
+        for job in (Job(1, 2, TYPING), Job(2, 1, BEHIND), Job(2, 2, IDLE)):
+            scheduler.put(job)
+        assert not scheduler.others()
+        scheduler.put(Job(2, 3, TYPING))
+        assert scheduler.others()
+
+    def test_background_work_does_not_give_way(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, BEHIND))
+        taken(scheduler)
+        scheduler.put(Job(2, 1, BEHIND))
+        assert not scheduler.others()
+
+    def test_what_gave_way_goes_on_at_its_clients_next_turn_before_newer_requests(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, TYPING))
+        taken(scheduler)
+        for job in (Job(1, 2, TYPING), Job(2, 1, TYPING), Job(2, 2, TYPING)):
+            scheduler.put(job)
+        assert scheduler.gave_way()
+        assert run_all(scheduler) == [(2, 1), (1, 1), (2, 2), (1, 2)]
+
+    def test_what_nobody_wants_any_more_does_not_wait_again(self) -> None:
+        scheduler = Scheduler()
+        scheduler.put(Job(1, 1, TYPING))
+        taken(scheduler)
+        scheduler.put(Job(2, 1, TYPING))
+        assert scheduler.cancel((1, 1)).interrupt
+        assert not scheduler.gave_way()
+        assert run_all(scheduler) == [(2, 1)]
+
+
 class TestSuperseding:
     def test_a_waiting_request_is_superseded_by_the_next_for_its_document(self) -> None:
         scheduler = Scheduler()
@@ -315,6 +353,13 @@ class Traffic(RuleBasedStateMachine):
     def stop(self) -> None:
         assert self.running is not None
         assert self.scheduler.interrupted() == (self.running.key in self.live)
+        self.running = None
+
+    @precondition(lambda self: self.running is not None and self.scheduler.others())
+    @rule()
+    def give_way(self) -> None:
+        assert self.running is not None
+        assert self.scheduler.gave_way()
         self.running = None
 
     @invariant()

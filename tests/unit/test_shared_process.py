@@ -244,6 +244,52 @@ class TestTurns:
         assert len(done) <= 4, done
         await asyncio.gather(*many)
 
+    async def test_a_short_request_does_not_wait_for_the_end_of_another_clients_long_one(
+        self, client: Client
+    ) -> None:
+        first, second = client(), client()
+        await asyncio.gather(first.ready(), second.ready())
+        long = asyncio.create_task(first.generate(ask("steps 300")))
+        await asyncio.sleep(5 * STEP)
+        for _ in range(3):
+            short = await second.generate(ask("steps 2"))
+            assert len(short.tokens) == 2
+            assert not long.done()
+        done = await long
+        assert done.text == "0 interruptions, gave way"
+        assert len(done.tokens) == 300
+        assert (await first.stats()).generated_tokens == 306, "nothing was done twice"
+
+    async def test_two_long_requests_share_the_model(self, client: Client) -> None:
+        first, second = client(), client()
+        await asyncio.gather(first.ready(), second.ready())
+        ended: list[str] = []
+
+        async def run(engine: ModelProcess, name: str, steps: int) -> str:
+            answer = await engine.generate(ask(f"steps {steps}"))
+            ended.append(name)
+            return answer.text
+
+        texts = await asyncio.gather(run(first, "long", 200), run(second, "less long", 120))
+        assert texts == ["0 interruptions, gave way"] * 2
+        assert ended == ["less long", "long"]
+
+    async def test_a_request_is_not_made_to_wait_for_its_own_clients_next(self, client: Client) -> None:
+        engine, other = client(), client()
+        await asyncio.gather(engine.ready(), other.ready())
+        await other.generate(ask("steps 1"))
+        texts = await asyncio.gather(*(engine.generate(ask("steps 60", document=name)) for name in "ab"))
+        assert [text.text for text in texts] == ["0 interruptions"] * 2
+
+    async def test_where_the_cache_has_no_room_for_both_nobody_gives_way(
+        self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        narrow = install(monkeypatch, tmp_path, "narrow")
+        first, second = client(wanted=narrow), client(wanted=narrow)
+        await asyncio.gather(first.ready(), second.ready())
+        texts = await asyncio.gather(*(one.generate(ask("steps 60")) for one in (first, second)))
+        assert [text.text for text in texts] == ["0 interruptions"] * 2
+
     async def test_cancelling_a_task_frees_the_model(self, client: Client) -> None:
         engine = client()
         await engine.ready()
@@ -280,10 +326,13 @@ class TestTurns:
             assert len((await before).tokens) == 40
         assert len((await engine.generate(ask("steps 1", deadline=PATIENCE))).tokens) == 1
 
-    async def test_who_waits_for_another_window_is_told_so_and_when_it_is_over(self, client: Client) -> None:
+    async def test_who_waits_for_another_window_is_told_so_and_when_it_is_over(
+        self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         states: list[EngineState] = []
-        first = client()
-        second = client(on_state=lambda state, *_: states.append(state))
+        narrow = install(monkeypatch, tmp_path, "narrow")
+        first = client(wanted=narrow)
+        second = client(wanted=narrow, on_state=lambda state, *_: states.append(state))
         await asyncio.gather(first.ready(), second.ready())
         states.clear()
         first_task = asyncio.create_task(first.generate(ask("steps 20")))

@@ -93,6 +93,15 @@ def test_an_interruption_counts_until_the_next_run_has_come_to_its_end(each: flo
     assert scene.steps.size(scene.now, urgent=True) == calm.steps.size(calm.now, urgent=True)
 
 
+@given(each, st.floats(0.0, 2.0))
+def test_who_shares_the_model_takes_no_step_longer_than_its_turn(each: float, left: float) -> None:
+    scene = Scene(each)
+    scene.steps.begins(scene.now)
+    size = scene.steps.size(scene.now, urgent=True, left=left)
+    assert size == 16 or (size + 4) * each <= left * (1 + 1e-6)
+    assert size <= scene.steps.size(scene.now, urgent=True)
+
+
 def test_an_interruption_that_is_long_past_counts_no_more() -> None:
     scene = Scene(0.01)
     scene.run(10**9, 0.2)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import llama_cpp
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Counters, Interrupted
+from lsp_calib.inference.backend import Counters, Interrupted, TurnOver
 from lsp_calib.inference.engine import Priority
 from lsp_calib.inference.local.kv import CachedSequence, choose, common_prefix, count_sequences
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
@@ -66,6 +67,7 @@ class Decoder:
         self._set_up_batch()
         self._sequences = [CachedSequence(id) for id in range(sequences)]
         self._uses = itertools.count(1)
+        self.turn_left: Callable[[], float] = lambda: math.inf
         try:
             self._can_drop_part = self._warm_up()
         except EngineError as error:
@@ -84,9 +86,9 @@ class Decoder:
         return chosen
 
     @property
-    def can_go_ahead(self) -> bool:
-        """Whether there is a sequence besides the one that the latest interactive request used."""
-        return len(self._sequences) > 2
+    def documents(self) -> int:
+        """How many sequences interactive work has."""
+        return len(self._sequences) - 1
 
     def resume(self) -> None:
         """A run begins, or goes on: take the interruption back."""
@@ -95,7 +97,7 @@ class Decoder:
 
     def step(self, *, urgent: bool) -> int:
         """Tokens of a prompt to evaluate next. urgent: somebody waits for them."""
-        return self._steps.size(time.perf_counter(), urgent=urgent)
+        return self._steps.size(time.perf_counter(), urgent=urgent, left=self.turn_left())
 
     def reuse(self, sequence: CachedSequence, tokens: Sequence[int], most: int) -> int:
         """Keep what `sequence` has in common with the first `most` of `tokens`; returns how many that are."""
@@ -109,11 +111,13 @@ class Decoder:
         """Evaluate `tokens` (at most `step` or `steady`) after what is in `sequence`.
 
         outputs: of how many of the last of them the logits are wanted. ahead: how it is counted.
-        Raises Interrupted, after which `sequence` holds what was finished, or EngineError.
+        Raises Interrupted, after which `sequence` holds what was finished, TurnOver, or EngineError.
         """
         if self.abort.is_set():
             self._steps.interrupted(time.perf_counter())
             raise Interrupted
+        if self.turn_left() <= 0:
+            raise TurnOver
         count = len(tokens)
         self._token[:count] = tokens
         np.add(self._count[:count], len(sequence.tokens), out=self._position[:count])

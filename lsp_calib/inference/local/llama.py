@@ -50,6 +50,11 @@ class LlamaModel:
         return self._decoder.threads
 
     @property
+    def documents(self) -> int:
+        """How many prompts of interactive work stay in the cache side by side."""
+        return self._decoder.documents
+
+    @property
     def positions(self) -> int:
         """Those that a prompt and its answer may take together."""
         return self._decoder.positions
@@ -72,6 +77,10 @@ class LlamaModel:
         if not request.max_tokens:
             return AheadRun(self._machine, prompt)
         return GenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
+
+    def share(self, left: Callable[[], float]) -> None:
+        """Let runs take turns: a run raises TurnOver between two steps once `left`, in seconds, is 0."""
+        self._decoder.turn_left = left
 
     def interrupt(self) -> None:
         """Stop the running `advance`, or the next one at its start. For any thread."""

@@ -84,7 +84,8 @@ class AheadRun:
     def advance(self) -> Generation:
         """Go on until the end. Raises Interrupted (call again), EngineError."""
         decoder = self._machine.decoder
-        if decoder.can_go_ahead and not self.enough:
+        # Not in the sequence that the latest interactive request used.
+        if decoder.documents > 1 and not self.enough:
             sequence = decoder.sequence(Priority.IDLE, self._tokens)
             sequence.owner = self
             self._machine.evaluate(sequence, self._tokens, 0, Priority.IDLE)

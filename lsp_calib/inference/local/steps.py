@@ -15,6 +15,8 @@ SIZES = (4, 16, 32, 64, 128, 256, 512)
 # A step takes as long as so many more tokens would. (2 threads, medians: in steps of 4, 16, 32, 64 and 128 a
 # token costs SmolLM2 1.5, 1.14, 1.09, 1, 0.94 times as much, Qwen2.5-Coder-1.5B 1.9, 1.3, 1.13, 1, 0.95.)
 EXTRA = 4
+# However little time there is, smaller ones would waste too much of it; only typing on needs them.
+_SHARED = 16
 # Where keys come in a rhythm, a step takes at most this part of the time between two.
 _PART = 0.5
 # Left alone for so many times as long as before, somebody has paused, probably for so many times as long.
@@ -55,12 +57,16 @@ class Steps:
             each = seconds / (tokens + EXTRA)
             self._each += _WEIGHT * (each - self._each) if self._each else each
 
-    def size(self, now: float, *, urgent: bool) -> int:
-        """Tokens of the next step. urgent: somebody waits. What nobody waits for is soon interrupted."""
+    def size(self, now: float, *, urgent: bool, left: float = math.inf) -> int:
+        """Tokens of the next step.
+
+        urgent: somebody waits. What nobody waits for is soon interrupted. left: until another one's turn.
+        """
         if not self._each:
             return self._sizes[-1]
         usual = self._left_alone if urgent else 0.0
         elapsed = now - self._began
         alone = usual if elapsed < _PAUSED * usual else _LONGER * elapsed
         best = min(math.sqrt(2 * EXTRA * alone / self._each), _PART * alone / self._each - EXTRA)
+        best = min(best, max(left / self._each - EXTRA, _SHARED))
         return max((size for size in self._sizes if size <= best), default=self._sizes[0])

@@ -14,7 +14,7 @@ from lsp_calib.errors import EngineError, ModelError, ModelFileError
 from lsp_calib.inference.backend import Counters, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.inference.local.vocabulary import Vocabulary
-from lsp_calib.inference.prebuilt.run import SEQUENCES, GenerationRun, Machine
+from lsp_calib.inference.prebuilt.run import INTERACTIVE_SEQUENCES, SEQUENCES, GenerationRun, Machine
 from lsp_calib.inference.prebuilt.server import Server, has_gpu, locked_memory
 from lsp_calib.inference.prompt_tokens import shorten
 from lsp_calib.values import Prompt, Segment, Token
@@ -46,6 +46,8 @@ class PrebuiltModel:
         except EngineError as error:
             raise ModelError(str(error)) from error
         options.on_progress(1.0)
+
+    documents = INTERACTIVE_SEQUENCES
 
     @property
     def counters(self) -> Counters:
@@ -82,6 +84,10 @@ class PrebuiltModel:
         answer = min(request.max_tokens, self.positions // 2)
         prompt = self._tokenize(request.prompt, self.positions - answer - _SPARE)
         return GenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
+
+    def share(self, left: Callable[[], float]) -> None:
+        """Let runs take turns: a run raises TurnOver between two pieces once `left`, in seconds, is 0."""
+        self._machine.turn_left = left
 
     def interrupt(self) -> None:
         """Stop the running `advance`, or the next one at its start. For any thread."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.backend import Counters, Interrupted
+from lsp_calib.inference.backend import Counters, Interrupted, TurnOver
 from lsp_calib.inference.engine import Priority, Request
 from lsp_calib.inference.local.answer import Answer
 from lsp_calib.inference.local.kv import CachedSequence, choose, common_prefix
@@ -72,6 +72,7 @@ class Machine:
         self.counters = Counters()
         self.interrupted = False
         self.piece = PieceSize()
+        self.turn_left: Callable[[], float] = lambda: math.inf
         self._uses = 0
         self._interactive = [CachedSequence(index) for index in range(INTERACTIVE_SEQUENCES)]
         self._background = CachedSequence(INTERACTIVE_SEQUENCES)
@@ -90,9 +91,11 @@ class Machine:
     def ask(
         self, sequence: CachedSequence, tokens: Sequence[int], question: Question, *, reuse: bool
     ) -> Reply:
-        """`Server.ask`, with its cost counted. Raises Interrupted, before anything is evaluated."""
+        """`Server.ask`, with its cost counted. Raises Interrupted, TurnOver before anything is evaluated."""
         if self.interrupted:
             raise Interrupted
+        if self.turn_left() <= 0:
+            raise TurnOver
         sequence.tokens = []  # should it fail, what is there is not known
         reply = self.server.ask(tokens, sequence.id, question, reuse=reuse)
         sequence.tokens = list(tokens)

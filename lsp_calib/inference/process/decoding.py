@@ -15,12 +15,16 @@ from typing import Protocol
 import attrs
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.backend import Backend, Counters, Interrupted, Run
-from lsp_calib.inference.engine import Request, ScoreRequest
+from lsp_calib.inference.backend import Backend, Counters, Interrupted, Run, TurnOver
+from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.process import wire
 from lsp_calib.inference.process.scheduler import Effect, Job, Key, Scheduler
 from lsp_calib.values import Generation, Token
 
+# Seconds of a client's turn while another one's interactive work waits: most answers take no longer.
+_TURN = 0.25
+# Seconds after which a client that types no more is not counted with those that share the model.
+_ACTIVE = 10.0
 _WORDS = {
     "cancelled": "The request was cancelled.",
     "superseded": "A newer request for the same document took its place.",
@@ -67,6 +71,8 @@ class Decoding:
         # Runs that nobody wants any more: only the decoding thread may close them.
         self._left: list[Run] = []
         self._backend: Backend | None = None
+        self._turn_began = 0.0
+        self._typed: dict[int, float] = {}  # when a client asked for interactive work last
         self._idle_since: float | None = time.monotonic()
 
     # The listening thread's side. What is dropped is returned as answers, to be sent at once.
@@ -82,6 +88,8 @@ class Decoding:
         with self._changed:
             effect = self._scheduler.put(job)
             dropped = self._drop(effect, "superseded")
+            if job.priority is Priority.INTERACTIVE:
+                self._typed[client] = now
             self._work[job.key] = _Work(job, request, first, came=now, since=now)
             self._changed.notify()
             return dropped
@@ -93,6 +101,7 @@ class Decoding:
     def drop_client(self, client: int) -> None:
         with self._changed:
             self._drop(self._scheduler.drop_client(client), "cancelled")
+            self._typed.pop(client, None)
 
     def expire(self) -> Dropped:
         """Drop what has waited or run for too long."""
@@ -152,12 +161,13 @@ class Decoding:
         """Work off requests, for ever."""
         with self._changed:
             self._backend = backend
+        backend.share(self._turn_left)
         while True:
             work = self._next(backend)
             try:
                 generation = self._advance(backend, work)
-            except Interrupted:
-                self._stopped(work)
+            except Interrupted as interruption:
+                self._stopped(work, gave_way=isinstance(interruption, TurnOver))
             except EngineError as error:
                 self._end(work, {"error": "failed", "message": str(error)})
             else:
@@ -177,6 +187,7 @@ class Decoding:
                     work = self._work[job.key]
                     work.waited += time.monotonic() - work.since
                     self._running = work
+                    self._turn_began = time.monotonic()
                     return work
             for run in left:
                 run.close()
@@ -202,11 +213,21 @@ class Decoding:
 
         return tokens
 
-    def _stopped(self, work: _Work) -> None:
+    def _turn_left(self) -> float:
+        """Seconds until the running work has to give way to another client's; infinite if there is none."""
+        with self._changed:
+            now = time.monotonic()
+            active = sum(now - typed < _ACTIVE for typed in self._typed.values())
+            # Where not all of them fit in the cache, each turn would throw away what the last one did.
+            if active < 2 or self._backend is None or active > self._backend.documents:
+                return math.inf
+            return max(self._turn_began + _TURN - now, 0.0) if self._scheduler.others() else _TURN
+
+    def _stopped(self, work: _Work, *, gave_way: bool) -> None:
         with self._changed:
             self._running = None
             self._idle_since = work.since = time.monotonic()
-            if self._scheduler.interrupted():
+            if self._scheduler.gave_way() if gave_way else self._scheduler.interrupted():
                 return
         if work.run is not None:
             work.run.close()

@@ -3,6 +3,7 @@
 - Interactive work goes before background work, and that before idle work. What arrives interrupts what comes
   after it in this order, which goes on later where it was.
 - Among clients it is the turn of the one that was served longest ago; within a client, of the oldest request.
+  Interactive work may have to give way to another client's; it goes on at its own client's next turn.
 - Of a client's interactive requests for one document only the newest is wanted.
 """
 
@@ -110,6 +111,13 @@ class Scheduler:
             self._suspended.add(job.key)
         return wanted
 
+    def gave_way(self) -> bool:
+        """The running job has stopped for another client's. As `interrupted`, but it is not the next one."""
+        job, wanted = self._end()
+        if wanted:
+            self._waiting = {job.key: job, **self._waiting}  # of its client's, it is still the oldest
+        return wanted
+
     def finished(self) -> bool:
         """The running job is done. False: nobody wants its answer, it has been dropped."""
         return self._end()[1]
@@ -137,6 +145,18 @@ class Scheduler:
             return set()
         waiting = (job for job in self._waiting.values() if job.priority is not Priority.IDLE)
         return {job.client for job in waiting} - {running.client}
+
+    def others(self) -> bool:
+        """Whether interactive work runs, and that of another client waits."""
+        running = self.running
+        return (
+            running is not None
+            and running.priority is Priority.INTERACTIVE
+            and any(
+                job.priority is Priority.INTERACTIVE and job.client != running.client
+                for job in self._waiting.values()
+            )
+        )
 
     def _wanted(self) -> list[Job]:
         running = self.running
