@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Interrupted, LoadOptions, Run
+from lsp_calib.inference.backend import Interrupted, LoadOptions, Run, TurnOver
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
 from lsp_calib.inference.prompt_tokens import shorten
 from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
@@ -263,6 +263,21 @@ class TestTheCache:
 
 @pytest.mark.model
 class TestInterruption:
+    def test_a_run_that_gives_way_goes_on_where_it_was(self, model: PrebuiltModel) -> None:
+        answer(model, request("else", most=1))
+        left = [1.0, 0.0]  # after a piece it is another one's turn
+        model.share(lambda: left.pop(0) if left else math.inf)
+        before = model.counters.prompt_tokens
+        run = begin(model, request(LONG, most=6))
+        with pytest.raises(TurnOver):
+            run.advance()
+        assert model.counters.prompt_tokens > before
+        generation = run.advance()
+        assert generation is not None
+        assert generation.text
+        evaluated = model.counters.prompt_tokens - before
+        assert evaluated <= generation.timing.prompt_tokens, "nothing is evaluated twice"
+
     def test_an_interrupted_prompt_goes_on_where_it_was(self, model: PrebuiltModel) -> None:
         expected = answer(model, request(LONG, most=6, priority=Priority.BACKGROUND, reuse=False))
         answer(model, request(SOURCE, most=1, priority=Priority.BACKGROUND))  # takes the sequence
