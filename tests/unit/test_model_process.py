@@ -146,7 +146,7 @@ def apart(model_path: Path) -> Iterator[float]:
     steps there is no difference: see the tests of the backend.)
     """
     scratch = Scratch(model_path)
-    tokens = scratch.tokens(LONG.prompt.segments[0][1])
+    tokens = scratch.tokens(LONG.prompt.segments[0][1])[:120]
     yield spread(scratch, tokens, len(tokens) // 2)[0]
     scratch.close()
 
