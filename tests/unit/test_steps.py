@@ -50,7 +50,8 @@ def test_who_types_on_gets_on_almost_as_far_as_with_the_best_size_for_that_rhyth
     each: float, gap: float
 ) -> None:
     scene = Scene(each)
-    scene.run(10**9, gap)  # the first key teaches how long a run is left alone, and may lose all
+    for _ in range(2):
+        scene.run(10**9, gap)  # two keys make a rhythm, and may lose all
     scene.done, keys = 0, 10
     for _ in range(keys):
         assert not scene.run(10**9, gap)
@@ -85,6 +86,7 @@ def test_who_pauses_after_typing_waits_little_longer_than_one_who_never_typed(
 def test_an_interruption_counts_until_the_next_run_has_come_to_its_end(each: float, gap: float) -> None:
     scene, calm = Scene(each), Scene(each)
     scene.run(10**9, gap)
+    scene.run(10**9, gap)
     for one in (scene, calm):
         one.steps.begins(one.now)
     careful = scene.steps.size(scene.now, urgent=True)
@@ -102,8 +104,16 @@ def test_who_shares_the_model_takes_no_step_longer_than_its_turn(each: float, le
     assert size <= scene.steps.size(scene.now, urgent=True)
 
 
+def test_one_interruption_is_no_rhythm() -> None:
+    scene = Scene(0.01)
+    scene.run(10**9, 0.2)
+    scene.steps.begins(scene.now)
+    assert scene.steps.size(scene.now, urgent=True) == LARGEST
+
+
 def test_an_interruption_that_is_long_past_counts_no_more() -> None:
     scene = Scene(0.01)
+    scene.run(10**9, 0.2)
     scene.run(10**9, 0.2)
     scene.steps.begins(scene.now)
     assert scene.steps.size(scene.now, urgent=True) == SIZES[0]

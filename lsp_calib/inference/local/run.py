@@ -45,10 +45,10 @@ class Machine:
         priority: whose steps it takes; what is idle counts as ahead. None: steps that are always the same.
         """
         decoder = self.decoder
-        urgent, ahead = priority is Priority.INTERACTIVE, priority is Priority.IDLE
+        ahead = priority is Priority.IDLE
         at = decoder.reuse(sequence, tokens, len(tokens) - outputs)
         while at < len(tokens):
-            size = decoder.steady if priority is None else decoder.step(urgent=urgent)
+            size = decoder.steady if priority is None else decoder.step(urgent=not ahead)
             chunk = tokens[at : at + size]
             at += len(chunk)
             decoder.decode(sequence, chunk, outputs if at == len(tokens) else 0, ahead=ahead)

@@ -12,8 +12,8 @@ import math
 
 # What is between is no faster: matrices are multiplied in blocks.
 SIZES = (4, 16, 32, 64, 128, 256, 512)
-# A step takes as long as so many more tokens would. (2 threads, medians: in steps of 4, 16, 32, 64 and 128 a
-# token costs SmolLM2 1.5, 1.14, 1.09, 1, 0.94 times as much, Qwen2.5-Coder-1.5B 1.9, 1.3, 1.13, 1, 0.95.)
+# A step takes as long as so many more tokens would. (A trial by hand, 2 threads, medians: in steps of 4, 16,
+# 32, 64, 128 a token costs SmolLM2 1.5, 1.14, 1.09, 1, 0.94 times as much, Qwen 1.9, 1.3, 1.13, 1, 0.95.)
 EXTRA = 4
 # However little time there is, smaller ones would waste too much of it; only typing on needs them.
 _SHARED = 16
@@ -37,18 +37,20 @@ class Steps:
         self._each = 0.0  # seconds that a token takes
         self._began = 0.0
         self._interrupted: float | None = None
-        self._left_alone = _USUAL
+        self._left_alone = 0.0
+        self._in_a_row = 0
 
     def begins(self, now: float) -> None:
         """A run begins, or goes on."""
         if self._interrupted is None or now - self._interrupted > _RECENT:
-            self._left_alone = _USUAL
+            self._in_a_row = 0
         self._began, self._interrupted = now, None
 
     def interrupted(self, now: float) -> None:
         """The run that began last was interrupted."""
         if self._interrupted is None:
             self._left_alone = now - self._began
+            self._in_a_row += 1
         self._interrupted = now
 
     def took(self, tokens: int, seconds: float) -> None:
@@ -64,7 +66,10 @@ class Steps:
         """
         if not self._each:
             return self._sizes[-1]
-        usual = self._left_alone if urgent else 0.0
+        usual = 0.0
+        if urgent:
+            # One interruption is no rhythm: somebody has changed their mind.
+            usual = self._left_alone if self._in_a_row > 1 else _USUAL
         elapsed = now - self._began
         alone = usual if elapsed < _PAUSED * usual else _LONGER * elapsed
         best = min(math.sqrt(2 * EXTRA * alone / self._each), _PART * alone / self._each - EXTRA)
