@@ -21,7 +21,7 @@ $(bin)/python:
 
 $(VENV)/.local: pyproject.toml | $(bin)/python
 	@echo "Installing lsp-calib and llama.cpp's binding (it is compiled: some minutes the first time)."
-	$(pip) install $(constrained) --editable '.[local]'
+	@eval "$$($(bin)/python -m lsp_calib.inference.local.compiler)" && $(pip) install $(constrained) --editable '.[local]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.local

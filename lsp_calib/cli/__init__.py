@@ -58,7 +58,9 @@ def main() -> None:
 )
 @_model
 @_threads
-@click.option("--gpu-layers", type=click.IntRange(0), default=0, help="Layers to put on the GPU.")
+@click.option(
+    "--gpu-layers", type=click.IntRange(0), help="Layers to put on the GPU; default: all if that is faster."
+)
 @_remote
 def serve(
     stdio: bool,
@@ -66,7 +68,7 @@ def serve(
     log_file: Path | None,
     model: str | None,
     threads: int,
-    gpu_layers: int,
+    gpu_layers: int | None,
     remote: str | None,
 ) -> None:
     """Serve one editor."""

@@ -25,17 +25,52 @@ class TurnOver(Interrupted):
 
 
 @attrs.frozen
+class Acceleration:
+    """What of the machine's hardware a model may use.
+
+    gpu_layers: layers on the GPU, 0 for none. amx: the matrix unit of newer Intel processors. repack: weights
+    are rearranged for the processor's vector instructions; AMX needs that as well.
+    """
+
+    gpu_layers: int = 0
+    amx: bool = True
+    repack: bool = True
+
+    @property
+    def name(self) -> str:
+        """A short name, for files and for people."""
+        if self.gpu_layers:
+            return "gpu"
+        if not self.repack:
+            return "cpu-without-repacking"
+        return "cpu" if self.amx else "cpu-without-amx"
+
+
+@attrs.frozen
+class Hardware:
+    """What a backend finds on this machine before it loads a model.
+
+    build: names the compiled library; another compilation has another name. amx: the library has code for
+    AMX, and the processor has AMX. gpu: the library has found a GPU it can use.
+    """
+
+    build: str
+    amx: bool = False
+    gpu: bool = False
+
+
+@attrs.frozen
 class LoadOptions:
     """How a model is loaded.
 
-    context: positions for one document. threads: 0 chooses by measuring. gpu_layers: 0 for none. mlock: keep
-    the weights from being swapped out. on_progress: called with the loaded fraction in [0, 1].
+    context: positions for one document. threads: 0 chooses by measuring. mlock: keep the weights from being
+    swapped out. on_progress: called with the loaded fraction in [0, 1].
     """
 
     path: Path
     context: int
     threads: int = 0
-    gpu_layers: int = 0
+    acceleration: Acceleration = Acceleration()
     mlock: bool = False
     on_progress: Callable[[float], None] = lambda _: None
 
@@ -125,3 +160,15 @@ class Backend(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Factory(Protocol):
+    """Makes a backend of one kind."""
+
+    def __call__(self, options: LoadOptions, /) -> Backend:
+        """Load a model. Raises ModelError if it cannot be loaded."""
+        ...
+
+    def hardware(self) -> Hardware:
+        """What this kind finds on the machine."""
+        ...

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from lsp_calib.errors import ModelError
-from lsp_calib.inference.backend import Backend, LoadOptions
-
-Factory = Callable[[LoadOptions], Backend]
+from lsp_calib.inference.backend import Factory
 
 # What cannot be imported may be there and not load: another system's library, a processor too old for it.
 _UNUSABLE = (ImportError, OSError, RuntimeError)

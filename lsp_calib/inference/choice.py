@@ -42,13 +42,14 @@ class Remote:
 class EngineChoice:
     """Everything that settles which engine answers, and how. With `remote` the rest but for it is not used.
 
-    model: a card's name or a GGUF file; None for the best installed one. threads: 0 chooses. mlock: keep the
-    weights from being swapped out. linger: seconds that the model stays loaded after its last user.
+    model: a card's name or a GGUF file; None for the best installed one. threads: 0 chooses. gpu_layers:
+    None uses a GPU where it is faster. mlock: keep the weights from being swapped out. linger: seconds that
+    the model stays loaded after its last user.
     """
 
     model: str | None = None
     threads: int = 0
-    gpu_layers: int = 0
+    gpu_layers: int | None = None
     mlock: bool = False
     linger: float = 10.0
     remote: Remote | None = None

@@ -29,7 +29,7 @@ class Trusted:
 
     model: str | None = None
     threads: int = 0
-    gpu_layers: int = 0
+    gpu_layers: int | None = None  # None: "auto"
     mlock: bool = False
     remote_url: str | None = None  # remote.url
     remote_model: str | None = None  # remote.model
@@ -64,6 +64,13 @@ class _Checked:
     words: str
 
 
+@attrs.frozen
+class _OrAuto:
+    """A value of some kind, or "auto", which is the default."""
+
+    kind: Any
+
+
 _KEYS: dict[str, tuple[str, Any]] = {
     "inlineCompletion.enabled": ("inline_completion", bool),
     "completion.enabled": ("completion", ("auto", True, False)),
@@ -83,7 +90,7 @@ _KEYS: dict[str, tuple[str, Any]] = {
 _TRUSTED_KEYS: dict[str, tuple[str, Any]] = {
     "model": ("model", str),
     "threads": ("threads", (0, 512, int)),
-    "gpuLayers": ("gpu_layers", (0, 100_000, int)),
+    "gpuLayers": ("gpu_layers", _OrAuto((0, 100_000, int))),
     "mlock": ("mlock", bool),
     "remote.url": ("remote_url", _Checked(is_url, URL_WORDS)),
     "remote.model": ("remote_model", str),
@@ -202,6 +209,8 @@ def _read(raw: object, keys: Mapping[str, tuple[str, Any]], where: str) -> tuple
         name, kind = keys[key]
         if value is None:
             continue
+        if isinstance(kind, _OrAuto) and value == "auto":
+            continue
         if _fits(value, kind):
             changes[name] = value
         elif isinstance(kind, _Checked):
@@ -233,6 +242,8 @@ def _fits(value: object, kind: Any) -> bool:
         return isinstance(value, str)
     if isinstance(kind, _Checked):
         return isinstance(value, str) and kind.fits(value)
+    if isinstance(kind, _OrAuto):
+        return _fits(value, kind.kind)
     if len(kind) == 3 and isinstance(kind[2], type):
         low, high, number = kind
         types = (int,) if number is int else (int, float)
@@ -245,6 +256,8 @@ def _words(kind: Any) -> str:
         return "true or false"
     if kind is str:
         return "a text"
+    if isinstance(kind, _OrAuto):
+        return f"auto or {_words(kind.kind)}"
     if len(kind) == 3 and isinstance(kind[2], type):
         return f"a number from {kind[0]} to {kind[1]}"
     return "one of " + ", ".join(

@@ -3,7 +3,8 @@
 A prompt is words: `steps N` takes N steps of 10 ms, each of which makes a token; `stuck` never comes back;
 `die` ends the process; `bug` and `fail` raise. An answer says how often it was interrupted, and whether it
 had to give way. A model file called `bad` cannot be loaded, one called `slow` takes a while, and `narrow`
-has room for one document.
+has room for one document. `crash` and `killed` end the process that loads them, by SIGSEGV and SIGKILL;
+`repack` crashes unless weights are not repacked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Counters, Interrupted, LoadOptions, Run, TurnOver
+from lsp_calib.inference.backend import Counters, Hardware, Interrupted, LoadOptions, Run, TurnOver
 from lsp_calib.inference.engine import Priority, Request, ScoreRequest
 from lsp_calib.inference.process import __main__ as process
 from lsp_calib.inference.process import starting
@@ -64,11 +65,14 @@ class ScriptedRun:
         self._words = request.prompt.segments[0][1].split()
         self._tokens: list[Token] = []
         self._interruptions = self._turns = 0
+        self._trial = request.prompt.version == "trial"
 
     def advance(self) -> Generation | None:
         if self._scored is not None:
             self._do(len(self._scored), self._scored)
             return None
+        if self._trial:
+            return Generation("", (), Stop.LENGTH, Timing(prompt_ms=1.0, generate_ms=1.0, generated_tokens=1))
         match self._words:
             case ["steps", number]:
                 self._do(int(number), "x" * int(number))
@@ -113,6 +117,12 @@ class ScriptedModel:
     def __init__(self, options: LoadOptions) -> None:
         if options.path.stem == "bad":
             raise ModelFileError(f"The model file {options.path} is bad.")
+        if options.path.stem == "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if options.path.stem == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if options.path.stem == "repack" and options.acceleration.repack:
+            os.kill(os.getpid(), signal.SIGSEGV)
         self.name = "scripted 1.0"
         self.notes = ["It follows a script."]
         self.counters = Counters()
@@ -125,6 +135,10 @@ class ScriptedModel:
             options.on_progress((tenth + 1) / 10)
             if options.path.stem == "slow":
                 time.sleep(0.1)
+
+    @staticmethod
+    def hardware() -> Hardware:
+        return Hardware("scripted 1.0")
 
     def begin(
         self,

@@ -30,7 +30,7 @@ from llama_scene import (
 from scipy.stats import chisquare
 
 from lsp_calib.errors import EngineError, ModelFileError
-from lsp_calib.inference.backend import Interrupted, LoadOptions, TurnOver
+from lsp_calib.inference.backend import Acceleration, Interrupted, LoadOptions, TurnOver
 from lsp_calib.inference.engine import Priority, Sampling, ScoreRequest
 from lsp_calib.values import Stop, Token
 
@@ -483,7 +483,9 @@ class TestLoading:
 
         if llama_cpp.llama_supports_gpu_offload():
             pytest.skip("this build of llama.cpp can use a GPU")
-        loaded = llama.LlamaModel(LoadOptions(model_path, 256, threads=1, gpu_layers=99))
+        loaded = llama.LlamaModel(
+            LoadOptions(model_path, 256, threads=1, acceleration=Acceleration(gpu_layers=99))
+        )
         try:
             assert len(loaded.notes) == 1
             assert "gpuLayers" in loaded.notes[0]

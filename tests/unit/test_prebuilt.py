@@ -384,7 +384,7 @@ class TestLoading:
     def test_progress_and_name_are_told(self, home: Path, model_path: Path) -> None:
         assert home.is_dir()
         told: list[float] = []
-        model = PrebuiltModel(LoadOptions(model_path, 256, threads=1, gpu_layers=0, on_progress=told.append))
+        model = PrebuiltModel(LoadOptions(model_path, 256, threads=1, on_progress=told.append))
         assert told == sorted(told)
         assert (told[0], told[-1]) == (0.0, 1.0)
         assert model.name.startswith("xllamacpp ")

@@ -38,11 +38,11 @@ class Decoder:
     threads: a fixed number, or 0 to choose by measuring. Raises ModelFileError if there is no memory for it.
     """
 
-    def __init__(self, weights: Weights, *, context: int, threads: int, gpu_layers: int) -> None:
+    def __init__(self, weights: Weights, *, context: int, threads: int, on_gpu: bool) -> None:
         self.abort = AbortFlag()
         self._can_drop_part = False
         self.counters = Counters()
-        self.steady, self._largest = (_GPU, _GPU) if gpu_layers else (_CPU_STEADY, _CPU_LARGEST)
+        self.steady, self._largest = (_GPU, _GPU) if on_gpu else (_CPU_STEADY, _CPU_LARGEST)
         self._steps = Steps(self._largest)
         self.positions = min(context, weights.trained_context) if weights.trained_context > 0 else context
         self._chooser = None if threads else ThreadChooser(default_threads())

@@ -6,14 +6,18 @@ The binding's own `logprobs` are not used: they need the logits of every prompt 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 
 import attrs
 import llama_cpp
 
 from lsp_calib.errors import ModelFileError
-from lsp_calib.inference.backend import Counters, LoadOptions, Run
+from lsp_calib.inference import processor
+from lsp_calib.inference.backend import Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
+from lsp_calib.inference.local import signal_stack
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
 from lsp_calib.inference.local.run import AheadRun, GenerationRun, Machine, ScoreRun
@@ -35,11 +39,23 @@ class LlamaModel:
         self.name = f"llama-cpp-python {llama_cpp.__version__}"
         self.notes: list[str] = []
         native_log().listen()
+        if not options.acceleration.amx:
+            signal_stack.withhold_amx()
         llama_cpp.llama_backend_init()
         weights, decoder = self._load(options)
         self._machine = Machine(weights, decoder)
         self._decoder = decoder
         self._weights = weights
+
+    @staticmethod
+    def hardware() -> Hardware:
+        """What the library was compiled for and finds here."""
+        features = llama_cpp.llama_print_system_info()
+        return Hardware(
+            build=_build(),
+            amx=b"AMX_INT8 = 1" in features and processor.has_amx(),
+            gpu=bool(llama_cpp.llama_supports_gpu_offload()),
+        )
 
     @property
     def counters(self) -> Counters:
@@ -97,19 +113,20 @@ class LlamaModel:
 
     def _load(self, options: LoadOptions) -> tuple[Weights, Decoder]:
         """The model on the GPU where that was asked for and works, else on the processor."""
-        if options.gpu_layers and not llama_cpp.llama_supports_gpu_offload():
+        on_gpu = bool(options.acceleration.gpu_layers)
+        if on_gpu and not llama_cpp.llama_supports_gpu_offload():
             self.notes.append(
                 "The GPU is not used: llama-cpp-python was built without support for one. Build it again "
                 'with it (for example CMAKE_ARGS="-DGGML_CUDA=on"), or set gpuLayers to 0.'
             )
-            options = attrs.evolve(options, gpu_layers=0)
+            options, on_gpu = _without_gpu(options), False
         try:
             loaded = _open(options)
         except ModelFileError:
-            if not options.gpu_layers:
+            if not on_gpu:
                 raise
             said = native_log().last_words()
-            options = attrs.evolve(options, gpu_layers=0)
+            options = _without_gpu(options)
             native_log().listen()
             loaded = _open(options)
             self.notes.append(f"The GPU is not used: the model does not load there. llama.cpp says: {said}")
@@ -138,13 +155,32 @@ class LlamaModel:
         return self._weights.tokenize(b"\n")[0] if self._weights.bos is None else self._weights.bos
 
 
+def _without_gpu(options: LoadOptions) -> LoadOptions:
+    return attrs.evolve(options, acceleration=attrs.evolve(options.acceleration, gpu_layers=0))
+
+
+def _build() -> str:
+    """The binding's version and which compilation of llama.cpp it has: by size and time of the libraries."""
+    digest = hashlib.sha256()
+    for path in sorted((Path(llama_cpp.__file__).parent / "lib").glob("*")):
+        status = path.stat()
+        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return f"llama-cpp-python {llama_cpp.__version__} ({digest.hexdigest()[:8]})"
+
+
 def _open(options: LoadOptions) -> tuple[Weights, Decoder]:
     weights = Weights(
-        options.path, layers=options.gpu_layers, mlock=options.mlock, on_progress=options.on_progress
+        options.path,
+        acceleration=options.acceleration,
+        mlock=options.mlock,
+        on_progress=options.on_progress,
     )
     try:
         decoder = Decoder(
-            weights, context=options.context, threads=options.threads, gpu_layers=options.gpu_layers
+            weights,
+            context=options.context,
+            threads=options.threads,
+            on_gpu=bool(options.acceleration.gpu_layers),
         )
     except ModelFileError:
         weights.close()

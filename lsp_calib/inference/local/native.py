@@ -13,6 +13,7 @@ from typing import Any
 import llama_cpp
 
 from lsp_calib.errors import EngineError, ModelFileError
+from lsp_calib.inference.backend import Acceleration
 from lsp_calib.inference.local.tokenizer import Tokenizer
 
 _WARNING = 3  # GGML_LOG_LEVEL_WARN; errors are 4
@@ -70,13 +71,16 @@ def native_log() -> NativeLog:
 class Weights:
     """A model file in memory, and its vocabulary. kv_bytes: of the KV cache, for one position, about.
 
-    layers: how many to put on a GPU. on_progress: called with the loaded fraction in [0, 1]. Raises
+    on_progress: called with the loaded fraction in [0, 1]. Raises
     ModelFileError, with llama.cpp's own words, if it cannot be loaded.
     """
 
-    def __init__(self, path: Path, *, layers: int, mlock: bool, on_progress: Callable[[float], None]) -> None:
+    def __init__(
+        self, path: Path, *, acceleration: Acceleration, mlock: bool, on_progress: Callable[[float], None]
+    ) -> None:
         params = llama_cpp.llama_model_default_params()
-        params.n_gpu_layers = layers
+        params.n_gpu_layers = acceleration.gpu_layers
+        params.use_extra_bufts = acceleration.repack
         params.use_mmap = True
         params.use_mlock = mlock
 

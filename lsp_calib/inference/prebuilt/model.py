@@ -11,7 +11,7 @@ import attrs
 import xllamacpp
 
 from lsp_calib.errors import EngineError, ModelError, ModelFileError
-from lsp_calib.inference.backend import Counters, LoadOptions, Run
+from lsp_calib.inference.backend import Acceleration, Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.inference.local.vocabulary import Vocabulary
 from lsp_calib.inference.prebuilt.run import INTERACTIVE_SEQUENCES, SEQUENCES, GenerationRun, Machine
@@ -48,6 +48,11 @@ class PrebuiltModel:
         options.on_progress(1.0)
 
     documents = INTERACTIVE_SEQUENCES
+
+    @staticmethod
+    def hardware() -> Hardware:
+        """What the wheel finds here. Its code for AMX is not affected by the compilers' fault."""
+        return Hardware(build=f"xllamacpp {xllamacpp.__version__}", gpu=has_gpu())
 
     @property
     def counters(self) -> Counters:
@@ -103,19 +108,20 @@ class PrebuiltModel:
 
     def _load(self, options: LoadOptions) -> Server:
         """The model on the GPU where that was asked for and works, else on the processor."""
-        if options.gpu_layers and not has_gpu():
+        on_gpu = bool(options.acceleration.gpu_layers)
+        if on_gpu and not has_gpu():
             self.notes.append(
                 "The GPU is not used: this build of xllamacpp has no support for one, or found none. Its "
                 "project page says where builds for CUDA, ROCm and Vulkan are. Install one, or set gpuLayers "
                 "to 0."
             )
-            options = attrs.evolve(options, gpu_layers=0)
+            options, on_gpu = attrs.evolve(options, acceleration=Acceleration()), False
         try:
             server = Server(options, sequences=SEQUENCES)
         except ModelFileError as error:
-            if not options.gpu_layers:
+            if not on_gpu:
                 raise
-            server = Server(attrs.evolve(options, gpu_layers=0), sequences=SEQUENCES)
+            server = Server(attrs.evolve(options, acceleration=Acceleration()), sequences=SEQUENCES)
             self.notes.append(f"The GPU is not used: the model does not load there. {error}")
         if options.mlock and locked_memory() == 0:
             self.notes.append(

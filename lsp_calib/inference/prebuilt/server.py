@@ -112,7 +112,7 @@ class Server:
         params.n_ctx = options.context * sequences
         params.n_parallel = sequences
         params.n_batch = params.n_ubatch = BATCH
-        params.n_gpu_layers = options.gpu_layers
+        params.n_gpu_layers = options.acceleration.gpu_layers
         params.fit_params = False  # else it changes what was asked for
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
         params.load_mode = modes.LLAMA_LOAD_MODE_MMAP_MLOCK if options.mlock else modes.LLAMA_LOAD_MODE_MMAP

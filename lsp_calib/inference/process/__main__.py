@@ -20,18 +20,20 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
+import attrs
+
 from lsp_calib.errors import ModelError, ModelFileError
 from lsp_calib.inference import backends
-from lsp_calib.inference.backend import Backend, LoadOptions
+from lsp_calib.inference.backend import Backend, Factory, LoadOptions
 from lsp_calib.inference.models import checksum, gguf
-from lsp_calib.inference.process import lockfile, meeting, wire
+from lsp_calib.inference.process import acceleration, lockfile, meeting, trial, wire
 from lsp_calib.inference.process.listening import Listening
 from lsp_calib.inference.process.meeting import Meeting
 
 # Its log is emptied at the start when it has more bytes than this.
 _MOST_LOG = 1 << 20
 
-Find = Callable[[], backends.Factory]
+Find = Callable[[], Factory]
 
 
 def main(find: Find = backends.find) -> None:
@@ -43,7 +45,15 @@ def main(find: Find = backends.find) -> None:
     parser.add_argument("--sha256", default="")
     parser.add_argument("--size", type=int, default=0)
     parser.add_argument("--context", type=int, required=True)
+    parser.add_argument("--careful", action="store_true")
+    parser.add_argument("--avoid", action="append", default=[])
+    parser.add_argument("--trial", default="")
     arguments = parser.parse_args()
+    if arguments.trial:
+        faulthandler.enable()
+        trial.run(find(), LoadOptions(arguments.model, arguments.context), arguments.trial)
+        sys.stderr.flush()
+        os._exit(0)  # a driver's clean-up proves nothing
 
     where = meeting.place(arguments.model, arguments.context)
     if lockfile.take(where.lock) is None:
@@ -110,21 +120,40 @@ def _load(
         factory = find()
         wanted = options.result()
         listening.loading(0.0)
-        backend = factory(
-            LoadOptions(
-                path=path,
-                context=arguments.context,
-                threads=wanted.threads,
-                gpu_layers=wanted.gpu_layers,
-                mlock=wanted.mlock,
-                on_progress=progress,
-            )
+        load = LoadOptions(
+            path=path,
+            context=arguments.context,
+            threads=wanted.threads,
+            mlock=wanted.mlock,
+            on_progress=progress,
         )
+        question = acceleration.Question(factory.hardware(), sha256, wanted.gpu_layers)
+        choice = _choose(question, load, arguments)
+        backend = factory(attrs.evolve(load, acceleration=choice.acceleration))
     except ModelError as error:
         listening.failed("file" if isinstance(error, ModelFileError) else "missing", str(error))
         return None
-    listening.loaded(wire.Loaded(sha256, backend.name, tuple(backend.notes), backend.threads))
+    notes = tuple(filter(None, (acceleration.note(choice), *backend.notes)))
+    listening.loaded(wire.Loaded(sha256, backend.name, notes, backend.threads, choice.acceleration.name))
     return backend
+
+
+def _choose(
+    question: acceleration.Question, load: LoadOptions, arguments: argparse.Namespace
+) -> acceleration.Choice:
+    """What the model is run with: as remembered, unless that has just crashed. Raises ModelFileError."""
+    known = None if arguments.careful else question.recall()
+    if known is not None:
+        return known
+    choice = acceleration.choose(
+        question.hardware,
+        question.gpu_layers,
+        lambda candidate: trial.attempt(attrs.evolve(load, acceleration=candidate)),
+        careful=arguments.careful,
+        avoid=arguments.avoid,
+    )
+    question.remember(choice)
+    return choice
 
 
 def _trim_log() -> None:

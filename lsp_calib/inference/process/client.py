@@ -30,16 +30,13 @@ from lsp_calib.inference.engine import (
 from lsp_calib.inference.models.cards import ModelCard, choose
 from lsp_calib.inference.process import lockfile, meeting, starting, wire
 from lsp_calib.inference.process.connection import Connection
+from lsp_calib.inference.process.deaths import Deaths
 from lsp_calib.inference.process.meeting import Meeting
 from lsp_calib.inference.process.starting import Child
 from lsp_calib.values import Generation, ModelIdentity, Token
 
 logger = logging.getLogger(__name__)
 
-# After so many deaths without one answer between them, another start would not help.
-_MOST_DEATHS = 3
-# Seconds before a start, by the number of deaths just before it.
-_BACK_OFF = (0.0, 0.0, 0.5, 2.0)
 # Seconds for a process that is there to be found listening and to say welcome.
 _PATIENCE = 30.0
 # Seconds for a process to end that was asked to, before it is killed.
@@ -54,7 +51,8 @@ class ModelProcess:
     """An `Engine`: the user's one process for a model, started by whoever needs it first.
 
     wanted: a card's name or the path of a GGUF file; None for the best installed model.
-    threads, gpu_layers, mlock: how to load it, if this is its first client; 0 threads lets it choose.
+    threads, gpu_layers, mlock: how to load it, if this is its first client; 0 threads lets it choose,
+        None uses a GPU where it is faster.
     linger: seconds that the process stays after its last client; LSP_CALIB_LINGER in the environment goes
         before it.
     on_state: told of loading, readiness and failure.
@@ -65,7 +63,7 @@ class ModelProcess:
         wanted: str | None = None,
         *,
         threads: int = 0,
-        gpu_layers: int = 0,
+        gpu_layers: int | None = None,
         mlock: bool = False,
         linger: float = 10.0,
         on_state: StateListener = _silent,
@@ -79,7 +77,7 @@ class ModelProcess:
         self._child: Child | None = None
         self._card: ModelCard | None = None
         self._where: Meeting | None = None
-        self._deaths = 0
+        self._deaths = Deaths()
         self._failure: LspCalibError | None = None
 
     @property
@@ -90,29 +88,30 @@ class ModelProcess:
     async def ready(self) -> LoadedModel:
         """Start the process if need be and wait until the model is loaded.
 
-        Raises ModelError if there is no usable model (and again at each later call, without another try),
-        EngineDiedError if the process died while loading.
+        A process that dies while it loads is started again, in a safer way. Raises ModelError if there is no
+        usable model (and again at each later call, without another try).
         """
         return self._model(await self._ready())
 
     async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
         """Raises ModelError, EngineDiedError (the next request starts a new process), SupersededError,
         DeadlineError, EngineError."""
-        first = early_stop.first if early_stop is not None else 0
         try:
             # The process knows the deadline as well; this one also counts the time until it is ready.
             async with asyncio.timeout(request.deadline):
-                connection = await self._ready()
-                with connection.ask(lambda id_: wire.request_to_wire(id_, request, first=first)) as inbox:
-                    while "generation" not in (message := await inbox.next()):
-                        if early_stop is None or "first" not in message:
+                while True:
+                    connection = await self._ready()
+                    try:
+                        generation = await _generate(connection, request, early_stop)
+                    except EngineDiedError:
+                        if self._deaths.at_once or self._failure is not None:
                             continue
-                        if not early_stop.worth_finishing(wire.logprobs_from_wire(message["first"])):
-                            connection.enough(inbox)
+                        raise
+                    break
         except TimeoutError as error:
             raise DeadlineError("The request was not answered in the time it was given.") from error
-        self._deaths = 0
-        return wire.generation_from_wire(message["generation"])
+        self._deaths.answered()
+        return generation
 
     async def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
         """Raises what `generate` raises."""
@@ -121,7 +120,7 @@ class ModelProcess:
             while "scored" not in (message := await inbox.next()):
                 for token in wire.tokens_from_wire(message.get("tokens")):
                     yield token
-        self._deaths = 0
+        self._deaths.answered()
 
     async def stats(self) -> wire.Stats:
         """What the process does and has done, all clients together. Starts it if need be."""
@@ -134,7 +133,7 @@ class ModelProcess:
         await self._end_process()
         await self.close()
         self._failure = None
-        self._deaths = 0
+        self._deaths = Deaths()
 
     async def close(self) -> None:
         """Close the connection, or stop a start. The process goes when it has no other clients."""
@@ -148,9 +147,15 @@ class ModelProcess:
 
     async def _ready(self) -> Connection:
         """A connection to a process whose model is loaded."""
-        connection = await self._connected()
-        await asyncio.shield(connection.ready)
-        return connection
+        while True:
+            try:
+                connection = await self._connected()
+                await asyncio.shield(connection.ready)
+            except EngineDiedError:
+                if self._deaths.at_once or self._failure is not None:
+                    continue
+                raise
+            return connection
 
     async def _connected(self) -> Connection:
         if self._connection is not None and self._connection.gone:
@@ -180,7 +185,7 @@ class ModelProcess:
 
     async def _open(self) -> Connection:
         try:
-            await asyncio.sleep(_BACK_OFF[self._deaths])
+            await asyncio.sleep(self._deaths.back_off)
             self._on_state(EngineState.STARTING, "Starting the model.", None)
             # Reading cards and looking for files touches the disk: not on the event loop.
             card, path = await asyncio.to_thread(choose, self._wanted)
@@ -213,7 +218,7 @@ class ModelProcess:
                 while True:
                     with contextlib.suppress(OSError):
                         return await Connection.open(where, hello, self._event, self._lost)
-                    child = self._child = Child(card, path)
+                    child = self._child = Child(card, path, self._deaths.safety)
                     try:
                         listening = await asyncio.wrap_future(child.listening)
                         code = 0 if listening else await asyncio.wrap_future(child.code)
@@ -240,9 +245,11 @@ class ModelProcess:
             case "loading":
                 self._on_state(EngineState.LOADING, f"Loading {title}.", float(message["fraction"]))
             case "ready":
-                for note in connection.ready.result().notes:
+                loaded = connection.ready.result()
+                self._deaths.ready(loaded.acceleration)
+                for note in loaded.notes:
                     logger.warning("%s", note)
-                self._on_state(EngineState.READY, f"{title} is ready.", None)
+                self._on_state(EngineState.READY, " ".join([f"{title} is ready.", *loaded.notes]), None)
             case "failed":
                 kind = ModelFileError if message.get("kind") == "file" else ModelError
                 self._fail(kind(str(message.get("message"))))
@@ -271,21 +278,14 @@ class ModelProcess:
 
     def _died(self, code: int | None) -> LspCalibError:
         """Count a death, and say so; after too many, for good."""
-        self._deaths += 1
-        how = "" if code is None else f" ({starting.how(code)})"
-        error = EngineDiedError(
-            f"The model process ended unexpectedly{how}. The next request starts it again. "
-            f"Its last words are in {starting.log_path()}."
-        )
-        if self._deaths < _MOST_DEATHS:
-            self._on_state(EngineState.STARTING, str(error), None)
-            return error
-        self._failure = ModelError(
-            f"The model process ended {self._deaths} times without an answer{how}. It is not started again "
-            f"until the server or the model is restarted. See {starting.log_path()}."
-        )
-        self._on_state(EngineState.ERROR, str(self._failure), None)
-        return error
+        message = self._deaths.died(code)
+        logger.error("%s Its log is %s.", message, starting.log_path())
+        if self._deaths.too_many:
+            self._failure = ModelError(message)
+            self._on_state(EngineState.ERROR, message, None)
+        else:
+            self._on_state(EngineState.STARTING, message, None)
+        return EngineDiedError(message)
 
     def _fail(self, error: LspCalibError) -> None:
         self._failure = error
@@ -324,6 +324,17 @@ class ModelProcess:
         if connection is not None:
             connection.send({"op": "restart"})
             await asyncio.shield(connection.ended)
+
+
+async def _generate(connection: Connection, request: Request, early_stop: EarlyStop | None) -> Generation:
+    first = early_stop.first if early_stop is not None else 0
+    with connection.ask(lambda id_: wire.request_to_wire(id_, request, first=first)) as inbox:
+        while "generation" not in (message := await inbox.next()):
+            if early_stop is None or "first" not in message:
+                continue
+            if not early_stop.worth_finishing(wire.logprobs_from_wire(message["first"])):
+                connection.enough(inbox)
+    return wire.generation_from_wire(message["generation"])
 
 
 async def _freed(lock: Path, pid: int) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
+
+import attrs
 
 from lsp_calib import home
 from lsp_calib.errors import EngineError
@@ -22,6 +25,26 @@ PROGRAM = ("-P", "-m", "lsp_calib.inference.process")
 _END = 2.0
 
 
+# How native code ends a process: an instruction or an address that is not valid, a failed assertion.
+_CRASHES = frozenset(
+    -getattr(signal, name)
+    for name in ("SIGILL", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE")
+    if hasattr(signal, name)
+) | {0xC0000005, 0xC000001D, 0xC0000409}  # the same on Windows
+
+
+@attrs.frozen
+class Safety:
+    """How a process is to be started after others crashed before they answered.
+
+    careful: try everything before it is used. avoid: names of accelerations with which one crashed although
+    it had been tried.
+    """
+
+    careful: bool = False
+    avoid: tuple[str, ...] = ()
+
+
 class Child:
     """A model process that was just started; a thread waits for its first words and for its end.
 
@@ -30,11 +53,13 @@ class Child:
     Both are `concurrent.futures` futures: whoever stops waiting for them leaves them as they are.
     """
 
-    def __init__(self, card: ModelCard, path: Path) -> None:
+    def __init__(self, card: ModelCard, path: Path, safety: Safety) -> None:
         """Raises EngineError if it cannot be started."""
         command = [
             *(sys.executable, *PROGRAM, f"--model={path.absolute()}"),
             *("--sha256", card.sha256, "--size", str(card.size), "--context", str(card.context)),
+            *(["--careful"] if safety.careful else []),
+            *(f"--avoid={name}" for name in safety.avoid),
         ]
         self.listening: Future[bool] = Future()
         self.code: Future[int] = Future()
@@ -92,6 +117,16 @@ def log_path() -> Path:
 def how(code: int) -> str:
     """How a process ended, in words."""
     return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def crashed(code: int | None) -> bool:
+    """Whether native code ended the process; False where that is not known."""
+    return code in _CRASHES
+
+
+def killed(code: int | None) -> bool:
+    """Whether the process was ended from outside; the system does it where memory runs out."""
+    return code is not None and code in (-getattr(signal, "SIGKILL", 9), -signal.SIGTERM)
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,8 @@ A frame is 4 bytes (big-endian length) and that many bytes of UTF-8 JSON. Both e
 `MOST_BYTES` and a message whose fields are not of the stated types.
 
 Client to process
-    {"op": "hello", "protocol": int, "linger": float | null, "threads": int, "gpuLayers": int, "mlock": bool}
+    {"op": "hello", "protocol": int, "linger": float | null,
+     "threads": int, "gpuLayers": int | null, "mlock": bool}
     {"op": "generate", "id": int, "segments": [[kind, text], ...], "forced": str, "version": str,
      "maxTokens": int, "priority": int, "document": str, "deadline": float | null, "oneLine": bool,
      "sampling": [temperature, seed] | null, "temperatures": [float, ...], "reuse": bool, "first": int}
@@ -13,9 +14,10 @@ Client to process
     {"op": "enough" | "cancel" | "stats", "id": int}
     {"op": "restart"}
 Process to client
-    {"event": "welcome", "pid": int, "threads": int, "gpuLayers": int, "mlock": bool}
+    {"event": "welcome", "pid": int, "threads": int, "gpuLayers": int | null, "mlock": bool}
     {"event": "loading", "fraction": float}
-    {"event": "ready", "sha256": str, "engine": str, "notes": [str, ...], "threads": int}
+    {"event": "ready", "sha256": str, "engine": str, "notes": [str, ...], "threads": int,
+     "acceleration": str}
     {"event": "failed", "kind": "file" | "missing", "message": str}
     {"event": "busy" | "free"}                             another client's work goes before this one's
     {"event": "bye" | "error", "message": str}             and the connection is closed
@@ -41,7 +43,7 @@ from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
 from lsp_calib.values import Generation, Prompt, Segment, Softmax, Stop, Timing, Token
 
-PROTOCOL = 2
+PROTOCOL = 3
 MOST_BYTES = 16 << 20
 HEADER = struct.Struct(">I")
 # More than any context has positions: a request that claims more is not to be believed.
@@ -64,10 +66,13 @@ Message = dict[str, Any]
 
 @attrs.frozen
 class Options:
-    """How a client wants the model loaded; those of the first client hold. 0 threads: by measuring."""
+    """How a client wants the model loaded; those of the first client hold.
+
+    threads: 0 chooses by measuring. gpu_layers: None uses a GPU where it is faster.
+    """
 
     threads: int = 0
-    gpu_layers: int = 0
+    gpu_layers: int | None = None
     mlock: bool = False
 
 
@@ -81,12 +86,17 @@ class Hello:
 
 @attrs.frozen
 class Loaded:
-    """What a loaded model is. engine: what runs it. notes: what a user should know of how it was loaded."""
+    """What a loaded model is.
+
+    engine: what runs it. notes: what a user should know of how it was loaded. acceleration: the name of what
+    it uses of the hardware.
+    """
 
     sha256: str
     engine: str
     notes: tuple[str, ...] = ()
     threads: int = 0
+    acceleration: str = ""
 
 
 @attrs.frozen
@@ -173,8 +183,11 @@ def options_to_wire(options: Options) -> Message:
 
 def options_from_wire(message: Message) -> Options:
     """Raises KeyError, TypeError or ValueError."""
+    layers = message["gpuLayers"]
     return Options(
-        _count(message["threads"]), _count(message["gpuLayers"]), _typed(message["mlock"], bool, True)
+        _count(message["threads"]),
+        None if layers is None else _count(layers),
+        _typed(message["mlock"], bool, True),
     )
 
 
@@ -190,6 +203,7 @@ def loaded_from_wire(message: Message) -> Loaded:
             _typed(message["engine"], str),
             tuple(_typed(note, str) for note in message["notes"]),
             _count(message["threads"]),
+            _typed(message["acceleration"], str),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise EngineError(f"The model process sent words that cannot be read: {error!r}.") from error

@@ -56,7 +56,7 @@ def run(*, as_json: bool, model: str | None) -> int:
         try:
             asyncio.run(_Demo(screen, report, Path(scratch), model).tell())
         except LspCalibError as error:
-            report.error, code = str(error) + _last_words(Path(scratch)), error.exit_code
+            report.error, code = str(error), error.exit_code
             screen.failure(report.error)
     if as_json:
         print(json.dumps(report.to_json(), indent=2))
@@ -271,12 +271,3 @@ class _Demo:
     def _document(self) -> Document:
         assert self.document is not None
         return self.document
-
-
-def _last_words(scratch: Path) -> str:
-    """The end of the model process's log, which is about to be removed."""
-    try:
-        lines = (scratch / "home" / "log" / "model.log").read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    return "".join(f"\n  model: {line[:200]}" for line in lines[-5:])

@@ -255,7 +255,7 @@ def _shown(trusted: Trusted) -> dict[str, object]:
     return {
         "model": trusted.model,
         "threads": trusted.threads,
-        "gpuLayers": trusted.gpu_layers,
+        "gpuLayers": None if trusted.gpu_layers is None else str(trusted.gpu_layers),
         "mlock": trusted.mlock,
         "remote.url": trusted.remote_url,
         "remote.model": trusted.remote_model,

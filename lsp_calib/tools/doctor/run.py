@@ -17,7 +17,7 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.choice import open_engine
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.server.settings import Trusted, engine_choice, resolve_trusted
-from lsp_calib.tools.doctor import checks, speed
+from lsp_calib.tools.doctor import acceleration, checks, speed
 from lsp_calib.tools.doctor.bundle import write_bundle
 from lsp_calib.tools.doctor.finding import Finding, Level
 
@@ -67,6 +67,7 @@ def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
     found += checks.configuration(trusted, problems)
     engine = checks.engine(trusted)
     found.append(engine)
+    found += acceleration.findings()
     if trusted.remote_url:
         found.append(_remote(trusted))
     models, usable = checks.models(trusted)

@@ -1,0 +1,200 @@
+"""Which of the machine's hardware a model is run with: the fastest that works.
+
+Compiled libraries can crash on hardware they were never tried on: GCC 12 compiles llama.cpp's code for AMX
+wrongly, drivers of GPUs fail. So what is in doubt is tried in a process of its own (`trial`) before the model
+process relies on it. What came out is remembered for this build of the library and this processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from lsp_calib.errors import ModelFileError
+from lsp_calib.inference import processor
+from lsp_calib.inference.backend import Acceleration, Hardware
+from lsp_calib.inference.models import sidecar
+
+MEMORY = ".acceleration.json"
+# More layers than any model has.
+ALL_LAYERS = 999
+# What is safer has to be faster by this much to be taken instead: a trial's time is not that exact.
+_FASTER = 0.9
+
+
+@attrs.frozen
+class Outcome:
+    """What a trial showed. seconds: for a fixed prompt and answer, None if it failed. how: why it failed."""
+
+    seconds: float | None
+    how: str = ""
+
+
+@attrs.frozen
+class Tried:
+    """What became of an acceleration, by its name."""
+
+    name: str
+    outcome: Outcome
+
+
+@attrs.frozen
+class Choice:
+    """An acceleration, and the trials that led to it: none where nothing was in doubt."""
+
+    acceleration: Acceleration
+    tried: tuple[Tried, ...] = ()
+
+    @property
+    def failed(self) -> tuple[Tried, ...]:
+        return tuple(one for one in self.tried if one.outcome.seconds is None)
+
+
+Try = Callable[[Acceleration], Outcome | None]
+"""A trial; None where it was ended from outside and shows nothing."""
+
+
+def candidates(hardware: Hardware, gpu_layers: int | None) -> tuple[Acceleration, ...]:
+    """What may be used, the most promising first and the safest last.
+
+    gpu_layers: as the user wants it; None leaves it to the trial.
+    """
+    cpu = [Acceleration()]
+    if hardware.amx:
+        cpu.append(Acceleration(amx=False))
+    cpu.append(Acceleration(amx=False, repack=False))
+    if gpu_layers:
+        return Acceleration(gpu_layers=gpu_layers), *cpu
+    if gpu_layers is None and hardware.gpu:
+        return Acceleration(gpu_layers=ALL_LAYERS), *cpu
+    return tuple(cpu)
+
+
+def choose(
+    hardware: Hardware,
+    gpu_layers: int | None,
+    attempt: Try,
+    *,
+    careful: bool = False,
+    avoid: Collection[str] = (),
+) -> Choice:
+    """The fastest acceleration that works.
+
+    attempt: tries one. careful: the process crashed before it answered, so everything is tried before it is
+    used. avoid: names of accelerations that crashed although their trial succeeded.
+    Raises ModelFileError if nothing works.
+    """
+    offered = [one for one in candidates(hardware, gpu_layers) if one.name not in avoid]
+    rivals = _rivals(hardware, gpu_layers)
+    if offered and not careful and not rivals:
+        return Choice(offered[0])
+    tried = [Tried(name, Outcome(None, "while it answered")) for name in avoid]
+    best: tuple[float, Acceleration] | None = None
+    for candidate in offered:
+        if best is not None and candidate.name not in rivals:
+            continue
+        outcome = attempt(candidate)
+        if outcome is None:
+            return Choice(candidate)
+        tried.append(Tried(candidate.name, outcome))
+        if outcome.seconds is not None and (best is None or outcome.seconds < _FASTER * best[0]):
+            best = outcome.seconds, candidate
+    if best is None:
+        raise ModelFileError(_nothing_works(tried))
+    return Choice(best[1], tuple(tried))
+
+
+def _rivals(hardware: Hardware, gpu_layers: int | None) -> frozenset[str]:
+    """Names of the accelerations whose speeds are compared; empty where the first is taken untried."""
+    if gpu_layers is None and hardware.gpu:
+        return frozenset({"gpu", "cpu", *(["cpu-without-amx"] if hardware.amx else [])})
+    return frozenset({"cpu", "cpu-without-amx"} if hardware.amx and not gpu_layers else ())
+
+
+def _nothing_works(tried: Sequence[Tried]) -> str:
+    hows = ", ".join(dict.fromkeys(one.outcome.how for one in tried)) or "each time it was used"
+    return (
+        f"llama.cpp crashes with this model on this machine ({hows}), also with the simplest kernels. "
+        "The file may be damaged (`lsp-calib models verify`), or this build of llama.cpp faulty. "
+        "Use the prebuilt engine (`pip install 'lsp-calib[prebuilt]'` and LSP_CALIB_ENGINE=prebuilt), "
+        "another model, or a remote server (`remote.url`). `lsp-calib doctor` shows what works here."
+    )
+
+
+def failure(choice: Choice) -> str:
+    """What crashed before an acceleration was found that works, in one sentence; empty if nothing did."""
+    if not choice.failed:
+        return ""
+    first = choice.failed[0]
+    names = {one.name for one in choice.tried} | {choice.acceleration.name}
+    words = {"gpu": "the GPU", "cpu": "AMX" if "cpu-without-amx" in names else "repacked weights"}
+    what = words.get(first.name, "repacked weights")
+    return f"The model runs without {what}: llama.cpp crashed with {what} ({first.outcome.how})."
+
+
+def note(choice: Choice) -> str:
+    """`failure`, with the command that helps."""
+    return f"{failure(choice)} `lsp-calib doctor` says how to get a faster build." if choice.failed else ""
+
+
+def machine(hardware: Hardware) -> str:
+    """What trials hold for: this build of the library, on this processor."""
+    return f"{hardware.build} on {processor.name()}"
+
+
+@attrs.frozen
+class Question:
+    """What an answer is remembered for. model: its SHA-256. gpu_layers: as the user wants it."""
+
+    hardware: Hardware
+    model: str
+    gpu_layers: int | None
+
+    @property
+    def _key(self) -> str:
+        wanted = "auto" if self.gpu_layers is None else str(self.gpu_layers)
+        return f"{self.model[:16]} gpu={wanted}"
+
+    def recall(self) -> Choice | None:
+        """What was found out before, None if that is nothing."""
+        models = sidecar.read(MEMORY).get(machine(self.hardware))
+        entry = models.get(self._key) if isinstance(models, Mapping) else None
+        if not isinstance(entry, Mapping):
+            return None
+        known = {one.name: one for one in candidates(self.hardware, self.gpu_layers)}
+        chosen = known.get(str(entry.get("chosen")))
+        return None if chosen is None else Choice(chosen, tuple(_read_tried(entry.get("tried"))))
+
+    def remember(self, choice: Choice) -> None:
+        """Keep what the trials showed. Never fails: at worst it is found out again."""
+        if not choice.tried:
+            return
+        models = sidecar.read(MEMORY).get(machine(self.hardware))
+        entry = {
+            "chosen": choice.acceleration.name,
+            "tried": [[one.name, one.outcome.seconds, one.outcome.how] for one in choice.tried],
+        }
+        kept = dict(models) if isinstance(models, Mapping) else {}
+        sidecar.update(MEMORY, machine(self.hardware), {**kept, self._key: entry})
+
+
+def remembered(of: str) -> list[Choice]:
+    """What is remembered of a `machine`, one choice for each model that was tried."""
+    models = sidecar.read(MEMORY).get(of)
+    if not isinstance(models, Mapping):
+        return []
+    by_name = {one.name: one for one in candidates(Hardware("", amx=True, gpu=True), None)}
+    return [
+        Choice(by_name[str(entry["chosen"])], tuple(_read_tried(entry.get("tried"))))
+        for entry in models.values()
+        if isinstance(entry, Mapping) and str(entry.get("chosen")) in by_name
+    ]
+
+
+def _read_tried(raw: Any) -> Iterator[Tried]:
+    for one in raw if isinstance(raw, list) else ():
+        if isinstance(one, list) and len(one) == 3 and isinstance(one[0], str):
+            seconds = one[1] if isinstance(one[1], float) and one[1] > 0 else None
+            yield Tried(one[0], Outcome(seconds, str(one[2])))

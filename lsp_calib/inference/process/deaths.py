@@ -1,0 +1,83 @@
+"""What follows from the deaths of model processes, as one client sees them. Pure: no processes, no clock.
+
+A process that dies is started again by the next request. One that dies while it loads, or whose native code
+crashes before the first answer, would leave its user waiting: it is started again at once, in a safer way
+where native code has crashed. After some deaths without an answer it is given up.
+"""
+
+from __future__ import annotations
+
+from lsp_calib.inference.process import starting
+from lsp_calib.inference.process.starting import Safety
+
+# After so many deaths without one answer between them, another start would not help.
+_MOST = 3
+# Seconds before a start, by the number of deaths just before it.
+_BACK_OFF = (0.0, 0.0, 0.5)
+_ELSE = (
+    "Use the prebuilt engine (`pip install 'lsp-calib[prebuilt]'` and LSP_CALIB_ENGINE=prebuilt) or a remote "
+    "server (`remote.url`), or restart the model to try again. `lsp-calib doctor` shows what works here."
+)
+_SMALLER = (
+    "The system does that where memory runs out. Use a smaller model (`lsp-calib models list`) or a remote "
+    "server (`remote.url`), or restart the model to try again."
+)
+
+
+class Deaths:
+    """The deaths since the last answer.
+
+    safety: how the next process is started. at_once: whether what waited for the last one waits for it.
+    """
+
+    def __init__(self) -> None:
+        self.safety = Safety()
+        self.at_once = False
+        self._count = 0
+        self._loaded = self._answered = False
+        self._acceleration = ""
+
+    @property
+    def back_off(self) -> float:
+        """Seconds until the next start."""
+        return _BACK_OFF[min(self._count, len(_BACK_OFF) - 1)]
+
+    @property
+    def too_many(self) -> bool:
+        return self._count >= _MOST
+
+    def ready(self, acceleration: str) -> None:
+        """A process has loaded the model, with this acceleration."""
+        self._loaded, self._answered = True, False
+        self._acceleration = acceleration
+
+    def answered(self) -> None:
+        """A process has answered: what was before does not count any more."""
+        self._count = 0
+        self._answered = True
+        self.at_once = False
+        self.safety = Safety()
+
+    def died(self, code: int | None) -> str:
+        """A process has died; code: how, if that is known. Says what that means, for people."""
+        self._count += 1
+        how = "" if code is None else f" ({starting.how(code)})"
+        crashed = starting.crashed(code) and not self._answered
+        self.at_once = crashed or not self._loaded
+        if crashed:
+            # What crashed although it had been tried is not used again.
+            again = (self._acceleration,) if self.safety.careful and self._acceleration else ()
+            self.safety = Safety(careful=True, avoid=(*self.safety.avoid, *again))
+        self._loaded = self._answered = False
+        self._acceleration = ""
+        if self.too_many:
+            self.at_once = False
+            advice = _SMALLER if starting.killed(code) else _ELSE
+            return f"The model process ended {self._count} times before it answered{how}. {advice}"
+        if not self.at_once:
+            next_ = "The next request starts it again."
+        elif self.safety.careful:
+            next_ = "It is started again in a safer way."
+        else:
+            next_ = "It is started again."
+        return f"The model process ended unexpectedly{how}. {next_}"

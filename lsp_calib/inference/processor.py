@@ -1,0 +1,34 @@
+"""Which processor this machine has, as far as llama.cpp's kernels depend on it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+from pathlib import Path
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@functools.cache
+def _fields() -> dict[str, str]:
+    """What Linux says of the first processor; empty on other systems."""
+    try:
+        first = _CPUINFO.read_text("ascii", "replace").partition("\n\n")[0]
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def has_amx() -> bool:
+    """Whether the processor has a matrix unit for 8-bit integers (Intel AMX) that Linux supports."""
+    return "amx_int8" in _fields().get("flags", "").split()
+
+
+def name() -> str:
+    """The processor, with a digest of its features: a virtual machine may hide some of them."""
+    fields = _fields()
+    title = fields.get("model name") or platform.processor() or platform.machine()
+    features = fields.get("flags") or fields.get("Features") or ""
+    return f"{title} ({hashlib.sha256(features.encode()).hexdigest()[:8]})" if features else title

@@ -1,0 +1,78 @@
+"""What of the hardware llama.cpp uses here, what it crashed with, and how to get a faster build of it."""
+
+from __future__ import annotations
+
+import os
+
+from lsp_calib.errors import ModelError
+from lsp_calib.inference import backends, processor
+from lsp_calib.inference.backend import Hardware
+from lsp_calib.inference.local import compiler
+from lsp_calib.inference.process import acceleration
+from lsp_calib.inference.process.acceleration import Choice
+from lsp_calib.tools.doctor.finding import Finding, Level
+
+_REBUILD = "pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
+_NEWER = f"CC=gcc-14 CXX=g++-14 {_REBUILD}"
+
+
+def findings() -> list[Finding]:
+    """One for the library that runs models; none where there is no such library."""
+    try:
+        hardware = backends.find().hardware()
+    except ModelError:
+        return []
+    choices = acceleration.remembered(acceleration.machine(hardware))
+    return [described(hardware, choices)]
+
+
+def described(hardware: Hardware, choices: list[Choice]) -> Finding:
+    """choices: what trials on this machine, with this build, have led to."""
+    data = {
+        "build": hardware.build,
+        "processor": processor.name(),
+        "amx": hardware.amx,
+        "gpu": hardware.gpu,
+        "chosen": sorted({choice.acceleration.name for choice in choices}),
+        "failed": sorted({f"{one.name}: {one.outcome.how}" for choice in choices for one in choice.failed}),
+    }
+    for choice in choices:
+        if choice.failed:
+            return Finding(
+                "acceleration", Level.NOTE, acceleration.failure(choice), _advice(hardware, choice), data=data
+            )
+    names = {choice.acceleration.name for choice in choices}
+    if "gpu" in names:
+        says = "llama.cpp uses the GPU, which was faster than the processor."
+    elif hardware.gpu and choices:
+        says = "llama.cpp uses the processor, which was faster than the GPU."
+    elif hardware.amx and names == {"cpu-without-amx"}:
+        says = "llama.cpp does without AMX, with which it was slower."
+    elif hardware.amx and choices:
+        says = "llama.cpp uses all that this processor has, AMX included."
+    elif processor.has_amx() and not hardware.amx:
+        return _without_amx(data)
+    else:
+        says = "llama.cpp uses all that this processor has."
+    return Finding("acceleration", Level.GOOD, says, data=data)
+
+
+def _without_amx(data: dict[str, object]) -> Finding:
+    says = "This processor has AMX; llama.cpp does without, because it was compiled without it."
+    if any(compiler.loses_tile_configuration(one) for one in compiler.compilers(os.environ)):
+        says += " The compiler here makes AMX code that crashes, so this is the fastest build it can make."
+        advice = f"With a newer compiler (GCC 14, Clang) a build with AMX can be tried: `{_NEWER}`."
+        return Finding("acceleration", Level.GOOD, says, advice, data=data)
+    return Finding(
+        "acceleration", Level.NOTE, says, f"A build with AMX can be tried: `{_REBUILD}`.", data=data
+    )
+
+
+def _advice(hardware: Hardware, choice: Choice) -> str:
+    failed = {one.name for one in choice.failed}
+    if "gpu" in failed:
+        return "Update the GPU's driver or the library, or set `gpuLayers = 0` in config.toml."
+    if hardware.amx and choice.acceleration.amx is False and choice.acceleration.repack:
+        return f"A newer compiler (GCC 14, Clang) makes AMX code that works, which may be faster: `{_NEWER}`."
+    prepare = 'eval "$(python -m lsp_calib.inference.local.compiler)"; ' if hardware.amx else ""
+    return f"Build the library again, for this processor: `{prepare}{_REBUILD}`."

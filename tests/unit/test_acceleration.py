@@ -1,0 +1,169 @@
+"""The fastest acceleration that works is taken, and remembered for this library and this processor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.errors import ModelFileError
+from lsp_calib.inference.backend import Acceleration, Hardware
+from lsp_calib.inference.models import sidecar
+from lsp_calib.inference.process import acceleration
+from lsp_calib.inference.process.acceleration import Choice, Outcome, Question, Tried, candidates, choose
+
+PLAIN, AMX = Hardware("build"), Hardware("build", amx=True)
+GPU = Hardware("build", gpu=True)
+NAMES = ("gpu", "cpu", "cpu-without-amx", "cpu-without-repacking")
+
+
+class Machine:
+    """What each acceleration does here: seconds, a death, or None where its trial shows nothing."""
+
+    def __init__(self, **outcomes: float | str | None) -> None:
+        self.outcomes = {name.replace("_", "-"): outcome for name, outcome in outcomes.items()}
+        self.tried: list[str] = []
+
+    def attempt(self, candidate: Acceleration) -> Outcome | None:
+        self.tried.append(candidate.name)
+        outcome = self.outcomes[candidate.name]
+        if outcome is None:
+            return None
+        return Outcome(None, outcome) if isinstance(outcome, str) else Outcome(outcome)
+
+
+class TestChoice:
+    @pytest.mark.parametrize(("hardware", "layers"), [(PLAIN, None), (PLAIN, 0), (GPU, 0), (GPU, 12)])
+    def test_nothing_is_tried_where_nothing_is_in_doubt(self, hardware: Hardware, layers: int | None) -> None:
+        machine = Machine()
+        choice = choose(hardware, layers, machine.attempt)
+        assert choice == Choice(Acceleration(gpu_layers=layers or 0))
+        assert machine.tried == []
+
+    def test_amx_that_crashes_is_withheld(self) -> None:
+        machine = Machine(cpu="signal 11", cpu_without_amx=1.0)
+        choice = choose(AMX, None, machine.attempt)
+        assert choice.acceleration == Acceleration(amx=False)
+        assert acceleration.failure(choice) == (
+            "The model runs without AMX: llama.cpp crashed with AMX (signal 11)."
+        )
+
+    @pytest.mark.parametrize(("with_amx", "name"), [(0.5, "cpu"), (1.0, "cpu"), (1.2, "cpu-without-amx")])
+    def test_amx_that_works_is_used_if_it_is_not_slower(self, with_amx: float, name: str) -> None:
+        machine = Machine(cpu=with_amx, cpu_without_amx=1.0)
+        assert choose(AMX, None, machine.attempt).acceleration.name == name
+        assert machine.tried == ["cpu", "cpu-without-amx"]
+
+    @pytest.mark.parametrize(("on_gpu", "name"), [(0.2, "gpu"), (3.0, "cpu"), ("signal 6", "cpu")])
+    def test_a_gpu_is_used_if_it_is_faster(self, on_gpu: float | str, name: str) -> None:
+        machine = Machine(gpu=on_gpu, cpu=1.0)
+        choice = choose(GPU, None, machine.attempt)
+        assert choice.acceleration.name == name
+        assert machine.tried == ["gpu", "cpu"]
+
+    def test_after_a_crash_what_would_not_be_tried_is_tried(self) -> None:
+        machine = Machine(cpu="signal 4", cpu_without_repacking=1.0)
+        choice = choose(PLAIN, None, machine.attempt, careful=True)
+        assert choice.acceleration.name == "cpu-without-repacking"
+        assert "repacked weights" in acceleration.note(choice)
+
+    def test_what_crashed_although_it_was_tried_is_not_used_again(self) -> None:
+        machine = Machine(cpu=1.0, cpu_without_repacking=2.0)
+        choice = choose(PLAIN, None, machine.attempt, careful=True, avoid=("cpu",))
+        assert choice.acceleration.name == "cpu-without-repacking"
+        assert machine.tried == ["cpu-without-repacking"]
+        assert choice.failed[0].name == "cpu"
+
+    def test_a_trial_that_was_ended_from_outside_demotes_nothing(self) -> None:
+        machine = Machine(cpu=None)
+        assert choose(AMX, None, machine.attempt) == Choice(Acceleration())
+
+    def test_where_nothing_works_it_says_what_to_do(self) -> None:
+        machine = Machine(cpu="signal 11", cpu_without_repacking="signal 11")
+        with pytest.raises(ModelFileError, match=r"signal 11.*prebuilt.*remote\.url.*doctor"):
+            choose(PLAIN, None, machine.attempt, careful=True)
+
+    @given(
+        amx=st.booleans(),
+        gpu=st.booleans(),
+        layers=st.sampled_from([None, 0, 7]),
+        outcomes=st.fixed_dictionaries(
+            {name: st.one_of(st.just("signal 11"), st.floats(0.01, 10)) for name in NAMES}
+        ),
+        careful=st.booleans(),
+    )
+    def test_what_is_chosen_works(
+        self, amx: bool, gpu: bool, layers: int | None, outcomes: dict[str, float | str], careful: bool
+    ) -> None:
+        hardware = Hardware("build", amx=amx, gpu=gpu)
+        machine = Machine()
+        machine.outcomes = dict(outcomes)
+        try:
+            choice = choose(hardware, layers, machine.attempt, careful=careful)
+        except ModelFileError:
+            assert all(isinstance(outcomes[one.name], str) for one in candidates(hardware, layers))
+            return
+        assert choice.acceleration in candidates(hardware, layers)
+        if machine.tried:
+            seconds = outcomes[choice.acceleration.name]
+            assert isinstance(seconds, float)
+            worked = [one for name in machine.tried if isinstance(one := outcomes[name], float)]
+            assert 0.9 * seconds <= min(worked)
+
+
+@pytest.mark.usefixtures("home")
+class TestMemory:
+    CHOICE = Choice(
+        Acceleration(amx=False),
+        (Tried("cpu", Outcome(None, "signal 11")), Tried("cpu-without-amx", Outcome(1.5))),
+    )
+    QUESTION = Question(AMX, "a" * 64, None)
+
+    def test_what_was_found_out_is_remembered(self) -> None:
+        assert self.QUESTION.recall() is None
+        self.QUESTION.remember(self.CHOICE)
+        assert self.QUESTION.recall() == self.CHOICE
+        assert acceleration.remembered(acceleration.machine(AMX)) == [self.CHOICE]
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"hardware": Hardware("another build", amx=True)},
+            {"model": "b" * 64},
+            {"gpu_layers": 0},
+        ],
+        ids=["build", "model", "gpu"],
+    )
+    def test_it_holds_for_nothing_else(self, other: dict[str, object]) -> None:
+        self.QUESTION.remember(self.CHOICE)
+        assert attrs.evolve(self.QUESTION, **other).recall() is None  # type: ignore[arg-type]
+
+    def test_models_are_remembered_side_by_side(self) -> None:
+        self.QUESTION.remember(self.CHOICE)
+        attrs.evolve(self.QUESTION, model="b" * 64).remember(self.CHOICE)
+        assert len(acceleration.remembered(acceleration.machine(AMX))) == 2
+
+    def test_without_a_trial_there_is_nothing_to_remember(self) -> None:
+        self.QUESTION.remember(Choice(Acceleration()))
+        assert self.QUESTION.recall() is None
+
+    @pytest.mark.parametrize(
+        "entry",
+        [
+            7,
+            {},
+            {"chosen": "magic"},
+            {"chosen": ["cpu"]},
+            {"chosen": "cpu", "tried": [[1], "x", ["cpu", "a", 2]]},
+        ],
+        ids=str,
+    )
+    def test_a_damaged_memory_is_no_memory(self, home: Path, entry: object) -> None:
+        assert home.is_dir()
+        sidecar.update(acceleration.MEMORY, acceleration.machine(AMX), {"aaaaaaaaaaaaaaaa gpu=auto": entry})
+        known = self.QUESTION.recall()
+        assert known is None or known.acceleration == Acceleration()
+        acceleration.remembered(acceleration.machine(AMX))

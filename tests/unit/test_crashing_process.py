@@ -1,0 +1,102 @@
+"""A model process that crashes before it answers: found out at once, survived if it can be, and said."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from scripted_model import ask, install
+
+from lsp_calib.errors import ModelError, ModelFileError
+from lsp_calib.inference.engine import EngineState
+from lsp_calib.inference.models import sidecar
+from lsp_calib.inference.process import acceleration
+from lsp_calib.inference.process.client import ModelProcess
+
+pytestmark = [
+    pytest.mark.usefixtures("home"),
+    pytest.mark.skipif(os.name != "posix", reason="signals"),
+]
+States = list[tuple[EngineState, str]]
+
+
+@pytest.fixture
+def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[ModelProcess, States]]:
+    def make(name: str) -> tuple[ModelProcess, States]:
+        states: States = []
+        path = install(monkeypatch, tmp_path, name)
+        return ModelProcess(path, on_state=lambda state, text, _: states.append((state, text))), states
+
+    return make
+
+
+Scripted = Callable[[str], tuple[ModelProcess, States]]
+
+
+async def test_a_crash_with_the_fastest_kernels_is_survived_and_remembered(scripted: Scripted) -> None:
+    engine, states = scripted("repack")
+    assert (await engine.generate(ask("steps 1"))).tokens
+    assert [text for state, text in states if "safer way" in text and state is EngineState.STARTING]
+    state, text = states[-1]
+    assert state is EngineState.READY
+    assert "without repacked weights" in text
+    assert "lsp-calib doctor" in text
+    await engine.close()
+    # The next one begins with what works.
+    again, states = scripted("repack")
+    assert (await again.generate(ask("steps 1"))).tokens
+    assert not [text for _, text in states if "unexpectedly" in text]
+    await again.close()
+
+
+async def test_where_nothing_works_the_state_is_error_and_says_what_to_do(scripted: Scripted) -> None:
+    engine, states = scripted("crash")
+    with pytest.raises(ModelFileError, match=r"signal 11.*prebuilt.*remote\.url.*doctor"):
+        await engine.ready()
+    state, text = states[-1]
+    assert state is EngineState.ERROR
+    assert "prebuilt" in text
+    assert "\n" not in text
+    # What ends every kernel is the model's fault: nothing is remembered of the machine.
+    assert sidecar.read(acceleration.MEMORY) == {}
+    # And nobody waits for it again.
+    with pytest.raises(ModelError, match="prebuilt"):
+        await engine.generate(ask("steps 1"))
+    await engine.close()
+
+
+async def test_the_systems_kill_demotes_nothing_and_is_an_error_as_well(scripted: Scripted) -> None:
+    engine, states = scripted("killed")
+    with pytest.raises(ModelError, match=r"3 times.*signal 9.*smaller model"):
+        await engine.ready()
+    assert states[-1][0] is EngineState.ERROR
+    assert not [text for _, text in states if "safer way" in text]
+    assert sidecar.read(acceleration.MEMORY) == {}
+    await engine.close()
+
+
+async def test_a_process_that_cannot_even_start_is_an_error(
+    scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, states = scripted("good")
+    program = tmp_path / "broken"
+    program.write_text(f"#!{sys.executable}\nimport no_such_module\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(ModelError, match=r"3 times.*exit code 1"):
+        await engine.ready()
+    assert states[-1][0] is EngineState.ERROR
+    await engine.close()
+
+
+async def test_a_restart_forgets_what_failed(scripted: Scripted) -> None:
+    engine, _ = scripted("crash")
+    with pytest.raises(ModelFileError):
+        await engine.ready()
+    await engine.restart()
+    with pytest.raises(ModelFileError):
+        await engine.ready()
+    await engine.close()

@@ -1,0 +1,80 @@
+"""A process that dies before it answers is started again in a safer way, and given up in the end."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from lsp_calib.inference.process.deaths import Deaths
+from lsp_calib.inference.process.starting import Safety
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="exit codes of signals")
+SEGV, ILL, BUS, KILL = -11, -4, -7, -9
+
+
+@pytest.mark.parametrize("code", [SEGV, ILL, BUS])
+def test_a_crash_while_loading_is_followed_by_a_careful_start(code: int) -> None:
+    deaths = Deaths()
+    assert "safer way" in deaths.died(code)
+    assert deaths.at_once
+    assert deaths.safety == Safety(careful=True)
+
+
+@pytest.mark.parametrize("code", [KILL, 1, None])
+def test_other_deaths_demote_nothing(code: int | None) -> None:
+    deaths = Deaths()
+    assert "started again." in deaths.died(code)
+    assert deaths.at_once
+    assert deaths.safety == Safety()
+
+
+def test_a_crash_before_the_first_answer_is_one_while_loading() -> None:
+    deaths = Deaths()
+    deaths.ready("cpu")
+    deaths.died(SEGV)
+    assert deaths.at_once
+    assert deaths.safety == Safety(careful=True)
+    # It was tried, was fine, and crashed all the same.
+    deaths.ready("cpu")
+    deaths.died(SEGV)
+    assert deaths.safety == Safety(careful=True, avoid=("cpu",))
+
+
+def test_a_process_that_has_answered_waits_for_the_next_request() -> None:
+    deaths = Deaths()
+    deaths.ready("cpu")
+    deaths.answered()
+    assert "next request" in deaths.died(SEGV)
+    assert not deaths.at_once
+    assert deaths.safety == Safety()
+
+
+def test_who_killed_a_loaded_process_does_not_make_its_request_be_asked_again() -> None:
+    deaths = Deaths()
+    deaths.ready("cpu")
+    assert "next request" in deaths.died(KILL)
+    assert not deaths.at_once
+
+
+@pytest.mark.parametrize(("code", "advice"), [(SEGV, "prebuilt"), (KILL, "smaller model"), (None, "doctor")])
+def test_after_three_deaths_it_says_what_to_do(code: int | None, advice: str) -> None:
+    deaths = Deaths()
+    for _ in range(2):
+        deaths.died(code)
+        assert not deaths.too_many
+    message = deaths.died(code)
+    assert deaths.too_many
+    assert not deaths.at_once
+    assert "3 times before it answered" in message
+    assert advice in message
+
+
+def test_an_answer_makes_up_for_all_deaths() -> None:
+    deaths = Deaths()
+    for _ in range(10):
+        deaths.died(SEGV)
+        deaths.ready("cpu")
+        deaths.answered()
+        assert not deaths.too_many
+        assert deaths.safety == Safety()
