@@ -18,8 +18,8 @@ from lsp_calib.inference.backend import Counters, Interrupted, TurnOver
 from lsp_calib.inference.engine import Priority
 from lsp_calib.inference.local.kv import CachedSequence, choose, common_prefix, count_sequences
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
+from lsp_calib.inference.local.pace import Pace
 from lsp_calib.inference.local.steps import Steps
-from lsp_calib.inference.local.threads import ThreadChooser, default_threads
 
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it
 
@@ -45,8 +45,8 @@ class Decoder:
         self.steady, self._largest = (_GPU, _GPU) if on_gpu else (_CPU_STEADY, _CPU_LARGEST)
         self._steps = Steps(self._largest)
         self.positions = min(context, weights.trained_context) if weights.trained_context > 0 else context
-        self._chooser = None if threads else ThreadChooser(default_threads())
-        self.threads = threads or default_threads()
+        self._pace = Pace(threads, self.abort.stop_step)
+        self.threads = self._pace.most
 
         sequences = count_sequences(weights.kv_bytes * self.positions)
         params = llama_cpp.llama_context_default_params()
@@ -93,6 +93,7 @@ class Decoder:
     def resume(self) -> None:
         """A run begins, or goes on: take the interruption back."""
         self.abort.clear()
+        self._pace.run_begins()
         self._steps.begins(time.perf_counter())
 
     def step(self, *, urgent: bool) -> int:
@@ -118,36 +119,49 @@ class Decoder:
             raise Interrupted
         if self.turn_left() <= 0:
             raise TurnOver
-        count = len(tokens)
+        count, before = len(tokens), len(sequence.tokens)
         self._token[:count] = tokens
-        np.add(self._count[:count], len(sequence.tokens), out=self._position[:count])
+        np.add(self._count[:count], before, out=self._position[:count])
         self._output[: count - outputs] = 0
         self._output[count - outputs : count] = 1
         self._sequence_id.value = sequence.id
         self._batch.n_tokens = count
-        self._choose_threads(count)
+        while (code := self._take_step(count, ahead=ahead)) != 0:
+            self._settle(sequence, tokens)
+            if code != _ABORTED:
+                raise EngineError(
+                    f"llama.cpp could not evaluate the prompt (code {code}): {native_log().last_words()} "
+                    "Ask again; if it keeps failing, restart the model."
+                )
+            if self.abort.is_set() or not self._pace.stalled:
+                self._steps.interrupted(time.perf_counter())
+                raise Interrupted
+            # It waited for a processor that others have: it is taken again, with fewer threads.
+            self._drop(sequence, before)
+            self._pace.gave_way(self.threads)
+        sequence.tokens += tokens
+
+    def _take_step(self, count: int, *, ahead: bool) -> int:
+        """Evaluate the batch once; returns llama.cpp's code."""
+        threads = self._pace.threads(count)
+        if threads != self.threads:
+            llama_cpp.llama_set_n_threads(self._context, threads, threads)
+            self.threads = threads
+        self._pace.begin(threads, count, may_stop=self._can_drop_part)
         start = time.perf_counter()
-        code = llama_cpp.llama_decode(self._context, self._batch)
+        code = int(llama_cpp.llama_decode(self._context, self._batch))
         llama_cpp.llama_synchronize(self._context)
         seconds = time.perf_counter() - start
+        self._pace.end()
+        self.abort.allow_step()
         if ahead:
             self.counters.ahead_ms += 1e3 * seconds
         else:
             self.counters.decode_ms += 1e3 * seconds
         if code == 0:
-            sequence.tokens += tokens
             self._steps.took(count, seconds)
-            if self._chooser is not None:
-                self._chooser.told(self.threads, count, seconds)
-            return
-        self._settle(sequence, tokens)
-        if code == _ABORTED:
-            self._steps.interrupted(time.perf_counter())
-            raise Interrupted
-        raise EngineError(
-            f"llama.cpp could not evaluate the prompt (code {code}): {native_log().last_words()} "
-            "Ask again; if it keeps failing, restart the model."
-        )
+            self._pace.took(threads, count, seconds)
+        return code
 
     def logits(self, index: int) -> NDArray[np.float32]:
         """The logits after the last decode's token `index` (-1: the last). Valid until the next decode."""
@@ -159,6 +173,7 @@ class Decoder:
         return logits
 
     def close(self) -> None:
+        self._pace.close()
         llama_cpp.llama_free(self._context)
 
     def _set_up_batch(self) -> None:
@@ -184,14 +199,6 @@ class Decoder:
             seq_id=ctypes.cast(self._cells, ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
             logits=pointer(self._output, ctypes.c_int8),
         )
-
-    def _choose_threads(self, tokens: int) -> None:
-        if self._chooser is None:
-            return
-        threads = self._chooser.threads(tokens)
-        if threads != self.threads:
-            llama_cpp.llama_set_n_threads(self._context, threads, threads)
-            self.threads = threads
 
     def _warm_up(self) -> bool:
         """The first decode, which reads the weights; whether a part of a sequence can be dropped.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -28,18 +29,35 @@ class AbortFlag:
 
     def __init__(self) -> None:
         self._buffer = ctypes.create_string_buffer(2)
+        self._lock = threading.Lock()
+        self._wanted = False
         libc = ctypes.cdll.msvcrt if os.name == "nt" else ctypes.CDLL(None)
         self.callback = ctypes.cast(libc.strlen, llama_cpp.llama_cpp.ggml_abort_callback)
         self.data = ctypes.cast(self._buffer, ctypes.c_void_p)
 
     def set(self) -> None:
-        self._buffer[0] = b"\x01"
+        """Stop this decode and those to come, until `clear`."""
+        with self._lock:
+            self._wanted = True
+            self._buffer[0] = b"\x01"
 
     def clear(self) -> None:
-        self._buffer[0] = b"\x00"
+        with self._lock:
+            self._wanted = False
+            self._buffer[0] = b"\x00"
 
     def is_set(self) -> bool:
-        return self._buffer[0] != b"\x00"
+        return self._wanted
+
+    def stop_step(self) -> None:
+        """Stop this decode, which is taken again after `allow_step`."""
+        self._buffer[0] = b"\x01"
+
+    def allow_step(self) -> None:
+        """Take `stop_step` back, but not `set`."""
+        with self._lock:
+            if not self._wanted:
+                self._buffer[0] = b"\x00"
 
 
 class NativeLog:
