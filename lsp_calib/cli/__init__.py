@@ -13,6 +13,7 @@ from lsp_calib import __version__
 from lsp_calib.cli.data import data
 from lsp_calib.cli.evaluation import calibrate, evaluate
 from lsp_calib.cli.models import models
+from lsp_calib.cli.shared import Group
 from lsp_calib.cli.shared import json_option as _json
 from lsp_calib.cli.shared import model_option as _model
 from lsp_calib.cli.shared import print_json as _print_json
@@ -21,7 +22,7 @@ from lsp_calib.cli.shared import threads_option as _threads
 from lsp_calib.errors import LspCalibError, SettingsError
 
 
-class _Group(click.Group):
+class _Group(Group):
     """Turns the package's errors into one line and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -44,7 +45,7 @@ class _Group(click.Group):
 _COUNT = re.compile(r"[0-9]{1,18}")
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group)
 @click.version_option(__version__, prog_name="lsp-calib")
 def main() -> None:
     """Completions and summaries from a local model, each with a probability that can be believed."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from lsp_calib.cli.shared import Group
+
 _data_dir = click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -16,7 +18,7 @@ _data_dir = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def data() -> None:
     """Evaluation data: which there are, what is here, getting the rest."""
 

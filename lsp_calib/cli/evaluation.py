@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lsp_calib.cli.shared import json_option, model_option, print_json, threads_option
+from lsp_calib.cli.shared import Command, Group, json_option, model_option, print_json, threads_option
 from lsp_calib.errors import SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,7 +75,7 @@ def _take_workers(options: dict[str, Any]) -> Any:
     )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
 @click.option("--task", type=click.Choice(["line"]), default="line", help="What to calibrate.")
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
@@ -106,7 +106,7 @@ def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
         report.print()
 
 
-@click.group(name="eval")
+@click.group(name="eval", cls=Group)
 def evaluate() -> None:
     """Measure: the tables and figures that the documentation quotes."""
 

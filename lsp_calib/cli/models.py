@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lsp_calib.cli.shared import json_option, print_json
+from lsp_calib.cli.shared import Group, json_option, print_json
 from lsp_calib.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lsp_calib.inference.models.inventory import Entry
 
 
-@click.group()
+@click.group(cls=Group)
 def models() -> None:
     """The models: which there are, getting, checking and removing them."""
 

@@ -7,6 +7,26 @@ from typing import Any
 
 import click
 
+
+class Command(click.Command):
+    """Answers to -h as to --help, under a group and without one.
+
+    Names inherited from the group would not do: click makes a command's help option once and keeps it, with
+    the names of its first run in the process.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.context_settings = {"help_option_names": ["-h", "--help"], **self.context_settings}
+
+
+class Group(Command, click.Group):
+    """A group of such commands and groups."""
+
+    command_class = Command
+    group_class = type
+
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document alone on standard output."
 )

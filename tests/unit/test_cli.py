@@ -77,6 +77,21 @@ def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
         assert not described[0].startswith("Options")
 
 
+@pytest.mark.parametrize("first", ["data", "main"])
+def test_a_group_that_was_run_alone_still_knows_the_short_flag(first: str) -> None:
+    """click keeps the help option of the first run in a process; a fresh process for each order."""
+    result = python(f"""
+        from click.testing import CliRunner
+        from lsp_calib.cli import main
+        runs = [(main.commands["data"], ()), (main, ("data",))]
+        for command, path in runs if {first == "data"} else reversed(runs):
+            for flag in ("--help", "-h"):
+                answer = CliRunner().invoke(command, [*path, flag])
+                assert answer.exit_code == 0, answer.output
+    """)
+    assert result.returncode == 0, result.stderr
+
+
 def test_the_commands_of_the_contract_are_there() -> None:
     promised = {"serve", "demo", "complete", "summarize", "calibrate", "refit", "models"}
     assert promised <= main.commands.keys()
