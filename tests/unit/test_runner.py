@@ -41,6 +41,14 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return whole(folder / "r.jsonl", folder / "notes", COUNT)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts this process and those it starts, also where it was ignored (nohup, some CIs)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def is_there(group: int) -> bool:
     try:
         os.killpg(group, 0)
@@ -142,6 +150,7 @@ def test_killed_at_twenty_moments_nothing_is_lost_or_done_twice(tmp_path: Path, 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, notes: Path, uninterrupted: bytes) -> None:
     path = tmp_path / "r.jsonl"
 
@@ -156,6 +165,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, notes: Path, 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_in_a_terminal_ends_worker_processes_too_and_quietly(
     tmp_path: Path, notes: Path, uninterrupted: bytes
 ) -> None:
