@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -94,10 +94,12 @@ def score(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    headline: bool = False,
 ) -> Scores:
     """Judge the confidences of the answers that would have been offered.
 
     held_out: projects that are predicted by what was fitted on all others. resamples: for the intervals.
+    headline: only the rows of the chosen measure over all places, rescaled; each as it would be among all.
     Raises DataError if there are fewer than 20 answers to fit on, or fewer than 3 groups of them.
     """
     offered = [record for record in records if record.shown]
@@ -113,7 +115,7 @@ def score(
     judges = list(fitted[0].correct)
     for judge in judges:
         table = _Table(judge, fitted, [r for r in usable if r.group in held_out], resamples, seed)
-        rows += table.rows()
+        rows += table.headline() if headline else table.rows()
         first[judge] = table.first
     return Scores(
         header=header,
@@ -150,12 +152,17 @@ class _Table:
         self.first = chosen.first
         self._chosen = chosen.confidence
 
+    def headline(self) -> list[Row]:
+        rows = [self._row("fit", ALL, CHOSEN, True, self._chosen, slice(None))]
+        if self._records["held-out"]:
+            rows.append(self._row("held-out", ALL, CHOSEN, True, self._held_out(), slice(None)))
+        return rows
+
     def rows(self) -> list[Row]:
         rows = self._measure(CHOSEN, measure_name(self.first), self._chosen)
         rows += self._strata(rows[1:], "fit", self._chosen)
         if self._records["held-out"]:
-            measure = by_name(measure_name(self.first))
-            confidence = self._held_out(measure)
+            confidence = self._held_out()
             held = self._row("held-out", ALL, CHOSEN, True, confidence, slice(None))
             rows += [held, *self._strata([held], "held-out", confidence)]
         for name in MEASURES:
@@ -186,7 +193,8 @@ class _Table:
             for kind in kinds
         ]
 
-    def _held_out(self, measure: Callable[[Sequence[float]], float]) -> FloatArray:
+    def _held_out(self) -> FloatArray:
+        measure = by_name(measure_name(self.first))
         raw = {
             part: np.array([measure(record.logprobs_given_typed) for record in records])
             for part, records in self._records.items()

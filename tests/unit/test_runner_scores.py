@@ -64,12 +64,21 @@ def test_the_main_row_is_what_the_calibrator_says_of_itself() -> None:
     """One computation: a calibrator's metrics and the table's are the same numbers."""
     header, records = read_records(SHIPPED)
     calibrator = Calibrator.load(state.shipped_models() / "calibrators" / "line-smollm2-135m.json")
-    scores = score(header, records, frozenset(header.held_out), resamples=20)
+    scores = score(header, records, frozenset(header.held_out), resamples=20, headline=True)
     row = row_of(scores, measure=CHOSEN, rescaled=True, stratum=ALL, part="fit")
     assert (row.n, row.n_correct) == (calibrator.n, calibrator.n_correct)
     for name, interval in calibrator.metrics.items():
         assert row.metrics[name].value == pytest.approx(interval.value, rel=1e-8)
     assert scores.first["exact"] == calibrator.first_tokens
+
+
+def test_a_headline_is_what_it_is_among_all_rows(scores: Scores) -> None:
+    alone = score(HEADER, made_up(400), frozenset(scores.held_out), resamples=50, headline=True)
+    same = [r for r in scores.rows if (r.measure, r.stratum, r.rescaled) == (CHOSEN, ALL, True)]
+    assert {(r.judge, r.part) for r in same} == {
+        (j, p) for j in ("exact", "tests") for p in ("fit", "held-out")
+    }
+    assert alone == attrs.evolve(scores, rows=tuple(same))
 
 
 def test_what_is_held_out_is_in_no_row_of_the_fit(scores: Scores) -> None:

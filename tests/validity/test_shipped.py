@@ -179,7 +179,7 @@ def test_the_documentation_quotes_the_scores(file: Path) -> None:
 def score_rows(file: Path) -> list[str]:
     """The rows of docs/evaluation.md on a file of records, one for each way to judge."""
     header, records = read_records(file)
-    scores = score(header, records, frozenset(header.held_out))
+    scores = score(header, records, frozenset(header.held_out), headline=True)
     words = []
     for judge, right in scores.right.items():
         cells = [
