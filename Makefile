@@ -36,13 +36,31 @@ model: $(VENV)/.local ## Get the small default model (98 MB, once)
 demo: model ## Set up everything and run the main job on the default model
 	@$(bin)/lsp-calib demo
 
+# What needs no model runs on all processors; what decodes, or measures time, runs alone afterwards: two decodes at
+# once on the same cores are many times slower than one after the other. $(1): the tests to choose from.
+define pytest
+@export LSP_CALIB_REQUIRE_MODEL=1; code=0; set -x; \
+$(bin)/python -m pytest -m '$(1) and not (model or alone)' -n logical --maxprocesses 8 --dist worksteal || code=$$?; \
+test $$code -le 1 || exit $$code; \
+$(bin)/python -m pytest -m '$(1) and (model or alone)' || exit $$?; \
+exit $$code
+endef
+
 .PHONY: test
-test: $(VENV)/.dev model ## Set up everything and run the tests
+test: $(VENV)/.dev model ## Set up everything and run the tests; ARGS: for pytest, such as one test
+ifdef ARGS
 	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest $(ARGS)
+else
+	$(call pytest,not long)
+endif
 
 .PHONY: test-long
-test-long: $(VENV)/.dev model ## The longer suites: kills, fuzzed files, hostile code, real-model runs, a model that returns noise
+test-long: $(VENV)/.dev model ## The longer suites: simulations, kills, fuzzed files, hostile code, real-model runs, noise
+ifdef ARGS
 	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest -m long $(ARGS)
+else
+	$(call pytest,long)
+endif
 
 .PHONY: bench
 bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn

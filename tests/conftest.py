@@ -32,6 +32,14 @@ os.environ.setdefault("LSP_CALIB_LINGER", "0.5")
 _MODEL = _installed_model()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for the real model is marked so: `make test` runs it alone (see the Makefile)."""
+    for item in items:
+        if "model_path" in getattr(item, "fixturenames", ()):
+            item.add_marker("model")
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty state folder, for this process and those it starts; no model is wanted."""

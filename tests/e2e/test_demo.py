@@ -191,6 +191,7 @@ class TestReport:
 
 
 @pytest.mark.model
+@pytest.mark.long
 def test_in_a_terminal(user_home: Path, model_path: Path) -> None:
     """In a terminal of 80 columns nothing is wider, and what matters is said."""
     code, text = in_terminal([*COMMAND, "--model", str(model_path)], environment(user_home, TERM="xterm"))

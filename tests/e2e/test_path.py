@@ -136,6 +136,7 @@ async def test_a_killed_model_process_costs_one_answer(start, write):
     assert item.insert_text == next(iter(PLAIN.values()))
 
 
+@pytest.mark.long
 async def test_cancelling_frees_the_model(start, write):
     """A superseded request answers null, and the next one does not wait for it to finish."""
     long = "".join(f"value_{i} = compute({i}, {i * 7 % 13})\n" for i in range(60))
@@ -204,6 +205,7 @@ async def test_the_model_process_goes_with_its_server(start):
     assert not alive
 
 
+@pytest.mark.long
 async def test_the_server_stays_small(start, write):
     """Peak memory of the server process, without the model process, is under 150 MB, a refit included."""
     async with start() as editor:
@@ -215,6 +217,7 @@ async def test_the_server_stays_small(start, write):
     assert peak < 150 * 1024, f"{peak >> 10} MB"
 
 
+@pytest.mark.long
 def test_initialize_is_little_more_than_importing_the_protocol(environment, tmp_path):
     """From process start to the answer, in turn with a Python that only imports pygls: at most half more."""
     message = (

@@ -110,6 +110,7 @@ async def test_a_model_restarted_in_one_window_works_in_both(start, write, tmp_p
         assert not before & after
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("home_with_model")
 def test_clients_that_start_at_the_same_moment_elect_one(home: Path) -> None:
     """Again and again; in between, the process is killed or goes by itself."""

@@ -26,6 +26,8 @@ from lsp_calib.calibration import (
     paired_t_test,
 )
 
+pytestmark = pytest.mark.long
+
 Array = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], tuple[Array, npt.NDArray[np.bool_]]]
 

@@ -16,6 +16,8 @@ from lsp_calib.calibration import (
     wilson_interval,
 )
 
+pytestmark = pytest.mark.long
+
 
 def simulated(n, rng, power=1.0):
     """Beta(2, 1) confidences; calibrated for power 1, overconfident above."""

@@ -1,9 +1,12 @@
 """Sequential updating follows a truth that moves; without forgetting it does not."""
 
 import numpy as np
+import pytest
 
 from lsp_calib.calibration import Calibeater, OnlinePlatt, SequentialCalibrator
 from lsp_calib.calibration.platt import log_odds, sigmoid
+
+pytestmark = pytest.mark.long
 
 LABELS = 1500
 

@@ -1,0 +1,45 @@
+"""Which of these tests are for `make test-long`: runs of the real model like others, kills, simulations."""
+
+from __future__ import annotations
+
+import pytest
+
+LONG = {
+    "test_llama.py": {
+        # One run of each kind stays: interrupted at many moments, scored, sampled, evaluated ahead.
+        "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[sampled]",
+        "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[background]",
+        "test_what_was_evaluated_before_an_interruption_is_kept",
+        "test_who_types_on_gets_to_the_end_of_a_prompt_though_a_large_step_takes_longer_than_a_key",
+        "test_scoring_goes_on_where_it_was_and_tells_each_token_once",
+        "test_without_reuse_an_interrupted_answer_is_the_same_to_the_last_bit",
+        "test_it_goes_on_where_it_was_interrupted",
+        "test_of_a_prompt_longer_than_the_context_the_end_is_evaluated",
+        "test_scores_of_any_length_are_those_of_an_evaluation_from_scratch[130]",
+        "test_scores_of_any_length_are_those_of_an_evaluation_from_scratch[64]",
+        "test_documents_and_background_work_do_not_disturb_each_other",
+        "test_background_work_goes_on_after_interactive_work_from_what_it_has",
+        "test_draws_have_the_distribution_of_the_softmax[1.0]",
+        "test_draws_have_the_distribution_of_the_softmax[0.6]",
+        "test_the_text_is_what_its_tokens_add",
+        "test_what_is_evaluated_ahead_takes_nothing_from_who_types",
+    },
+    "test_model_process.py": {
+        # In llama.cpp's own room the same is tested without a process, in test_llama.py.
+        "test_cancelling_stops_the_work_and_the_next_answer_is_right",
+        "test_of_a_prompt_longer_than_the_context_the_end_is_evaluated",
+    },
+    "test_bench_raw.py": {"test_more_work_takes_longer"},
+    "test_calibration_refit.py": {"test_who_differs_is_found_and_who_does_not_is_mostly_left_alone"},
+    "test_calibration_folds.py": {"test_choosing_among_many_on_noise_is_optimistic_and_the_estimate_is_not"},
+    "test_excess_loss.py": {"test_few_data_sets_already_show_what_the_table_is_about"},
+    "test_shared_process.py": {"test_killed_at_any_moment_each_request_is_answered_or_fails_at_once"},
+    "test_runner.py": {"test_killed_at_twenty_moments_nothing_is_lost_or_done_twice"},
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.name in LONG.get(item.path.name, ()):
+            item.add_marker("long")
