@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote
 
 from lsprotocol import types
-from pygls.io_ import StdoutWriter, run_async
+from pygls.io_ import StdoutWriter
 from pygls.lsp.server import LanguageServer
 
 from lsp_calib import __version__
 from lsp_calib.inference.choice import open_engine
 from lsp_calib.server import settings as settings_module
+from lsp_calib.server.framing import Frames, read_frames
+from lsp_calib.server.messages import receive
 from lsp_calib.server.protocol import CalibProtocol, has_inline_completion
 from lsp_calib.server.stdio import open_input
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 class CalibServer(LanguageServer):
     """One connection to one editor."""
+
+    protocol: CalibProtocol
 
     def __init__(self, command_line: settings_module.Trusted) -> None:
         super().__init__(
@@ -81,17 +85,16 @@ class CalibServer(LanguageServer):
 
     def start_io(self, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
         """Serve one client over standard input and output, until it is gone."""
-        self._stop_event = stop = threading.Event()
         self.protocol.set_writer(StdoutWriter(stdout or sys.stdout.buffer))
         # A client that is gone cannot be told anything.
         with contextlib.suppress(BrokenPipeError, KeyboardInterrupt, SystemExit):
             try:
-                asyncio.run(self._serve(stdin or sys.stdin.buffer, stop))
+                asyncio.run(self._serve(stdin or sys.stdin.buffer))
             finally:
                 self.shutdown()  # type: ignore[no-untyped-call]
 
-    async def _serve(self, stdin: BinaryIO, stop: threading.Event) -> None:
-        await run_async(stop, open_input(stdin), self.protocol, error_handler=self.report_server_error)
+    async def _serve(self, stdin: BinaryIO) -> None:
+        await read_frames(open_input(stdin), Frames(), partial(receive, self.protocol))
 
     async def close(self) -> None:
         self.shut_down = True

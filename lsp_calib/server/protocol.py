@@ -1,4 +1,4 @@
-"""What pygls' protocol leaves to us: capabilities to match the client's."""
+"""What pygls' protocol leaves to us: capabilities to match the client's, and reading strictly."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
 
@@ -26,6 +27,45 @@ BADGES = {
 
 
 class CalibProtocol(LanguageServerProtocol):
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._strict = True
+        # The converter makes a text of whatever stands where one should.
+        self._converter.register_structure_hook(str, self._text)
+        self._converter.register_structure_hook(int, self._number)
+        self._converter.register_structure_hook(bool, lambda value, _kind: bool(value))
+
+    @property
+    def initialized(self) -> bool:
+        """Whether `initialize` has come."""
+        return self._workspace is not None
+
+    @property
+    def shut_down(self) -> bool:
+        """Whether `shutdown` has been answered."""
+        return bool(self._shutdown)
+
+    def structure(self, data: dict[str, Any], kind: Any) -> Any:
+        """A message of a kind. Raises whatever the converter does if it is none."""
+        # What a client declares of itself is taken as well as it can be: most of it never matters.
+        self._strict = kind is not types.InitializeRequest
+        return self._converter.structure(data, kind)
+
+    def refuse(self, identity: int | str | None, error: JsonRpcException) -> None:
+        """Answer a request with an error; id null where it could not be read."""
+        answer = {"code": error.code, "message": error.message}
+        if error.data is not None:
+            answer["data"] = error.data
+        self._send_data({"jsonrpc": "2.0", "id": identity, "error": answer})
+
+    def expected_result(self, identity: int | str) -> Any:
+        """The type of the answer to a request of ours, None if that is not known. Can be had once."""
+        return self._result_types.pop(identity, None)
+
+    def fail_request(self, identity: int | str, error: types.ResponseError) -> None:
+        """End a request of ours with an error."""
+        self._handle_response(identity, None, error)
+
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
         result = yield from super().lsp_initialize(params)
@@ -41,6 +81,16 @@ class CalibProtocol(LanguageServerProtocol):
         capabilities.experimental = {"lspCalib": {"badges": BADGES}}
         self._server.on_initialize(params, capabilities)  # type: ignore[attr-defined]
         return result
+
+    def _text(self, value: object, _kind: object) -> str:
+        if self._strict and not isinstance(value, str):
+            raise TypeError("not a text")
+        return str(value)
+
+    def _number(self, value: Any, _kind: object) -> int:
+        if self._strict and (isinstance(value, bool) or not isinstance(value, int | float) or value % 1):
+            raise TypeError("not a whole number")
+        return int(value)
 
 
 def has_inline_completion(client: types.ClientCapabilities) -> bool:

@@ -1,4 +1,4 @@
-"""What comes in on standard input, as pygls reads it."""
+"""What comes in on standard input, as the server reads it."""
 
 import asyncio
 import os
@@ -6,20 +6,14 @@ import threading
 from io import FileIO
 from pathlib import Path
 
-from lsp_calib.server.stdio import InputStream, open_input
+from lsp_calib.server.framing import Frames, read_frames
+from lsp_calib.server.stdio import open_input
 
 
-async def messages(stream: InputStream) -> list[bytes]:
-    """Bodies of messages with headers, read as pygls reads them."""
-    bodies = []
-    while header := await stream.readline():
-        length = int(header.split(b":")[1]) if header.startswith(b"Content-Length") else 0
-        while header.strip():
-            header = await stream.readline()
-        if length:
-            if not (body := await stream.readexactly(length)):
-                break
-            bodies.append(body)
+async def messages(stream: asyncio.StreamReader) -> list[bytes]:
+    """Bodies of messages with headers, read as the server reads them."""
+    bodies: list[bytes] = []
+    await read_frames(stream, Frames(), bodies.append)
     return bodies
 
 

@@ -1,0 +1,136 @@
+"""Frames of the base protocol: a header, an empty line, and as many bytes as the header says.
+
+Names of fields are case-insensitive, come in any order, and those that are not known are passed over. What is
+no frame is skipped up to the next one; only a frame that is cut off by the end of the stream is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+
+import attrs
+
+logger = logging.getLogger(__name__)
+
+# More than any editor sends; what claims more is a mistake, and would swallow all that follows.
+MOST_BYTES = 256 << 20
+# No header has a longer line. What is kept of one is enough to find a header's end in it.
+_MOST_LINE = 8192
+_TAIL = 128
+_AT_ONCE = 1 << 16
+
+_FIELD = re.compile(rb"[ \t]*([!#-'*+.^-z|~0-9A-Z-]+)[ \t]*:(.*)", re.DOTALL)
+# Where the bytes before it are lost, a header may begin in the middle of a line.
+_ANYWHERE = re.compile(rb"content-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*\r?\n\Z", re.IGNORECASE)
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+
+
+@attrs.frozen
+class Skipped:
+    """Something that is no frame was passed over."""
+
+    why: str
+
+
+class Frames:
+    """Cuts a stream into the bodies of frames: `feed` it, and take what is whole with `next`.
+
+    most: bytes of a body; a longer one is skipped.
+    """
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self.most = most
+        self._buffer = bytearray()
+        self._searched = 0  # there is no line end before
+        self._length: int | None = None  # as the header says so far
+        self._body = False  # the header is complete
+        self._lost = False  # between something that is no frame and the next one
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+
+    def next(self) -> bytes | Skipped | None:
+        """The next body, or what was passed over before it; None if there is nothing whole yet."""
+        while not self._body:
+            line = self._line()
+            if line is None:
+                return None
+            if isinstance(line, Skipped):
+                return self._lose(line.why)
+            if (why := self._read(line)) and (skipped := self._lose(why)):
+                return skipped
+        assert self._length is not None
+        if len(self._buffer) < self._length:
+            return None
+        body = bytes(self._buffer[: self._length])
+        del self._buffer[: self._length]
+        self._searched, self._length, self._body = 0, None, False
+        return body
+
+    def _line(self) -> bytes | Skipped | None:
+        end = self._buffer.find(b"\n", self._searched)
+        if end < 0:
+            if len(self._buffer) <= _MOST_LINE:
+                self._searched = len(self._buffer)
+                return None
+            del self._buffer[:-_TAIL]
+            self._searched = len(self._buffer)
+            return None if self._lost else Skipped(f"a line of more than {_MOST_LINE} bytes")
+        line = bytes(self._buffer[: end + 1])
+        del self._buffer[: end + 1]
+        self._searched = 0
+        return line
+
+    def _read(self, line: bytes) -> str:
+        """Take in a line of a header; what is wrong with it, or ""."""
+        if not line.strip():
+            if self._length is not None:
+                self._body = True
+            return ""
+        field = _FIELD.fullmatch(line)
+        if field is None or self._lost:
+            found = _ANYWHERE.search(line)
+            return self._set_length(found[1]) if found else "a line that is no header"
+        if field[1].lower() == b"content-length":
+            return self._set_length(field[2].strip())
+        return ""
+
+    def _set_length(self, text: bytes) -> str:
+        if not _LENGTH.fullmatch(text):
+            return "a length that is no number"
+        length = int(text)
+        if length > self.most:
+            return f"a length of more than {self.most} bytes"
+        if self._length is not None and length != self._length:
+            return "two lengths that differ"
+        self._length, self._lost = length, False
+        return ""
+
+    def _lose(self, why: str) -> Skipped | None:
+        """Pass over what is no frame; told once until the next frame."""
+        told, self._lost = self._lost, True
+        self._length = None
+        return None if told else Skipped(why)
+
+
+async def read_frames(stream: asyncio.StreamReader, frames: Frames, take: Callable[[bytes], None]) -> None:
+    """Have every body taken, until the stream ends. Raises what `take` raises."""
+    while True:
+        while (found := frames.next()) is not None:
+            if isinstance(found, Skipped):
+                logger.warning("The editor sent %s; it was skipped up to the next message.", found.why)
+                continue
+            take(found)
+            # The handler of one message is to begin before the next is taken: that may change the document or
+            # end the server.
+            await asyncio.sleep(0)
+        try:
+            data = await stream.read(_AT_ONCE)
+        except ConnectionError:
+            return
+        if not data:
+            return
+        frames.feed(data)

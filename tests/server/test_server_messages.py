@@ -1,0 +1,233 @@
+"""Odd messages over the real protocol: every request is answered, and the stream goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from scripted_editor import PATIENCE, PROGRAM, environment
+
+INITIALIZE = {
+    "id": 0,
+    "method": "initialize",
+    "params": {"processId": None, "rootUri": None, "capabilities": {}},
+}
+STATUS = {"method": "workspace/executeCommand", "params": {"command": "lsp-calib.status"}}
+
+
+@attrs.define
+class Raw:
+    """A client that writes bytes."""
+
+    process: asyncio.subprocess.Process
+    received: list[dict[str, Any]] = attrs.field(factory=list)
+
+    def send(self, message: object, header: str = "Content-Length: {}") -> None:
+        if isinstance(message, dict):
+            message = {"jsonrpc": "2.0", **message}
+        self.send_body(json.dumps(message).encode(), header)
+
+    def send_body(self, body: bytes, header: str = "Content-Length: {}") -> None:
+        self.send_bytes(header.format(len(body)).encode() + b"\r\n\r\n" + body)
+
+    def send_bytes(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+
+    async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The next message that is wanted."""
+        assert self.process.stdout is not None
+        while True:
+            header = await asyncio.wait_for(self.process.stdout.readuntil(b"\r\n\r\n"), PATIENCE)
+            length = int(header.split(b"\r\n")[0].split(b":")[1])
+            message = json.loads(await self.process.stdout.readexactly(length))
+            self.received.append(message)
+            if wanted(message):
+                return message
+
+    async def answer(self, identity: Any) -> dict[str, Any]:
+        return await self.until(lambda message: "method" not in message and message["id"] == identity)
+
+
+@pytest.fixture
+async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
+    """A client that has sent `initialize`."""
+    (tmp_path / "script.json").write_text(json.dumps({"otherwise": {"text": "x"}}))
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(PROGRAM), str(tmp_path / "script.json")),
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment(tmp_path / "home"),
+    )
+    client = Raw(process)
+    client.send(INITIALIZE)
+    await client.answer(0)
+    yield client
+    assert process.stdin is not None
+    process.stdin.close()
+    _, said = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert b"Traceback" not in said
+    # What a client does wrong is not the user's business.
+    assert not [message for message in client.received if message.get("method") == "window/showMessage"]
+
+
+HEADERS = [
+    "content-length:{}",
+    "CONTENT-LENGTH: {}",
+    "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: {}",
+    "content-length: {}\r\ncontent-type: x",
+]
+
+
+async def test_headers_as_the_protocol_allows_them(raw: Raw) -> None:
+    """In any case and in any order; the frame arrives, and so does the next one."""
+    for number, header in enumerate(HEADERS, 1):
+        raw.send({"id": number, **STATUS}, header)
+        assert "result" in await raw.answer(number)
+
+
+async def test_an_absurd_length_does_not_swallow_what_follows(raw: Raw) -> None:
+    for number, length in enumerate(["-12", "12x", "99999999999999999999", ""], 1):
+        raw.send({"id": 0, **STATUS}, f"Content-Length: {length}")
+        raw.send({"id": number, **STATUS})
+        assert "result" in await raw.answer(number)
+
+
+UNREADABLE = [
+    None,
+    {},
+    [],
+    "text",
+    {"textDocument": {"uri": "untitled:1"}},
+    {"textDocument": {"uri": "untitled:1"}, "position": {"line": -1, "character": 0}},
+    {"textDocument": {"uri": "untitled:1"}, "position": {"line": "one", "character": 0}},
+    {"textDocument": {"uri": "untitled:1"}, "position": {"line": {}, "character": []}},
+    {"textDocument": None, "position": {"line": 0, "character": 0}},
+]
+
+
+async def test_a_request_whose_parameters_cannot_be_read_is_answered(raw: Raw) -> None:
+    """With InvalidParams."""
+    for number, params in enumerate(UNREADABLE, 1):
+        raw.send({"id": number, "method": "textDocument/hover", "params": params})
+        error = (await raw.answer(number))["error"]
+        assert error["code"] == -32602, params
+        assert "textDocument/hover" in error["message"]
+    raw.send({"id": "absent", "method": "textDocument/hover"})
+    assert (await raw.answer("absent"))["error"]["code"] == -32602
+
+
+async def test_what_was_wrong_is_named_as_it_stands_on_the_wire(raw: Raw) -> None:
+    params = {"textDocument": {"uri": {"my": "secret"}}, "position": {"line": 0, "character": 0}}
+    raw.send({"id": 1, "method": "textDocument/hover", "params": params})
+    message = (await raw.answer(1))["error"]["message"]
+    assert "params.textDocument.uri" in message
+    assert "secret" not in message
+
+
+async def test_a_notification_whose_parameters_cannot_be_read_is_ignored(raw: Raw) -> None:
+    """The one after it counts."""
+    item = {"uri": "untitled:1", "languageId": "python", "version": 1, "text": "x = 1"}
+    for params in (None, {}, {"textDocument": {**item, "version": "new"}}, {"textDocument": 7}):
+        raw.send({"method": "textDocument/didOpen", "params": params})
+    change = {"textDocument": {"uri": "untitled:never", "version": 1}, "contentChanges": [{"text": "x"}]}
+    raw.send({"method": "textDocument/didChange", "params": change})
+    raw.send({"method": "$/cancelRequest", "params": {"id": [1]}})
+    raw.send({"method": "textDocument/didOpen", "params": {"textDocument": item}})
+    place = {"textDocument": {"uri": "untitled:1"}, "position": {"line": 0, "character": 5}}
+    ask = {**place, "context": {"triggerKind": 1}}
+    raw.send({"id": 1, "method": "textDocument/inlineCompletion", "params": ask})
+    assert (await raw.answer(1))["result"]["items"]
+
+
+NO_JSON = [b"{", b"", b"\xff\xfe\xff", b'{"jsonrpc": "2.0",}', b"[" * 100_000, b"1" * 5000, b"nonsense"]
+
+
+async def test_what_is_not_json_is_told_and_the_next_frame_counts(raw: Raw) -> None:
+    for number, body in enumerate(NO_JSON, 1):
+        raw.send_body(body)
+        raw.send({"id": number, **STATUS})
+        assert (await raw.answer(None))["error"]["code"] == -32700, body[:20]
+        assert "result" in await raw.answer(number)
+
+
+ODD: list[tuple[object, int | None, int]] = [
+    ([], None, -32600),
+    (7, None, -32600),
+    ({"id": 5, "method": 7}, 5, -32600),
+    ({"id": 5}, 5, -32600),
+    ({"id": 5, "jsonrpc": "1.0", **STATUS}, 5, -32600),
+    ({"id": [5], **STATUS}, None, -32600),
+    ({"id": None, **STATUS}, None, -32600),
+    ({"id": 5, "method": "initialized", "params": {}}, 5, -32600),
+    ({**INITIALIZE, "id": 5}, 5, -32600),
+    ({"id": 5, "method": "no/such"}, 5, -32601),
+    ({"id": 5, "method": "x" * 100_000, "params": {"type_name": "1"}}, 5, -32601),
+    ({"id": 5, "method": "workspace/executeCommand", "params": {"command": "no"}}, 5, -32602),
+]
+
+
+async def test_requests_that_are_none_are_answered(raw: Raw) -> None:
+    for message, identity, code in ODD:
+        raw.send(message)
+        answer = await raw.answer(identity)
+        assert answer["error"]["code"] == code, message
+        assert len(json.dumps(answer)) < 1000
+        raw.send({"id": 6, **STATUS})
+        assert "result" in await raw.answer(6)
+
+
+async def test_answers_to_nothing_are_passed_over(raw: Raw) -> None:
+    for identity, answer in (("unknown", {"result": 1}), ([1], {"result": 1}), ({}, {"error": 7})):
+        raw.send({"id": identity, **answer})
+    raw.send({"id": None, "error": {"code": 1, "message": "x"}})
+    raw.send({"id": 1, **STATUS})
+    assert "result" in await raw.answer(1)
+
+
+async def test_an_object_of_the_users_may_have_any_keys(raw: Raw) -> None:
+    """A field called "jsonrpc" deep in the parameters is no message."""
+    odd = {"jsonrpc": "2.0", "id": "x", "method": 3}
+    raw.send(
+        {
+            "id": 1,
+            "method": "workspace/executeCommand",
+            "params": {"command": "lsp-calib.status", "arguments": [odd]},
+        }
+    )
+    assert "result" in await raw.answer(1)
+
+
+async def test_requests_at_the_wrong_time_are_answered(tmp_path: Path) -> None:
+    """Before `initialize` and after `shutdown`."""
+    (tmp_path / "script.json").write_text("{}")
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(PROGRAM), str(tmp_path / "script.json")),
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment(tmp_path / "home"),
+    )
+    client = Raw(process)
+    client.send({"id": 1, **STATUS})
+    client.send({"method": "textDocument/didSave", "params": {"textDocument": {"uri": "untitled:1"}}})
+    assert (await client.answer(1))["error"]["code"] == -32002
+    client.send(INITIALIZE)
+    await client.answer(0)
+    client.send({"id": 2, "method": "shutdown"})
+    await client.answer(2)
+    client.send({"id": 3, **STATUS})
+    assert (await client.answer(3))["error"]["code"] == -32600
+    client.send({"method": "exit"})
+    await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 0
+    assert not [message for message in client.received if "method" in message]
