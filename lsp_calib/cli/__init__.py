@@ -53,7 +53,13 @@ def main() -> None:
 
 @main.command()
 @click.option("--stdio", is_flag=True, help="Speak over standard input and output (the default).")
-@click.option("--tcp", metavar="HOST:PORT", help="Listen there for one client instead.")
+@click.option("--tcp", metavar="HOST:PORT", help="Listen there for one client with the token instead.")
+@click.option("--tcp-any-host", is_flag=True, help="Let --tcp be reached from other machines.")
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Take the token of --tcp from this file of yours instead of printing a new one.",
+)
 @click.option(
     "--log-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the log to this file."
 )
@@ -66,6 +72,8 @@ def main() -> None:
 def serve(
     stdio: bool,
     tcp: str | None,
+    tcp_any_host: bool,
+    token_file: Path | None,
     log_file: Path | None,
     model: str | None,
     threads: int,
@@ -78,14 +86,18 @@ def serve(
 
     if stdio and tcp:
         raise SettingsError("Give --stdio or --tcp, not both.")
-    address = None
+    if not tcp and (tcp_any_host or token_file):
+        raise SettingsError("--tcp-any-host and --token-file are for --tcp HOST:PORT.")
+    choice = None
     if tcp:
+        from lsp_calib.server.tcp import TcpChoice
+
         host, _, port = tcp.rpartition(":")
         if not host or not _COUNT.fullmatch(port) or int(port) > 65535:
             raise SettingsError(f"--tcp wants HOST:PORT, such as 127.0.0.1:9000, not {tcp!r}.")
-        address = (host, int(port))
+        choice = TcpChoice(host.removeprefix("[").removesuffix("]"), int(port), tcp_any_host, token_file)
     trusted = Trusted(model=model, threads=threads, gpu_layers=gpu_layers, remote_url=remote)
-    run(trusted, tcp=address, log_file=log_file)
+    run(trusted, tcp=choice, log_file=log_file)
 
 
 @main.command()

@@ -18,14 +18,19 @@ from lsp_calib import __version__
 from lsp_calib.inference.choice import open_engine
 from lsp_calib.server import settings as settings_module
 from lsp_calib.server.framing import Frames, read_frames
-from lsp_calib.server.messages import receive
+from lsp_calib.server.messages import receive, take
 from lsp_calib.server.protocol import CalibProtocol, has_inline_completion
 from lsp_calib.server.stdio import open_input
 
 if TYPE_CHECKING:
     from lsp_calib.inference.engine import Engine, StateListener
     from lsp_calib.server.session import Session
+    from lsp_calib.server.tcp import TcpChoice
     from lsp_calib.server.text import CalibDocument
+
+
+# Seconds for what was said last to get out to a client over TCP.
+_LAST_WORDS = 2.0
 
 
 class CalibServer(LanguageServer):
@@ -47,6 +52,7 @@ class CalibServer(LanguageServer):
         self.problems: list[str] = []
         self.make_engine = self._open_engine
         self.shut_down = False
+        self.over_tcp = False
         self._session: Session | None = None
 
     @property
@@ -67,11 +73,17 @@ class CalibServer(LanguageServer):
     def on_initialize(self, params: types.InitializeParams, capabilities: types.ServerCapabilities) -> None:
         """Settle settings and, with them, what is offered to this client."""
         options = params.initialization_options
+        named = None
+        if isinstance(options, dict):
+            # Over standard input there is nobody to show a token to.
+            options = {key: value for key, value in options.items() if key != "token"}
+            named = options.get("trusted")
         self.initial_settings, problems = settings_module.parse(options)
         self.settings = self.initial_settings
-        editor, more = settings_module.parse_trusted(
-            options.get("trusted") if isinstance(options, dict) else None
-        )
+        if self.over_tcp and named is not None:
+            problems.append(settings_module.NOT_TRUSTED_OVER_TCP)
+            named = None
+        editor, more = settings_module.parse_trusted(named)
         self.trusted, still_more = settings_module.resolve_trusted(self.command_line, editor)
         self.problems = problems + more + still_more
         if self.settings.completion is False or (
@@ -95,6 +107,35 @@ class CalibServer(LanguageServer):
 
     async def _serve(self, stdin: BinaryIO) -> None:
         await read_frames(open_input(stdin), Frames(), partial(receive, self.protocol))
+
+    def serve_tcp(self, choice: TcpChoice) -> None:
+        """Serve the first client that shows the token, until it is gone. Raises SettingsError."""
+        from lsp_calib.server.tcp import make_token
+
+        self.over_tcp = True
+        token = make_token(choice.token_file)
+        with contextlib.suppress(BrokenPipeError, KeyboardInterrupt, SystemExit):
+            try:
+                asyncio.run(self._serve_tcp(choice, token))
+            finally:
+                self.shutdown()  # type: ignore[no-untyped-call]
+
+    async def _serve_tcp(self, choice: TcpChoice, token: str) -> None:
+        from lsp_calib.server.tcp import Listener, announce
+
+        listener = Listener(token, choice)
+        announce(await listener.open(), token, choice.token_file)
+        client = await listener.client()
+        self.protocol.set_writer(client.writer)
+        try:
+            take(self.protocol, client.first)
+            await read_frames(client.reader, client.frames, partial(receive, self.protocol))
+        finally:
+            listener.close()
+            client.writer.close()
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_LAST_WORDS):
+                    await client.writer.wait_closed()
 
     async def close(self) -> None:
         self.shut_down = True
@@ -122,7 +163,7 @@ def create_server(command_line: settings_module.Trusted | None = None) -> CalibS
 
 
 def serve(
-    command_line: settings_module.Trusted, *, tcp: tuple[str, int] | None = None, log_file: Path | None = None
+    command_line: settings_module.Trusted, *, tcp: TcpChoice | None = None, log_file: Path | None = None
 ) -> None:
     """Serve one client over standard input and output, or over TCP. Returns when it is gone.
 
@@ -133,8 +174,8 @@ def serve(
     logs.set_up(log_file)
     server = create_server(command_line)
     if tcp:
-        server.start_tcp(*tcp)
+        server.serve_tcp(tcp)
     else:
         server.start_io()
-        if not server.shut_down:
-            raise SystemExit(1)
+    if not server.shut_down:
+        raise SystemExit(1)

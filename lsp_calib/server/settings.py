@@ -20,6 +20,12 @@ Switch = Literal["auto", True, False]
 _SEVERITIES = ("error", "warning", "information", "hint", "off")
 
 
+NOT_TRUSTED_OVER_TCP = (
+    "lspCalib.trusted is ignored: a client over TCP may not choose files, servers or how a model is loaded. "
+    "Set these where the server is started: on its command line, in its environment or in config.toml."
+)
+
+
 @attrs.frozen
 class Trusted:
     """What only the user may choose: command line, environment, `config.toml`, or an editor's machine scope.

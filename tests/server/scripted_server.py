@@ -12,6 +12,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     otherwise    the answer for any other line
     aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
+    tcp          what `TcpChoice` takes: serve over TCP
 
 An answer is {"text", "logprobs", "stop", "heldUntil": file, "error": [class, message], "errors": how often}.
 It gives the text, after the file has appeared, unless it has to raise the error first.
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from lsp_calib import errors
 from lsp_calib.server import app
 from lsp_calib.server.settings import Trusted
+from lsp_calib.server.tcp import TcpChoice
 
 if TYPE_CHECKING:
     from lsp_calib.inference.engine import Engine, LoadedModel, Request, StateListener
@@ -184,7 +186,10 @@ def main() -> None:
         return server
 
     app.create_server = scripted
-    app.serve(Trusted())
+    tcp = script.get("tcp")
+    if tcp and (file := tcp.pop("token_file", None)):
+        tcp["token_file"] = Path(file)
+    app.serve(Trusted(), tcp=TcpChoice(**tcp) if tcp else None, log_file=script.get("log"))
 
 
 if __name__ == "__main__":
