@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal
@@ -148,8 +149,8 @@ class Summaries:
     def __init__(self, session: Session, service: SummaryService) -> None:
         self._session = session
         self._service = service
-        self._known: OrderedDict[tuple[str, str], Suggestion] = OrderedDict()
-        self._running: dict[tuple[str, str], asyncio.Task[Suggestion | None]] = {}
+        self._known: OrderedDict[bytes, Suggestion] = OrderedDict()
+        self._running: dict[bytes, asyncio.Task[Suggestion | None]] = {}
 
     async def of(
         self, function: Function, language: str, *, patience: float
@@ -157,7 +158,7 @@ class Summaries:
         """The summary of a function; "pending" if it is still being made after `patience` seconds."""
         if not self._session.running:
             return None
-        key = (language, function.code)
+        key = _key(function, language)
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
@@ -180,7 +181,7 @@ class Summaries:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    async def _summarize(self, key: tuple[str, str], function: Function, language: str) -> Suggestion | None:
+    async def _summarize(self, key: bytes, function: Function, language: str) -> Suggestion | None:
         try:
             summary = await self._service.summarize(function, language)
         except LspCalibError as error:
@@ -195,3 +196,8 @@ class Summaries:
         if len(self._known) > _SUMMARIES_KEPT:
             self._known.popitem(last=False)
         return summary.suggestion
+
+
+def _key(function: Function, language: str) -> bytes:
+    """A name for code, much shorter than it: the document may be closed, and summaries are kept."""
+    return hashlib.sha256(f"{language}\0{function.code}".encode("utf-8", "surrogatepass")).digest()

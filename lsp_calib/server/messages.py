@@ -25,6 +25,8 @@ from pygls.protocol.json_rpc import (
     JsonRPCResponseMessage,
 )
 
+from lsp_calib.server.release import forget_frames
+
 if TYPE_CHECKING:
     from lsp_calib.server.protocol import CalibProtocol
 
@@ -32,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 # Longer ones name no method.
 _LONGEST_METHOD = 200
-_FIELDS = ("jsonrpc", "id", "method", "params")
 # About a document that is open; else there is nothing to be done about them.
 _ABOUT_OPEN = {
     types.TEXT_DOCUMENT_DID_CHANGE,
@@ -96,12 +97,16 @@ def _read(protocol: CalibProtocol, data: dict[str, Any]) -> Any:
     _check_order(protocol, method, asks=asks)
     kind = types.METHOD_TO_TYPES.get(method, (None,))[0]
     if kind is None:
-        kind = JsonRPCRequestMessage if asks else JsonRPCNotification
-        data = {name: data.get(name) for name in _FIELDS if name != "id" or asks}
+        # One of ours. (The converter would make a class for each object in it.)
+        if asks:
+            return JsonRPCRequestMessage(data["id"], method, "2.0", data.get("params"))
+        return JsonRPCNotification(method, "2.0", data.get("params"))
     try:
         message = protocol.structure(data, kind)
     except Exception as error:  # noqa: BLE001 - the converter's hooks raise many kinds
-        raise JsonRpcInvalidParams(f"The parameters of {method} cannot be read{_where(error)}.") from None
+        words = f"The parameters of {method} cannot be read{_where(error)}."
+        forget_frames(error)
+        raise JsonRpcInvalidParams(words) from None
     if asks and not hasattr(message, "id"):
         raise JsonRpcInvalidRequest(f"{method} is a notification: it has no id.")
     return message if _of_open_document(protocol, method, message.params) else None
@@ -150,13 +155,13 @@ def _take_response(protocol: CalibProtocol, data: dict[str, Any]) -> None:
         logger.warning("The editor sent an answer to nothing; it was ignored.")
         return
     kind = protocol.expected_result(identity)
-    if "error" in data:
-        kind = types.ResponseErrorMessage
-    elif kind is None:
-        kind = JsonRPCResponseMessage
-        data = {"jsonrpc": "2.0", "id": identity, "result": data["result"]}
     try:
-        answer = protocol.structure(data, kind)
+        if "error" in data:
+            answer = protocol.structure(data, types.ResponseErrorMessage)
+        elif kind is None:
+            answer = JsonRPCResponseMessage(identity, "2.0", data["result"])
+        else:
+            answer = protocol.structure(data, kind)
         protocol.handle_message(answer)
     except BrokenPipeError:
         raise
@@ -164,6 +169,7 @@ def _take_response(protocol: CalibProtocol, data: dict[str, Any]) -> None:
         logger.warning("An answer of the editor cannot be read%s.", _where(error))
         words = types.ResponseError(JsonRpcInvalidRequest.CODE, "The answer cannot be read.")
         protocol.fail_request(identity, words)
+        forget_frames(error)
 
 
 def _where(error: Exception) -> str:

@@ -1,15 +1,17 @@
-"""What pygls' protocol leaves to us: capabilities to match the client's, and reading strictly."""
+"""What pygls' protocol leaves to us: capabilities to match the client's, and nothing kept of what is over."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import FeatureNotificationError, JsonRpcException
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
 
+from lsp_calib.server.release import forget_frames
 from lsp_calib.server.text import CalibWorkspace
 
 # What an editor shows for each tier and for each state that is no answer. Colour first, then words: see
@@ -91,6 +93,31 @@ class CalibProtocol(LanguageServerProtocol):
         if self._strict and (isinstance(value, bool) or not isinstance(value, int | float) or value % 1):
             raise TypeError("not a whole number")
         return int(value)
+
+    def _execute_handler(
+        self,
+        msg_id: Any,
+        handler: Any,
+        callback: Callable[[Any], None],
+        args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        super()._execute_handler(msg_id, handler, partial(self._finished, msg_id, callback), args, kwargs)
+
+    def _finished(self, msg_id: Any, callback: Callable[[Any], None], future: Any) -> None:
+        """Keep nothing of a handler that has ended: pygls keeps those of all notifications."""
+        if self._request_futures.get(msg_id) is future:
+            del self._request_futures[msg_id]
+        try:
+            callback(future)
+        finally:
+            if not future.cancelled():
+                forget_frames(future.exception())
+
+    def _check_handler_result(self, future: Any) -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            words = f"{type(error).__name__}: {error}"
+            self._server._report_server_error(JsonRpcException(words), FeatureNotificationError)
 
 
 def has_inline_completion(client: types.ClientCapabilities) -> bool:

@@ -102,6 +102,9 @@ _TRUSTED_KEYS: dict[str, tuple[str, Any]] = {
     "remote.model": ("remote_model", str),
     "remote.keyFile": ("remote_key_file", str),
 }
+# Problems told of one object, and characters of a value that is repeated.
+_MOST_PROBLEMS = 20
+_LONGEST = 80
 _FLOATS = ("accept_from", "reject_below", "linger_seconds")
 
 
@@ -210,7 +213,7 @@ def _read(raw: object, keys: Mapping[str, tuple[str, Any]], where: str) -> tuple
     problems: list[str] = []
     for key, value in _flat(raw, keys):
         if key not in keys:
-            problems.append(f"{where}.{key} is not a setting; it is ignored.")
+            problems.append(f"{where}.{_short(key)} is not a setting; it is ignored.")
             continue
         name, kind = keys[key]
         if value is None:
@@ -222,8 +225,17 @@ def _read(raw: object, keys: Mapping[str, tuple[str, Any]], where: str) -> tuple
         elif isinstance(kind, _Checked):
             problems.append(f"{where}.{key} must be {kind.words}; it is ignored.")
         else:
-            problems.append(f"{where}.{key} cannot be {value!r} ({_words(kind)}); the default is used.")
+            problems.append(
+                f"{where}.{key} cannot be {_short(repr(value))} ({_words(kind)}); the default is used."
+            )
+    if len(problems) > _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [f"{where}: {len(problems) - _MOST_PROBLEMS} more are wrong."]
     return changes, problems
+
+
+def _short(text: str) -> str:
+    """What stands in a message: a setting may hold anything, at any length."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _flat(raw: Mapping[str, Any], keys: Mapping[str, Any], stem: str = "") -> list[tuple[str, Any]]:

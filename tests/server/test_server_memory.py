@@ -1,0 +1,166 @@
+"""What is over takes no memory: closed documents, messages that could not be read, handlers that failed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import tracemalloc
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from scripted_server import ScriptedEngine
+
+from lsp_calib.server.app import CalibServer, create_server
+from lsp_calib.server.messages import receive
+
+LINES = 3000
+
+
+class Sink:
+    """Where answers go."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def write(self, data: bytes) -> None:
+        self.sent.append(json.loads(data.partition(b"\r\n\r\n")[2]))
+
+
+@attrs.define
+class Scene:
+    server: CalibServer
+    sink: Sink
+
+    def give(self, message: dict[str, Any]) -> None:
+        receive(self.server.protocol, json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    def tell(self, event: str, **params: Any) -> None:
+        self.give({"method": f"textDocument/{event}", "params": params})
+
+
+@pytest.fixture
+def _without_collector() -> Iterator[None]:
+    """The garbage collector counts objects, not bytes: what waits for it may be large, and wait for long.
+
+    pytest keeps every record of the log, and with it what is in an error's frames: nothing is logged.
+    """
+    logging.disable()
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+async def scene(home: Path) -> AsyncIterator[Scene]:
+    """A server in this process that is initialized; `test/fails` fails, whatever it is given."""
+    server, sink = create_server(), Sink()
+    assert home.is_dir()
+
+    @server.feature("test/fails")
+    def fails(_ls: CalibServer, _params: object) -> None:
+        raise ValueError("it failed")
+
+    server.protocol.set_writer(sink)  # type: ignore[arg-type]
+    server.make_engine = lambda heard: ScriptedEngine(  # type: ignore[method-assign]
+        {"otherwise": {"text": "xy"}}, heard, server.trusted
+    )
+    scene = Scene(server, sink)
+    params = {"processId": None, "rootUri": None, "capabilities": {}}
+    scene.give({"id": "start", "method": "initialize", "params": params})
+    scene.give({"method": "initialized", "params": {}})
+    await server.session.engine.ready()
+    yield scene
+    await server.close()
+
+
+def text_of(number: int) -> str:
+    body = "".join(f"value_{number}_{line} = {line}\n" for line in range(LINES))
+    return f"def number_{number}():\n    return {number}\n{body}"
+
+
+async def work_on(scene: Scene, number: int, *, odd: bool) -> weakref.ref[Any]:
+    """Open, edit, ask, hover and close; with messages that cannot be dealt with in between."""
+    uri, text = f"file:///project/a%20file{number}.py", text_of(number)
+    item = {"uri": uri, "languageId": "python", "version": 1, "text": text}
+    scene.tell("didOpen", textDocument=item)
+    document = weakref.ref(scene.server.open_document(uri))
+    named: dict[str, Any] = {"uri": uri}
+    for line in range(2, 8):
+        place = {"line": line, "character": 3}
+        change = {"range": {"start": place, "end": place}, "text": "z"}
+        scene.tell("didChange", textDocument={**named, "version": line}, contentChanges=[change])
+        # Escaped in another way it is the same document.
+        ask = {"textDocument": {"uri": uri.replace("%20", " ")}, "position": {"line": line, "character": 9}}
+        trigger = {"context": {"triggerKind": 1}}
+        request = {"method": "textDocument/inlineCompletion", "params": {**ask, **trigger}}
+        scene.give({"id": f"{number}-{line}", **request})
+        await asyncio.sleep(0.005)
+    hover = {"textDocument": named, "position": {"line": 0, "character": 5}}
+    scene.give({"id": f"hover-{number}", "method": "textDocument/hover", "params": hover})
+    if odd:
+        whole = [{"text": text}]
+        for _ in range(5):
+            scene.tell("didChange", textDocument={"uri": f"{uri}x", "version": 9}, contentChanges=whole)
+            scene.tell("didChange", textDocument={**named, "version": "a"}, contentChanges=whole)
+            scene.tell("didOpen", textDocument={**item, "languageId": [text]})
+            scene.tell("didSave", textDocument={"uri": text})
+            scene.give({"method": "test/fails", "params": {"text": text}})
+            scene.give({"id": "odd", "method": "test/fails", "params": {"text": text}})
+            scene.give({"id": "odd", "method": "textDocument/hover", "params": {"textDocument": text}})
+            scene.give({"id": "no request of the server's", "result": {"text": text}})
+    await asyncio.sleep(0.05)
+    scene.tell("didClose", textDocument=named)
+    await asyncio.sleep(0.05)
+    scene.sink.sent.clear()
+    return document
+
+
+@pytest.mark.parametrize("odd", [False, True], ids=["usual", "odd"])
+@pytest.mark.usefixtures("_without_collector")
+async def test_closed_documents_are_let_go_of(scene: Scene, odd: bool) -> None:
+    """At once, and with all that was said of them: four more rounds take less than one text."""
+    for number in range(2):
+        await work_on(scene, number, odd=odd)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        documents = [await work_on(scene, number, odd=odd) for number in range(2, 6)]
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [document() for document in documents] == [None] * 4
+    assert after - before < len(text_of(0))
+    # pygls would keep one for each notification there ever was.
+    assert not scene.server.protocol._request_futures
+
+
+async def test_a_summary_does_not_keep_the_code_it_is_of(scene: Scene) -> None:
+    """Two hundred are kept, and a function may be a whole file."""
+    code = "def long():\n" + "".join(f"    value_{line} = {line}\n" for line in range(LINES))
+    item = {"uri": "file:///long.py", "languageId": "python", "version": 1, "text": code}
+    scene.tell("didOpen", textDocument=item)
+    hover = {"textDocument": {"uri": item["uri"]}, "position": {"line": 0, "character": 5}}
+    scene.give({"id": 1, "method": "textDocument/hover", "params": hover})
+    summaries = scene.server.session.summaries
+    while not summaries._known:
+        await asyncio.sleep(0.01)
+    assert len(repr(dict(summaries._known))) < len(code) / 2
+
+
+async def test_complaints_about_settings_stay_short(scene: Scene) -> None:
+    """Whatever stands there is not repeated at length, however much of it there is."""
+    odd = {"tiers": {"preset": "x" * 100_000}, "y" * 100_000: 1} | {f"no{n}": n for n in range(5000)}
+    scene.give({"method": "workspace/didChangeConfiguration", "params": {"settings": {"lspCalib": odd}}})
+    await asyncio.sleep(0.05)
+    shown = [m["params"]["message"] for m in scene.sink.sent if m.get("method") == "window/showMessage"]
+    assert len(shown) == 1
+    assert "tiers.preset" in shown[0]
+    assert len(shown[0]) < 5000
