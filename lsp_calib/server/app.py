@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.io_ import StdoutWriter
 from pygls.lsp.server import LanguageServer
 
 from lsp_calib import __version__
+from lsp_calib.errors import SettingsError
 from lsp_calib.inference.choice import open_engine
 from lsp_calib.server import settings as settings_module
 from lsp_calib.server.framing import Frames, read_frames
@@ -84,7 +86,11 @@ class CalibServer(LanguageServer):
             problems.append(settings_module.NOT_TRUSTED_OVER_TCP)
             named = None
         editor, more = settings_module.parse_trusted(named)
-        self.trusted, still_more = settings_module.resolve_trusted(self.command_line, editor)
+        try:
+            self.trusted, still_more = settings_module.resolve_trusted(self.command_line, editor)
+        except SettingsError as error:
+            # Without a state folder nothing works: the editor shows this, and no server is left half alive.
+            raise JsonRpcException(str(error), types.LSPErrorCodes.RequestFailed.value) from error
         self.problems = problems + more + still_more
         if self.settings.completion is False or (
             self.settings.completion == "auto" and has_inline_completion(params.capabilities)

@@ -19,6 +19,7 @@ import psutil
 import pytest
 from real_server import PATIENCE, SERVER
 
+from lsp_calib.home import private_folder
 from lsp_calib.tools.client import Editor
 
 pytestmark = pytest.mark.model
@@ -164,8 +165,7 @@ async def test_cancelling_frees_the_model(start, write):
 @pytest.mark.parametrize("damage", ["truncated", "magic", "checksum"])
 async def test_a_damaged_model_is_named(start, write, model_path, tmp_path, damage):
     """The server says in one message what is wrong with which file, answers null, and goes on."""
-    models = tmp_path / "home" / "models"
-    models.mkdir(parents=True)
+    models = private_folder(private_folder(tmp_path / "home") / "models")
     data = bytearray(model_path.read_bytes())
     if damage == "truncated":
         del data[len(data) // 2 :]

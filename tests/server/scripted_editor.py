@@ -308,8 +308,10 @@ def install_calibrator(home: Path) -> None:
     from lsp_calib.calibration.calibrator import Calibrator, Purpose
     from lsp_calib.calibration.platt import PlattCalibrator, Prior
     from lsp_calib.calibration.shelf import Shelf
+    from lsp_calib.home import private_folder
     from lsp_calib.values import ModelIdentity
 
+    private_folder(home)
     model = ModelIdentity("scripted", "Q0", "5c" * 32)
     for task, version in (("line", "line-prefix-1"), ("summary", "summary-shots-1")):
         calibrator = Calibrator(

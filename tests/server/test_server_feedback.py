@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+from pathlib import Path
 
 from conftest import Connect
 from lsprotocol import types
@@ -157,17 +158,17 @@ async def test_turned_off_it_stores_nothing(connect: Connect) -> None:
     assert not (editor.home / "feedback.db").exists()
 
 
-async def test_only_the_owner_can_read_the_state(connect: Connect) -> None:
-    """The folder is 0700 and every file in it 0600, also if the folder was open before."""
-    editor = await connect(SCRIPT)
-    editor.home.chmod(0o755)
-    again = await connect(SCRIPT)
-    again.open(TEXT)
-    await again.suggestion(0, 4)
-    await again.in_order()
-    assert stat.S_IMODE(again.home.stat().st_mode) == 0o700
-    files = [path for path in again.home.rglob("*") if path.is_file()]
-    assert again.home / "feedback.db" in files
+async def test_only_the_owner_can_read_the_state(connect: Connect, tmp_path: Path) -> None:
+    """The folder is 0700 and every file in it 0600, also if the folder was open before, and empty."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home").chmod(0o755)
+    editor = await connect(SCRIPT, calibrated=False)
+    editor.open(TEXT)
+    await editor.suggestion(0, 4)
+    await editor.in_order()
+    assert stat.S_IMODE(editor.home.stat().st_mode) == 0o700
+    files = [path for path in editor.home.rglob("*") if path.is_file()]
+    assert editor.home / "feedback.db" in files
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in files} == {
         path.name: 0o600 for path in files
     }

@@ -11,6 +11,8 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
 from scripted_editor import Editor, capabilities, until
 
+from lsp_calib.home import private_folder
+
 SUM = {"answers": {"    return a": {"text": " + b", "logprobs": [-0.1, -0.2, -0.3, -0.4, -9.0]}}}
 DEFINITION = "def add(a, b):\n    return a\n"
 
@@ -320,8 +322,7 @@ async def test_any_document_name_works(connect: Connect) -> None:
 
 async def test_a_damaged_calibrator_is_named_and_passed_over(connect: Connect, tmp_path: Path) -> None:
     """One message says which file was skipped; suggestions are judged by what is left."""
-    folder = tmp_path / "home" / "calibrators"
-    folder.mkdir(parents=True)
+    folder = private_folder(private_folder(tmp_path / "home") / "calibrators")
     (folder / "line-scripted.json").write_text("{")
     editor = await connect({"otherwise": {"text": "x"}}, calibrated=False)
     editor.open("a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -55,25 +56,30 @@ class Raw:
         return await self.until(lambda message: "method" not in message and message["id"] == identity)
 
 
-@pytest.fixture
-async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
-    """A client that has sent `initialize`."""
-    (tmp_path / "script.json").write_text(json.dumps({"otherwise": {"text": "x"}}))
+async def start(folder: Path) -> Raw:
+    """A client of a server that has its state in `folder / "home"`."""
+    (folder / "script.json").write_text(json.dumps({"otherwise": {"text": "x"}}))
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(PROGRAM), str(tmp_path / "script.json")),
+        *(sys.executable, str(PROGRAM), str(folder / "script.json")),
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,
-        env=environment(tmp_path / "home"),
+        env=environment(folder / "home"),
     )
-    client = Raw(process)
+    return Raw(process)
+
+
+@pytest.fixture
+async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
+    """A client that has sent `initialize`."""
+    client = await start(tmp_path)
     client.send(INITIALIZE)
     await client.answer(0)
     yield client
-    assert process.stdin is not None
-    process.stdin.close()
-    _, said = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert client.process.stdin is not None
+    client.process.stdin.close()
+    _, said = await asyncio.wait_for(client.process.communicate(), PATIENCE)
     assert b"Traceback" not in said
     # What a client does wrong is not the user's business.
     assert not [message for message in client.received if message.get("method") == "window/showMessage"]
@@ -208,16 +214,7 @@ async def test_an_object_of_the_users_may_have_any_keys(raw: Raw) -> None:
 
 async def test_requests_at_the_wrong_time_are_answered(tmp_path: Path) -> None:
     """Before `initialize` and after `shutdown`."""
-    (tmp_path / "script.json").write_text("{}")
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(PROGRAM), str(tmp_path / "script.json")),
-        stdin=pipe,
-        stdout=pipe,
-        stderr=pipe,
-        env=environment(tmp_path / "home"),
-    )
-    client = Raw(process)
+    client = await start(tmp_path)
     client.send({"id": 1, **STATUS})
     client.send({"method": "textDocument/didSave", "params": {"textDocument": {"uri": "untitled:1"}}})
     assert (await client.answer(1))["error"]["code"] == -32002
@@ -228,6 +225,24 @@ async def test_requests_at_the_wrong_time_are_answered(tmp_path: Path) -> None:
     client.send({"id": 3, **STATUS})
     assert (await client.answer(3))["error"]["code"] == -32600
     client.send({"method": "exit"})
-    await asyncio.wait_for(process.communicate(), PATIENCE)
-    assert process.returncode == 0
+    await asyncio.wait_for(client.process.communicate(), PATIENCE)
+    assert client.process.returncode == 0
     assert not [message for message in client.received if "method" in message]
+
+
+async def test_a_state_folder_that_is_open_to_others_is_told_at_once(tmp_path: Path) -> None:
+    """In the answer to `initialize`, with what to do; the folder and what is in it stay as they are."""
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o755)
+    (home / "mine").write_text("x")
+    client = await start(tmp_path)
+    client.send(INITIALIZE)
+    error = (await client.answer(0))["error"]
+    assert f"chmod 700 {home}" in error["message"]
+    assert "traceback" not in json.dumps(error)
+    client.send({"method": "exit"})
+    _, said = await asyncio.wait_for(client.process.communicate(), PATIENCE)
+    assert b"Traceback" not in said
+    assert stat.S_IMODE(home.stat().st_mode) == 0o755
+    assert [path.name for path in home.iterdir()] == ["mine"]

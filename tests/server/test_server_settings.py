@@ -147,7 +147,7 @@ async def test_a_workspace_cannot_choose_where_code_is_sent(connect: Connect) ->
 async def test_who_may_choose_the_model(connect: Connect, tmp_path: Any) -> None:
     """The environment over the editor's machine scope over `config.toml`; a broken file is named."""
     home = tmp_path / "home"
-    home.mkdir()
+    home.mkdir(mode=0o700)
     (home / "config.toml").write_text('model = "from-file"\nthreads = 2\n')
     options = {"trusted": {"model": "from-editor"}}
     environment = {"LSP_CALIB_MODEL": "from-environment"}
