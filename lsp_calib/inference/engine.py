@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -103,6 +103,15 @@ class LoadedModel:
     identity: ModelIdentity
     card: ModelCard
     engine: str = ""
+
+
+@runtime_checkable
+class Lingering(Protocol):
+    """An engine whose model stays loaded for a while after its last user."""
+
+    def set_linger(self, seconds: float) -> None:
+        """Seconds that it stays, from now on."""
+        ...
 
 
 StateListener = Callable[[EngineState, str, float | None], None]

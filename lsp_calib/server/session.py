@@ -16,7 +16,7 @@ from lsp_calib.calibration.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import CompletionService
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.errors import DataError, LspCalibError
-from lsp_calib.inference.engine import EngineState
+from lsp_calib.inference.engine import EngineState, Lingering
 from lsp_calib.server.asking import Completions, Summaries
 from lsp_calib.server.following import Documents
 from lsp_calib.server.learning import Feedback
@@ -95,6 +95,9 @@ class Session:
     def _settings_hold(self) -> None:
         """Go by the settings as they are now, and report what is wrong with them."""
         self._report_problems()
+        if isinstance(self.engine, Lingering):
+            # It may have been opened before the editor had given its settings.
+            self.engine.set_linger(self.settings.linger_seconds)
         policy = _policy(self.settings)
         if policy != self._judge.policy:
             self._judge.policy = policy

@@ -89,6 +89,9 @@ class ScriptedEngine:
             raise
         return _generation({"text": ""})
 
+    def set_linger(self, seconds: float) -> None:
+        self._note("linger", seconds=seconds)
+
     async def restart(self) -> None:
         self._note("restarted")
         self._loading = None

@@ -90,6 +90,19 @@ async def test_configuration_goes_over_options_and_changes_later(connect: Connec
     assert editor.messages == []
 
 
+async def test_how_long_the_model_stays_is_known_once_the_editor_has_said_it(connect: Connect) -> None:
+    """Also where a document was opened, and with it the engine, before the answer came; and later."""
+    editor = await connect(UNSURE, client=ASKS, settings={"lingerSeconds": 3}, initialized=False)
+    editor.client.initialized(None)  # type: ignore[arg-type]
+    editor.open("b")  # in the same breath
+    await editor.engine.until("linger")
+    assert editor.engine.read("linger")[-1]["seconds"] == 3
+    told = len(editor.engine.read("linger"))
+    editor.configure({"lingerSeconds": 7})
+    await editor.engine.until("linger", told + 1)
+    assert editor.engine.read("linger")[-1]["seconds"] == 7
+
+
 async def until_off(editor: Editor) -> None:
     for _ in range(100):
         if await editor.inline(0, 1) is None:

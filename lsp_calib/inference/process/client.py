@@ -71,6 +71,7 @@ class ModelProcess:
         self._wanted = wanted
         self._options = wire.Options(threads, gpu_layers, mlock)
         self._linger = linger
+        self._told_linger: float | None = None  # what the process was told last
         self._on_state = on_state
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
@@ -127,6 +128,11 @@ class ModelProcess:
         connection = await self._ready()
         with connection.ask(lambda id_: {"op": "stats", "id": id_}) as inbox:
             return wire.stats_from_wire((await inbox.next()).get("stats", {}))
+
+    def set_linger(self, seconds: float) -> None:
+        """Seconds that the process stays from now on, also one that runs already."""
+        self._linger = seconds
+        self._tell_linger()
 
     async def restart(self) -> None:
         """Forget a failure and end the process, for all its clients; the next request starts a new one."""
@@ -198,6 +204,7 @@ class ModelProcess:
             self._fail(error)
             raise
         self._connection = connection
+        self._tell_linger()
         if connection.options != self._options:
             logger.info(
                 "The model was loaded with %s, as who started it wanted; %s counts when it is restarted.",
@@ -212,6 +219,7 @@ class ModelProcess:
         Raises EngineDiedError if it ended before it listened, EngineError if none comes to listen in time.
         """
         hello = wire.Hello(self._options, _linger(self._linger))
+        self._told_linger = hello.linger
         pause = 0.02
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -237,6 +245,15 @@ class ModelProcess:
                 f"The model process (number {pid}) does not answer. Restart the model "
                 "(`lsp-calib.restartModel`), or end that process."
             ) from error
+
+    def _tell_linger(self) -> None:
+        """Tell the process, if there is one, what may have changed since it was greeted."""
+        if self._connection is None or self._connection.gone:
+            return
+        seconds = _linger(self._linger)
+        if seconds != self._told_linger:
+            self._told_linger = seconds
+            self._connection.send({"op": "linger", "linger": seconds})
 
     def _event(self, connection: Connection, message: wire.Message) -> None:
         """What the process says that answers no request."""

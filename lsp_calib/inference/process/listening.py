@@ -186,6 +186,8 @@ class Listening:
                 self._refresh()
             case "enough":
                 self.decoding.enough(client.id, _id(message))
+            case "linger":
+                self._linger = wire.linger_from_wire(message)
             case "stats":
                 stats = attrs.asdict(self.decoding.stats(len(self._clients)))
                 self._send(client, {"id": _id(message), "stats": stats})

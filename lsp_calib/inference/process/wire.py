@@ -12,6 +12,7 @@ Client to process
     {"op": "score", "id": int, "segments": ..., "forced": str, "version": str, "text": str,
      "priority": int, "temperatures": [float, ...]}
     {"op": "enough" | "cancel" | "stats", "id": int}
+    {"op": "linger", "linger": float}                      instead of what `hello` said
     {"op": "restart"}
 Process to client
     {"event": "welcome", "pid": int, "threads": int, "gpuLayers": int | null, "mlock": bool}
@@ -175,6 +176,16 @@ def hello_from_wire(message: Message) -> Hello:
         return Hello(options_from_wire(message), None if linger is None else _number(linger, 0.0))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise EngineError(f"The model process was greeted in words it cannot read: {error!r}.") from error
+
+
+def linger_from_wire(message: Message) -> float:
+    """Raises EngineError if it is no number of seconds."""
+    try:
+        return _number(message["linger"], 0.0)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise EngineError(
+            f"The model process was told to stay for no number of seconds: {error!r}."
+        ) from error
 
 
 def options_to_wire(options: Options) -> Message:
