@@ -18,6 +18,7 @@ from lsp_calib.cli.shared import json_option as _json
 from lsp_calib.cli.shared import model_option as _model
 from lsp_calib.cli.shared import print_json as _print_json
 from lsp_calib.cli.shared import remote_option as _remote
+from lsp_calib.cli.shared import serve_model_option as _serve_model
 from lsp_calib.cli.shared import threads_option as _threads
 from lsp_calib.errors import LspCalibError, SettingsError
 
@@ -63,7 +64,7 @@ def main() -> None:
 @click.option(
     "--log-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the log to this file."
 )
-@_model
+@_serve_model
 @_threads
 @click.option(
     "--gpu-layers", type=click.IntRange(0), help="Layers to put on the GPU; default: all if that is faster."

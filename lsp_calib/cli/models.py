@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lsp_calib.cli.shared import Group, json_option, print_json
+from lsp_calib.cli.shared import Group, json_option, model_argument, print_json
 from lsp_calib.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def pull(name: str, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("name")
+@model_argument
 @json_option
 def path(name: str, as_json: bool) -> None:
     """Print where an installed model lies."""
@@ -83,7 +83,7 @@ def path(name: str, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("name")
+@model_argument
 @json_option
 def verify(name: str, as_json: bool) -> None:
     """Check a model's file and compute its checksum afresh."""

@@ -31,7 +31,21 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document alone on standard output."
 )
 
-model_option = click.option("--model", metavar="M", help="A model's name, or the path of a GGUF file.")
+
+def _typed_by_hand(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
+    from lsp_calib.inference.models.cards import typed_by_hand
+
+    return typed_by_hand(name) if name else name
+
+
+model_option = click.option(
+    "--model", metavar="M", callback=_typed_by_hand, help="A model's name, or the path of a GGUF file."
+)
+# An editor starts the server in the workspace's folder: a relative path would lead into it.
+serve_model_option = click.option(
+    "--model", metavar="M", help="A model's name, or the absolute path of a GGUF file."
+)
+model_argument = click.argument("name", callback=_typed_by_hand)
 threads_option = click.option(
     "--threads", type=click.IntRange(0, 512), default=0, help="Threads to decode with; 0 chooses."
 )

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +19,32 @@ Start = Callable[..., Awaitable[Editor]]
 SECRET = "sk-51ab7c09d2e3"
 
 
-@pytest.fixture
-async def start(tmp_path: Path) -> AsyncIterator[Start]:
+@pytest.fixture(name="start")
+async def start_fixture(tmp_path: Path) -> AsyncIterator[Start]:
     """A function that starts the real server, with nothing scripted but the remote one."""
     clients: list[Client] = []
 
     async def make(
-        *, options: Any = None, env: dict[str, str] | None = None, log: Path | None = None
+        *,
+        options: Any = None,
+        env: dict[str, str] | None = None,
+        log: Path | None = None,
+        arguments: Sequence[str] = (),
+        client_can: types.ClientCapabilities | None = None,
+        settings: Any = None,
     ) -> Editor:
         home = tmp_path / "home"
         client = Client()
         clients.append(client)
-        more = ["--log-file", str(log)] if log else []
+        more = [*arguments, *(["--log-file", str(log)] if log else [])]
+        if settings is not None:
+            client.set_configuration(settings, section="lspCalib")
         await client.start_io(
             *(sys.executable, "-m", "lsp_calib", "serve", *more),
             env=environment(home) | (env or {}),
             cwd=tmp_path,
         )
-        client.capabilities = capabilities(inline=True)
+        client.capabilities = client_can or capabilities(inline=True)
         params = types.InitializeParams(
             capabilities=client.capabilities, process_id=os.getpid(), initialization_options=options
         )

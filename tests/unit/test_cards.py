@@ -104,6 +104,41 @@ def test_an_unknown_model_is_a_settings_error_that_lists_the_known_ones(name: st
         choose(name)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["evil.gguf", "./evil.gguf", "models/evil.gguf", "models/../evil.gguf", "evil", "smollm2-135m.gguf"],
+)
+@pytest.mark.usefixtures("home")
+def test_a_relative_path_is_no_model_even_if_the_file_is_there(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The working folder is the workspace as a rule: what lies in a checkout must not be loaded."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    (tmp_path / name).write_bytes(HEADER)
+    with pytest.raises(SettingsError, match="absolute path"):
+        choose(name)
+    assert choose(str(tmp_path / name))[1] == tmp_path / name
+
+
+@pytest.mark.usefixtures("home")
+def test_a_card_goes_before_a_file_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "smollm2-135m").write_bytes(HEADER)
+    installed = install("smollm2-135m")
+    assert choose("smollm2-135m")[1] == installed
+
+
+@pytest.mark.usefixtures("home")
+def test_a_path_below_the_users_home_is_an_absolute_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    (tmp_path / "my.gguf").write_bytes(HEADER)
+    assert choose("~/my.gguf")[1] == tmp_path / "my.gguf"
+
+
 @pytest.mark.usefixtures("home")
 def test_a_path_to_any_file_gets_a_plain_card(tmp_path: Path) -> None:
     file = tmp_path / "my-own.Q8_0.gguf"

@@ -66,6 +66,12 @@ def fails(result: Result, error: type[errors.LspCalibError]) -> str:
     return result.stderr
 
 
+def fails_last(result: Result, error: type[errors.LspCalibError]) -> str:
+    """As `fails`, for a command that has said something before."""
+    assert result.exit_code == error.exit_code, result.output
+    return result.output.splitlines()[-1]
+
+
 @pytest.mark.parametrize("path", list(commands()), ids=" ".join)
 def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
     for flag in ("--help", "-h"):
@@ -218,6 +224,32 @@ def test_an_unknown_model_is_named_wherever_it_comes_from(
     assert "'gpt-8'" in fails(invoke("complete", f"{source}:1"), errors.SettingsError)
     assert "'gpt-9'" in fails(invoke("models", "pull", "gpt-9"), errors.SettingsError)
     assert "'gpt-9'" in fails(invoke("models", "verify", "gpt-9"), errors.SettingsError)
+
+
+@pytest.mark.parametrize("command", ["complete PLACE", "summarize PLACE", "bench", "demo"])
+@pytest.mark.usefixtures("home")
+def test_a_relative_path_counts_where_it_is_typed_by_hand_and_nowhere_else(
+    command: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is a damaged one: that it is named as such shows that it was found."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.gguf").write_bytes(b"PK" + bytes(100))
+    words = command.replace("PLACE", f"{source}:1").split()
+    for name in ("own.gguf", "./own.gguf"):
+        error = fails_last(invoke(*words, "--model", name), errors.ModelFileError)
+        assert str(tmp_path / "own.gguf") in error
+    monkeypatch.setenv("LSP_CALIB_MODEL", "own.gguf")
+    assert "absolute path" in fails_last(invoke(*words), errors.SettingsError)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_relative_path_is_found_by_the_commands_for_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.gguf").write_bytes(EMPTY_MODEL)
+    assert invoke("models", "path", "own.gguf").stdout.strip() == str(tmp_path / "own.gguf")
+    assert json.loads(invoke("models", "verify", "own.gguf", "--json").stdout)["name"] == "own"
 
 
 @pytest.mark.parametrize("address", ["9000", "host:", ":1", "host:x", "host:²", "host:70000"])

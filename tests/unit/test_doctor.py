@@ -44,6 +44,19 @@ class TestFindings:
         assert finding["fatal"]
         assert "lsp-calib models pull smollm2-135m" in finding["advice"]
 
+    @pytest.mark.parametrize("name", ["own.gguf", "gpt-9"])
+    def test_a_model_that_the_server_would_not_take_is_a_problem(
+        self, name: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A relative path is none, also where the file is there."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "own.gguf").write_bytes(b"GGUF\3\0\0\0" + bytes(16))
+        (home / "config.toml").write_text(f'model = "{name}"\n')
+        code, report = doctor()
+        assert code == 1
+        found = [one for one in about(report, "model") if one["fatal"]]
+        assert any("absolute path" in one["says"] for one in found)
+
     @pytest.mark.model
     def test_with_a_model_all_is_well(self, home_with_model: Path) -> None:
         assert home_with_model.is_dir()

@@ -19,6 +19,8 @@ __all__ = [
     "choose",
     "load_cards",
     "locate",
+    "named_file",
+    "typed_by_hand",
 ]
 
 # Positions and characters for a model that says nothing of itself.
@@ -27,7 +29,9 @@ _WINDOW = 1500
 
 
 def choose(wanted: str | None) -> tuple[ModelCard, Path]:
-    """The card and file of the model `wanted` (a card's name or a path), else of the best installed one.
+    """The card and file of the model `wanted`, else of the best installed one.
+
+    wanted: a card's name, or the absolute path of a GGUF file (`~` may stand for the user's home).
 
     The best is the first in the cards' order that is quick enough on this machine, where that was measured;
     where it was not, the first that fits comfortably in memory. The file's header has been checked.
@@ -53,12 +57,14 @@ def locate(wanted: str | None) -> tuple[ModelCard, Path]:
                     f"Run `lsp-calib models pull {card.name}` to get it."
                 )
             return card, card.path
-        path = _existing_file(wanted)
+        path = named_file(wanted)
         if path is not None:
             return card_for_file(path, cards), path
         raise SettingsError(
-            f"There is no model called {wanted!r}, and no such file. Known models: {', '.join(cards)}. "
-            "Give one of these names or the path of a GGUF file as `model` (LSP_CALIB_MODEL, --model)."
+            f"There is no model called {wanted!r}, and no file at that absolute path. Relative paths are not "
+            "used: they would lead into the folder that the server is started in, usually the workspace. "
+            f"Known models: {', '.join(cards)}. Give one of these names or the absolute path of a GGUF file "
+            "as `model` (LSP_CALIB_MODEL, --model)."
         )
     installed = [card for card in cards.values() if card.path.is_file()]
     if not installed:
@@ -117,10 +123,23 @@ def _best(installed: Sequence[ModelCard]) -> ModelCard:
     return min(installed, key=memory.needed)
 
 
-def _existing_file(name: str) -> Path | None:
-    """The file of that name, None if there is none or `name` cannot be a file's (too long, no such user)."""
+def named_file(name: str) -> Path | None:
+    """The file at an absolute path or one that begins with `~`, None if there is none.
+
+    A relative one is not used: the working folder is usually the workspace, and nothing in there is trusted.
+    """
     try:
         path = Path(name).expanduser()
-        return path if path.is_file() else None
-    except (OSError, RuntimeError, ValueError):
+        return path if path.is_absolute() and path.is_file() else None
+    except (OSError, RuntimeError, ValueError):  # too long, no such user, not a path
         return None
+
+
+def typed_by_hand(name: str) -> str:
+    """A model as typed in a terminal, with the relative path of a file that is there made absolute."""
+    try:
+        if Path(name).is_file() and name not in load_cards():
+            return str(Path(name).absolute())
+    except (OSError, ValueError):  # too long, not a path
+        pass
+    return name

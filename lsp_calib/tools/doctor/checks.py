@@ -10,7 +10,6 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from lsp_calib import __version__, home
@@ -19,6 +18,7 @@ from lsp_calib.calibration.shelf import Shelf
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference import backends
+from lsp_calib.inference.models.cards import locate
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.inference.process import lockfile
 from lsp_calib.server.settings import Trusted
@@ -143,7 +143,9 @@ def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
     entries = [entry for entry in inventory() if entry.installed]
     usable = [entry for entry in entries if not entry.fault]
     found = [_model(entry) for entry in entries]
-    if not usable and not trusted.remote_url and not _own_file(trusted):
+    if trusted.model and not trusted.remote_url and (wrong := _misnamed(trusted.model)):
+        found.append(Finding("model", Level.PROBLEM, wrong, "Correct `model`, or leave it out.", fatal=True))
+    elif not usable and not trusted.remote_url and not trusted.model:
         found.append(
             Finding(
                 "model",
@@ -242,12 +244,13 @@ def _model(entry: Entry) -> Finding:
     )
 
 
-def _own_file(trusted: Trusted) -> bool:
-    """Whether the settings name a model file that is there."""
+def _misnamed(model: str) -> str:
+    """Why the server would not find the model that the settings name; "" if it would."""
     try:
-        return bool(trusted.model) and Path(str(trusted.model)).expanduser().is_file()
-    except (OSError, RuntimeError, ValueError):
-        return False
+        locate(model)
+    except LspCalibError as error:
+        return str(error)
+    return ""
 
 
 def _shown(trusted: Trusted) -> dict[str, object]:
