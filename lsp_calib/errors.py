@@ -21,6 +21,8 @@ An `LspCalibError` becomes exactly one of: a log line, a `window/showMessage`, a
 code.
 """
 
+import typing
+
 
 class LspCalibError(Exception):
     """Base of all errors raised on purpose. `str(error)` is fit to be shown to the user."""
@@ -82,3 +84,15 @@ class StoppedError(LspCalibError):
 
 class SandboxError(LspCalibError):
     exit_code = 6
+
+
+E = typing.TypeVar("E", bound=LspCalibError)
+
+
+def afresh(error: E) -> E:
+    """The same error as an exception of its own, for one more caller to meet.
+
+    An exception that is kept and raised again collects in its traceback the frames of all who met it, with
+    all that they held: memory, and the prompts of users.
+    """
+    return type(error)(str(error))

@@ -22,6 +22,7 @@ from lsp_calib.errors import (
     ModelError,
     RequestCancelledError,
     SupersededError,
+    afresh,
 )
 from lsp_calib.inference.choice import Remote, unheard
 from lsp_calib.inference.engine import (
@@ -108,7 +109,7 @@ class RemoteEngine:
                 except asyncio.CancelledError:
                     current = asyncio.current_task()
                     if task in self._stopped and current is not None and not current.cancelling():
-                        raise self._stopped[task] from None
+                        raise afresh(self._stopped[task]) from None
                     raise
         except TimeoutError:
             raise DeadlineError(

@@ -19,7 +19,7 @@ import attrs
 import httpx
 
 from lsp_calib import __version__
-from lsp_calib.errors import EngineError, LspCalibError
+from lsp_calib.errors import EngineError
 from lsp_calib.inference.choice import Remote, base_url, is_local
 from lsp_calib.inference.remote.key import KEY_VARIABLE, read_key
 from lsp_calib.inference.remote.wire import (
@@ -78,8 +78,10 @@ class RemoteServer:
         self._client: httpx.AsyncClient | None = None
         self._opening = asyncio.Lock()
         self._key: str | None = None
-        self._lasting: LspCalibError | None = None
-        self._paused: tuple[float, EngineError] | None = None
+        # Words, not exceptions: one that is raised again collects the frames of all who met it, with their
+        # prompts.
+        self._lasting = ""
+        self._paused: tuple[float, str] | None = None
 
     async def models(self) -> Served | None:
         """What models the server has; None if it keeps no list. Raises EngineError, SettingsError."""
@@ -118,7 +120,7 @@ class RemoteServer:
 
     def forgive(self) -> None:
         """Forget failures: the next request is made as if it were the first."""
-        self._lasting = None
+        self._lasting = ""
         self._paused = None
 
     async def close(self) -> None:
@@ -284,9 +286,8 @@ class RemoteServer:
         )
 
     def _last(self, message: str) -> EngineError:
-        error = EngineError(message)
-        self._lasting = error
-        return error
+        self._lasting = message
+        return EngineError(message)
 
     def _said(self, words: str, prompt: str) -> str:
         """A server's words for a message: without the key, and not at all where they quote the document."""
@@ -299,14 +300,14 @@ class RemoteServer:
         return f": {words}" if words else ""
 
     def _check(self) -> None:
-        if self._lasting is not None:
-            raise self._lasting
+        if self._lasting:
+            raise EngineError(self._lasting)
         if self._paused is not None and time.monotonic() < self._paused[0]:
-            raise self._paused[1]
+            raise EngineError(self._paused[1])
 
     def _pause(self, error: EngineError, seconds: float) -> None:
         if seconds > 0:
-            self._paused = (time.monotonic() + seconds, error)
+            self._paused = (time.monotonic() + seconds, str(error))
 
     async def _open(self) -> httpx.AsyncClient:
         async with self._opening:
