@@ -18,6 +18,7 @@ from lsp_calib.errors import (
     ModelError,
     ModelFileError,
     SettingsError,
+    afresh,
 )
 from lsp_calib.inference.engine import (
     EarlyStop,
@@ -29,7 +30,7 @@ from lsp_calib.inference.engine import (
 )
 from lsp_calib.inference.models.cards import ModelCard, choose
 from lsp_calib.inference.process import lockfile, meeting, starting, wire
-from lsp_calib.inference.process.connection import Connection
+from lsp_calib.inference.process.connection import Connection, outcome
 from lsp_calib.inference.process.deaths import Deaths
 from lsp_calib.inference.process.meeting import Meeting
 from lsp_calib.inference.process.starting import Child
@@ -156,7 +157,7 @@ class ModelProcess:
         while True:
             try:
                 connection = await self._connected()
-                await asyncio.shield(connection.ready)
+                await outcome(connection.ready)
             except EngineDiedError:
                 if self._deaths.at_once or self._failure is not None:
                     continue
@@ -168,7 +169,7 @@ class ModelProcess:
             # What became of it is being found out, and may be the end of all trying.
             await asyncio.shield(self._connection.ended)
         if self._failure is not None:
-            raise type(self._failure)(str(self._failure))
+            raise afresh(self._failure)
         if self._connection is not None and not self._connection.gone:
             return self._connection
         if self._opening is None:
@@ -176,7 +177,7 @@ class ModelProcess:
             self._opening.add_done_callback(self._opened)
         opening = self._opening
         try:
-            return await asyncio.shield(opening)
+            return await outcome(opening)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if opening.cancelled() and not (task is not None and task.cancelling()):

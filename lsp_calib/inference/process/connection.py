@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
 from lsp_calib.errors import (
     DeadlineError,
@@ -16,6 +17,7 @@ from lsp_calib.errors import (
     ModelFileError,
     RequestCancelledError,
     SupersededError,
+    afresh,
 )
 from lsp_calib.inference.process import meeting, wire
 from lsp_calib.inference.process.meeting import Meeting
@@ -25,7 +27,16 @@ _ERRORS: dict[str, type[EngineError]] = {
     "superseded": SupersededError,
     "deadline": DeadlineError,
 }
+T = TypeVar("T")
 _LAST = ("generation", "scored", "stats", "error")
+
+
+async def outcome(future: asyncio.Future[T]) -> T:
+    """The result of what many wait for; each gets an exception of its own. Giving up leaves it as it is."""
+    await asyncio.wait({future})
+    if not future.cancelled() and isinstance(error := future.exception(), LspCalibError):
+        raise afresh(error)
+    return future.result()
 
 
 class Inbox:
@@ -157,7 +168,7 @@ class Connection:
             self.ready.exception()  # there may be nobody who waits: it must not be reported twice
         for inbox in self._asked.values():
             if not inbox.over:
-                inbox.put(type(error)(str(error)))
+                inbox.put(afresh(error))
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
         self.ended.set_result(None)
