@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
-
+from lsp_calib.characters import has_hidden
 from lsp_calib.completion.context import Cursor
 
-# Bidirectional controls make a line look like another one than it is (CVE-2021-42574).
-_HIDDEN = re.compile("[\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 _OPENING = {")": "(", "]": "[", "}": "{"}
 
 
@@ -16,12 +12,11 @@ def clean(text: str, cursor: Cursor) -> str:
     """The completion to offer at `cursor`; empty if there is nothing worth offering.
 
     Trailing white space goes; what already stands after the cursor is not offered a second time.
-    An answer with control characters, line separators or bidirectional controls is dropped whole: a terminal
-    or an editor would act on them.
+    An answer with control characters, line separators or characters that nobody can see is dropped whole: a
+    terminal or an editor would act on them, and what is left without them is another text than the one whose
+    probability is known. What the user has typed is not held against it.
     """
-    if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") and char != "\t" for char in text):
-        return ""
-    if _HIDDEN.search(text) or "\ufffd" in text:
+    if has_hidden(text, cursor.before, cursor.after) or "\ufffd" in text:
         return ""
     text = text.rstrip()
     rest = cursor.after.rstrip()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.characters import without_hidden
 from lsp_calib.inference.engine import Engine, Priority, Request
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.syntax import Function
@@ -61,11 +61,12 @@ class SummaryService:
 
 
 def first_sentence(text: str, *, whole: bool) -> str:
-    """The first sentence of an answer without control characters; marked with … where it was cut short.
+    """The first sentence of an answer without hidden characters; marked with … where it was cut short.
 
     whole: whether the model had come to an end by itself.
     """
-    text = "".join(char for char in text.strip() if unicodedata.category(char)[0] != "C")
+    # It is read, not run, and judged by its words: those are the same without what nobody can see.
+    text = without_hidden(" ".join(text.split())).strip()
     match = _SENTENCE.match(text)
     if match:
         return match.group()

@@ -43,9 +43,90 @@ def test_an_answer_that_reads_otherwise_than_it_runs_is_dropped_whole(code: int)
     assert clean(f"if x: {chr(code)}return", at("")) == ""
 
 
-@pytest.mark.parametrize("text", ["\tx", "x\ty", "é", "日本", "😀", "👩\u200d💻", "a b"])
+# Each is written with its name in Unicode, or the reason that it is here.
+HIDDEN = {
+    "zero width space": "\u200b",
+    "zero width no-break space (byte order mark)": "\ufeff",
+    "word joiner": "\u2060",
+    "invisible times": "\u2062",
+    "soft hyphen": "\u00ad",
+    "Mongolian vowel separator": "\u180e",
+    "a tag, as hidden orders to a model are written in": "\U000e0041",
+    "cancel tag": "\U000e007f",
+    "interlinear annotation": "\ufff9",
+    "musical begin beam": "\U0001d173",
+    "combining grapheme joiner": "\u034f",
+    "Hangul filler, a letter to JavaScript": "\u3164",
+    "halfwidth Hangul filler": "\uffa0",
+    "Hangul choseong filler": "\u115f",
+    "Khmer inherent vowel": "\u17b4",
+    "Braille blank": "\u2800",
+    "Mongolian variation selector": "\u180b",
+    "variation selector 1": "\ufe00",
+    "variation selector 16": "\ufe0f",
+    "variation selector 17, as bytes are smuggled in": "\U000e0100",
+    "not assigned, and ignored": "\U000e0fff",
+    "zero width joiner": "\u200d",
+    "zero width non-joiner": "\u200c",
+}
+
+
+@pytest.mark.parametrize("char", HIDDEN.values(), ids=HIDDEN)
+@pytest.mark.parametrize("form", ["is{}_admin", "x = 1{}", "{}return x", "a {} b", "'日{}本'"])
+def test_an_answer_with_a_character_that_nobody_can_see_is_dropped_whole(char: str, form: str) -> None:
+    """What is left without it would be another text than the one whose probability is known."""
+    assert clean(form.format(char), at("")) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\tx",
+        "x\ty",
+        "é",
+        "e\u0301",
+        "日本",
+        "😀",
+        "a\u00a0b",
+        "👩\u200d💻",
+        "'👩🏽\u200d🚀'",
+        "'🏳\ufe0f\u200d🌈'",
+        "'❤\ufe0f'",
+        "'1\ufe0f\u20e3'",
+        "'↔\ufe0f'",
+        "'می\u200cخواهم'",
+        "'क\u094d\u200dष'",
+        "'ශ\u0dca\u200dර'",
+    ],
+    ids=ascii,
+)
 def test_other_characters_stay(text: str) -> None:
+    """Joiners and selectors where a script or an emoji has them, too."""
     assert clean(text, at("")) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "after"),
+    [
+        ("'👩", "\u200d💻'", ""),
+        ("'👩", "\u200d", "💻'"),
+        ("\ufeffimport ", "sys", ""),
+        ("x = '\u202eabc", "def'", ""),
+        ("x = ", "1", "\u200b"),
+    ],
+    ids=ascii,
+)
+def test_what_the_user_has_typed_is_not_held_against_an_answer(before: str, text: str, after: str) -> None:
+    assert clean(text, at(before, after)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1\ufe0f", "x =\ufe0f 1", "❤\ufe0f\ufe0f", "a\u200d💻", "👩\u200da", "👩\u200c💻", "می\u200c"],
+    ids=ascii,
+)
+def test_joiners_and_selectors_elsewhere_are_hidden(text: str) -> None:
+    assert clean(text, at("")) == ""
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t \t", "\u3000"])
@@ -101,3 +182,6 @@ def test_what_is_offered_begins_the_answer_and_holds_no_control_character(
     assert text.startswith(offered)
     assert offered == "" or offered.strip()
     assert not any(unicodedata.category(char) == "Cc" and char != "\t" for char in offered)
+    assert not any(unicodedata.category(char) == "Cf" and char not in "\u200c\u200d" for char in offered), (
+        "none but joiners"
+    )

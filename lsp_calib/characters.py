@@ -1,0 +1,79 @@
+"""Characters that nobody can see, and such that make a text look like another one than it is.
+
+A model repeats what it has read: hidden orders in tag characters, lines reversed by bidirectional controls
+(CVE-2021-42574, "Trojan Source"), identifiers that differ in nothing visible. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Controls, format characters, halves of surrogate pairs, line and paragraph separators.
+_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
+# Of other categories, and invisible as well: what Unicode calls default-ignorable (fillers, which are letters
+# to some languages; variation selectors; code points reserved for the like), and the Braille blank.
+_INVISIBLE = re.compile(
+    "[\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u2065\\u2800\\u3164\\ufe00-\\ufe0f\\uffa0\\ufff0-\\ufff8"
+    "\\U000e0000-\\U000e0fff]"
+)
+_JOINERS = "\u200c\u200d"
+_EMOJI_JOINER = "\u200d"
+_PRESENTATION = "\ufe0e\ufe0f"
+_KEYCAP = "\u20e3"
+# Scripts that are not written without joiners: Arabic and its neighbours, those of India, Myanmar, Khmer,
+# Mongolian.
+_JOINING = re.compile("[\\u0600-\\u0dff\\u1000-\\u109f\\u1780-\\u18af\\ua8e0-\\ua8ff]")
+# Bases of emoji that are not of category So: arrows, squares, punctuation.
+_EMOJI_BASES = "\u2194\u25fb\u25fc\u25fd\u25fe\u2934\u2935\u203c\u2049\u2139\u3030\u303d"
+
+
+def has_hidden(text: str, before: str = "", after: str = "") -> bool:
+    """Whether a character of `text` is hidden, or none that belongs into a line; a tabulator does.
+
+    before, after: what `text` is to stand between. Joiners and variation selectors are in their place only in
+    emoji and in scripts that need them, which may have begun or go on there.
+    """
+    whole = f"{before[-1:]}{text}{after[:1]}"
+    start = len(before[-1:])
+    return any(_is_hidden(whole, at) for at in range(start, start + len(text)))
+
+
+def without_hidden(text: str) -> str:
+    """`text` without its hidden characters."""
+    return "".join(char for at, char in enumerate(text) if not _is_hidden(text, at))
+
+
+def _is_hidden(text: str, at: int) -> bool:
+    char = text[at]
+    if char == "\t" or " " <= char <= "~":
+        return False
+    before, after = text[max(at - 1, 0) : at], text[at + 1 : at + 2]
+    if char in _JOINERS:
+        return not _joins(char, before, after)
+    if char in _PRESENTATION:
+        return not _presents(before, after)
+    return unicodedata.category(char) in _CATEGORIES or _INVISIBLE.match(char) is not None
+
+
+def _joins(joiner: str, before: str, after: str) -> bool:
+    """Whether a joiner stands between letters of a script that has it, or between two emoji."""
+    if not before or not after:
+        return False
+    if all(_JOINING.match(char) and unicodedata.category(char)[0] in "LM" for char in (before, after)):
+        return True
+    if joiner != _EMOJI_JOINER or unicodedata.category(after) != "So":
+        return False
+    # What is before may end in a selector or a colour of skin.
+    return (
+        unicodedata.category(before) == "So" or before == "\ufe0f" or "\U0001f3fb" <= before <= "\U0001f3ff"
+    )
+
+
+def _presents(before: str, after: str) -> bool:
+    """Whether a variation selector follows what may be an emoji: it says in which form to show it."""
+    if not before:
+        return False
+    if before in "#*0123456789":
+        return after == _KEYCAP
+    return before in _EMOJI_BASES or unicodedata.category(before) == "So"
