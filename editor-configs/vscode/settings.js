@@ -51,7 +51,9 @@ function forServer(section, answer) {
 function initializationOptions() {
   const all = vscode.workspace.getConfiguration().get(SECTION);
   const trusted = pruned(Object.fromEntries(TRUSTED.map((key) => [key, ofUser(`trusted.${key}`)])));
-  return { ...forServer(SECTION, all), trusted: trusted ?? {} };
+  // A workspace's own value would take the place of the user's; this way it can only exclude more.
+  const exclude = ofUser('exclude');
+  return { ...forServer(SECTION, all), trusted: { ...trusted, ...(exclude ? { exclude } : {}) } };
 }
 
 /** Whether a change concerns what is only said when the server starts. */

@@ -55,11 +55,12 @@ class Completions:
         self._ahead: dict[str, tuple[Prompt, asyncio.Task[None]]] = {}
 
     async def newest(self, uri: str, cursor: Cursor, *, patience: float | None = None) -> Answer | None:
-        """The answer at `cursor`; None if there is none (yet): it could not be made, or was superseded.
+        """The answer at `cursor`; None if there is none (yet): it could not be made, was superseded, or the
+        document is left alone.
 
         patience: seconds to wait; what comes later is kept for the next request at the same place.
         """
-        if not self._session.running:
+        if await self._session.excluded(uri, patience) or not self._session.running:
             return None
         self._session.documents.requested(uri, cursor)
         last = self._last.get(uri)
@@ -153,10 +154,13 @@ class Summaries:
         self._running: dict[bytes, asyncio.Task[Suggestion | None]] = {}
 
     async def of(
-        self, function: Function, language: str, *, patience: float
+        self, uri: str, function: Function, language: str, *, patience: float
     ) -> Suggestion | Literal["pending"] | None:
-        """The summary of a function; "pending" if it is still being made after `patience` seconds."""
-        if not self._session.running:
+        """The summary of a function; "pending" if it is still being made after `patience` seconds.
+
+        None if it could not be made, or its document is left alone.
+        """
+        if await self._session.excluded(uri) or not self._session.running:
             return None
         key = _key(function, language)
         if key in self._known:

@@ -33,7 +33,7 @@ def register(server: CalibServer) -> None:
         if function is None:
             return None
         budget = ls.settings.hover_budget_ms / 1e3
-        summary = await ls.session.summaries.of(function, cursor.language, patience=budget)
+        summary = await ls.session.summaries.of(document.uri, function, cursor.language, patience=budget)
         if summary is None:
             return None
         return types.Hover(

@@ -16,6 +16,7 @@ from lsp_calib.calibration.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import CompletionService
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.errors import DataError, LspCalibError
+from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import EngineState, Lingering
 from lsp_calib.server.asking import Completions, Summaries
 from lsp_calib.server.following import Documents
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Seconds that a request waits for the settings; a client that is asked for them has five to answer.
+_SETTINGS = 6.0
+
 
 class Session:
     """What the features call. Made after `initialize` is answered: its imports take a while."""
@@ -40,6 +44,7 @@ class Session:
         self.status = Status()
         self.running = True
         self._said: set[str] = set()
+        self._settled = asyncio.Event()  # set once the settings of the start are known
         self._progress = LoadProgress(server)
         self._judge = Judge(Shelf.open(), _policy(server.settings))
         self.engine = server.make_engine(self._engine_state)
@@ -55,9 +60,22 @@ class Session:
 
     def start(self) -> None:
         """Report what is wrong with the settings and load the model, in the background."""
+        self._settled.set()
         self._settings_hold()
         if self._loading is None:
             self._loading = asyncio.create_task(self._load())
+
+    async def excluded(self, uri: str, patience: float | None = None) -> str:
+        """Why nothing of a document goes into a prompt, "" if it may.
+
+        patience: seconds to wait at the start, while the settings that say so are still being fetched.
+        """
+        if not self._settled.is_set():
+            try:
+                await asyncio.wait_for(self._settled.wait(), _SETTINGS if patience is None else patience)
+            except TimeoutError:
+                return "it is not known yet what is excluded"
+        return self._exclusion().reason(uri)
 
     def settings_changed(self) -> None:
         self._settings_hold()
@@ -98,10 +116,17 @@ class Session:
         if isinstance(self.engine, Lingering):
             # It may have been opened before the editor had given its settings.
             self.engine.set_linger(self.settings.linger_seconds)
+        exclusion = self._exclusion()
+        for document in list(self.server.workspace.text_documents.values()):
+            if exclusion.reason(document.uri):
+                self.completions.forget(document.uri)
         policy = _policy(self.settings)
         if policy != self._judge.policy:
             self._judge.policy = policy
             self._forget()
+
+    def _exclusion(self) -> Exclusion:
+        return Exclusion((*self.server.trusted.exclude, *self.settings.exclude))
 
     def _forget(self) -> None:
         """What is remembered was judged otherwise than it would be now."""

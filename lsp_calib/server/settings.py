@@ -6,13 +6,14 @@ A wrong or unknown value never stops the server: it is named in a message and th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import attrs
 
 from lsp_calib import home
+from lsp_calib.exclusion import is_pattern
 from lsp_calib.inference.choice import URL_WORDS, EngineChoice, Remote, in_the_clear, is_url
 
 Switch = Literal["auto", True, False]
@@ -40,6 +41,11 @@ class Trusted:
     remote_url: str | None = None  # remote.url
     remote_model: str | None = None  # remote.model
     remote_key_file: str | None = None  # remote.keyFile
+    exclude: tuple[str, ...] = ()
+
+
+def _texts(value: Iterable[str]) -> tuple[str, ...]:
+    return tuple(value)
 
 
 @attrs.frozen
@@ -60,6 +66,7 @@ class Settings:
     reject_below: float | None = None  # tiers.rejectBelow
     feedback: bool = True  # feedback.enabled
     linger_seconds: float = 10.0  # lingerSeconds
+    exclude: tuple[str, ...] = attrs.field(default=(), converter=_texts)  # exclude
 
 
 @attrs.frozen
@@ -77,6 +84,16 @@ class _OrAuto:
     kind: Any
 
 
+@attrs.frozen
+class _Several:
+    """A list of texts, so many at most. Those that fit count even where others do not."""
+
+    fits: Callable[[str], bool]
+    words: str
+    most: int
+
+
+_PATTERNS = _Several(is_pattern, 'a list of patterns such as "generated/**"', 200)
 _KEYS: dict[str, tuple[str, Any]] = {
     "inlineCompletion.enabled": ("inline_completion", bool),
     "completion.enabled": ("completion", ("auto", True, False)),
@@ -92,6 +109,7 @@ _KEYS: dict[str, tuple[str, Any]] = {
     "tiers.rejectBelow": ("reject_below", (0.0, 1.0, float)),
     "feedback.enabled": ("feedback", bool),
     "lingerSeconds": ("linger_seconds", (0.0, 3600.0, float)),
+    "exclude": ("exclude", _PATTERNS),
 }
 _TRUSTED_KEYS: dict[str, tuple[str, Any]] = {
     "model": ("model", str),
@@ -101,6 +119,7 @@ _TRUSTED_KEYS: dict[str, tuple[str, Any]] = {
     "remote.url": ("remote_url", _Checked(is_url, URL_WORDS)),
     "remote.model": ("remote_model", str),
     "remote.keyFile": ("remote_key_file", str),
+    "exclude": ("exclude", _PATTERNS),
 }
 # Problems told of one object, and characters of a value that is repeated.
 _MOST_PROBLEMS = 20
@@ -114,6 +133,8 @@ def parse(raw: object, base: Settings = Settings()) -> tuple[Settings, list[str]
     for name in list(changes):
         if name in _FLOATS:
             changes[name] = float(changes[name])
+    # A workspace may add to what its user has excluded, and take nothing back.
+    changes["exclude"] = dict.fromkeys((*base.exclude, *changes.get("exclude", ())))
     settings = attrs.evolve(base, **changes)
     low, high = settings.reject_below, settings.accept_from
     if low is not None and high is not None and low > high:
@@ -156,6 +177,7 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
     named = next((level for level in levels if level.remote_url is not None), None)
     if named is not None and named.remote_key_file != chosen["remote_key_file"]:
         chosen["remote_key_file"] = named.remote_key_file
+    chosen["exclude"] = tuple(dict.fromkeys(pattern for level in levels for pattern in level.exclude))
     trusted = Trusted(**chosen)
     if warning := in_the_clear(trusted.remote_url or ""):
         problems.append(warning)
@@ -220,7 +242,11 @@ def _read(raw: object, keys: Mapping[str, tuple[str, Any]], where: str) -> tuple
             continue
         if isinstance(kind, _OrAuto) and value == "auto":
             continue
-        if _fits(value, kind):
+        if isinstance(kind, _Several):
+            changes[name], whole = _fitting(value, kind)
+            if not whole:
+                problems.append(f"{where}.{key} must be {kind.words}; what is not is ignored.")
+        elif _fits(value, kind):
             changes[name] = value
         elif isinstance(kind, _Checked):
             problems.append(f"{where}.{key} must be {kind.words}; it is ignored.")
@@ -251,6 +277,13 @@ def _flat(raw: Mapping[str, Any], keys: Mapping[str, Any], stem: str = "") -> li
         else:
             pairs.append((name, value))
     return pairs
+
+
+def _fitting(value: object, kind: _Several) -> tuple[tuple[str, ...], bool]:
+    """The texts that fit, and whether these are all there is."""
+    given = value if isinstance(value, list) else []
+    good = tuple(one for one in given[: kind.most] if isinstance(one, str) and kind.fits(one))
+    return good, isinstance(value, list) and len(good) == len(given)
 
 
 def _fits(value: object, kind: Any) -> bool:

@@ -18,6 +18,7 @@ from lsp_calib.completion import CompletionService, Cursor
 from lsp_calib.completion.context import split_lines
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.errors import DataError
+from lsp_calib.exclusion import Exclusion
 from lsp_calib.feedback.learning import refit_from_feedback
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.choice import open_engine
@@ -47,6 +48,7 @@ def complete_at(
     column: where the cursor stands. None asks what the whole line would be, from its indentation on: what
     stands there now is not shown to the model.
     """
+    _refuse_excluded(path)
     lines = list(read_lines(path))
     if column is None and 0 <= line < len(lines):
         lines[line] = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
@@ -64,6 +66,7 @@ def summarize_at(
     path: Path, line: int, *, model: str | None, threads: int = 0, remote: str | None = None
 ) -> Suggestion:
     """The summary of the innermost function that holds `line` (from 0). Raises DataError if there is none."""
+    _refuse_excluded(path)
     lines = read_lines(path)
     language = language_of(path)
     holding = [function for function in functions(lines, language) if function.start <= line < function.end]
@@ -120,6 +123,19 @@ def with_engine(
             await engine.close()
 
     return asyncio.run(run())
+
+
+def _refuse_excluded(path: Path) -> None:
+    """Raises DataError for a file that is left alone, as in an editor, or a link to one."""
+    # What is wrong with the settings is told when the engine is opened.
+    trusted, _ = resolve_trusted(Trusted(), Trusted())
+    exclusion = Exclusion(trusted.exclude)
+    reason = exclusion.reason(str(path.absolute())) or exclusion.reason(str(path.resolve()))
+    if reason:
+        raise DataError(
+            f"{path} is left alone: {reason}. Nothing of it is shown to a model. "
+            "To use it all the same, give it another name or change `exclude` in config.toml."
+        )
 
 
 def read_lines(path: Path) -> tuple[str, ...]:

@@ -42,6 +42,13 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "tiers.acceptFrom": ("accept_from", SHARE),
     "tiers.rejectBelow": ("reject_below", SHARE),
     "feedback.enabled": ("feedback", SWITCH),
+    "exclude": (
+        "exclude",
+        (
+            [[], ["*.min.js"], ["/generated/**", "*.{a,b}"]],
+            ["*.js", {"*.js": True}, [1], [None], ["!keep.py"], [""], ["/"], ["x" * 401], True, 1],
+        ),
+    ),
     "lingerSeconds": ("linger_seconds", ([0, 10, 0.5, 3600], [-1, 3601, "9", True, float("nan"), []])),
 }
 GOOD = [(key, name, value) for key, (name, (good, _)) in KEYS.items() for value in good]
@@ -119,6 +126,32 @@ def test_thresholds_in_the_wrong_order_are_named_and_the_presets_are_used() -> N
     assert settings == Settings()
     assert "0.6" in problem
     assert "0.2" in problem
+
+
+def test_a_workspace_can_exclude_more_and_take_nothing_back() -> None:
+    start, _ = parse({"exclude": ["private/**"]})
+    for raw in ({"exclude": []}, {"exclude": None}, {"exclude": "none"}, {"exclude": ["!private/**"]}, {}):
+        assert parse(raw, start)[0].exclude == ("private/**",)
+    more, problems = parse({"exclude": ["*.gen.py", "private/**"]}, start)
+    assert more.exclude == ("private/**", "*.gen.py")
+    assert problems == []
+
+
+def test_of_a_list_with_faults_what_is_right_still_counts() -> None:
+    settings, (problem,) = parse({"exclude": ["secret/*", 7, "!x", "other"]})
+    assert settings.exclude == ("secret/*", "other")
+    assert "lspCalib.exclude" in problem
+    settings, (problem,) = parse({"exclude": [f"{n}.py" for n in range(5000)]})
+    assert len(settings.exclude) == 200
+    assert len(problem) < 300
+
+
+def test_what_is_excluded_in_the_users_file_holds_whatever_an_editor_says(home: Path) -> None:
+    (home / "config.toml").write_text('exclude = ["private/**", "a"]\n')
+    trusted, problems = resolve_trusted(Trusted(), parse_trusted({"exclude": ["b", "a"]})[0])
+    assert set(trusted.exclude) == {"private/**", "a", "b"}
+    assert len(trusted.exclude) == 3
+    assert problems == []
 
 
 def test_a_change_keeps_what_was_set_before() -> None:
@@ -238,7 +271,7 @@ def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
     # What was taken is itself acceptable: nothing wrong slipped through.
     for key, (name, (good, _)) in KEYS.items():
         value = getattr(settings, name)
-        free = ("hover.budgetMs", "tiers.acceptFrom", "tiers.rejectBelow", "lingerSeconds")
+        free = ("exclude", "hover.budgetMs", "tiers.acceptFrom", "tiers.rejectBelow", "lingerSeconds")
         assert value in good or key in free
     assert 0 <= settings.hover_budget_ms <= 60_000
     assert 0 <= settings.linger_seconds <= 3600

@@ -1,0 +1,184 @@
+"""Which documents are left alone: files that hold secrets, and those that the setting `exclude` names.
+
+Of such a document nothing is ever put into a prompt, for a model on this machine as little as for a remote
+one. Decided by the name alone, which is all that a document of any kind has. Where in doubt a document is
+left alone: a suggestion less is no harm, a key that was sent is. Pure.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote, urlsplit
+
+import attrs
+
+# Last parts of paths, in lower case. Sources that merely deal with secrets (`credentials.py`) are not meant.
+_SECRET_NAMES = (
+    # settings of programs, with passwords among them
+    *(".env", ".env[._-]*", "*.env", ".envrc", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.ovpn"),
+    # private keys and stores of keys
+    *("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", "id_xmss"),
+    *("*.pem", "*.key", "*.keytab", "*.p8", "*.p12", "*.pfx", "*.pkcs12", "*.ppk", "*.jks", "*.jceks"),
+    *("*.keystore", "*.kdb", "*.kdbx", "*.gpg", "*.pgp", "*.age", "*.agekey", "secring.*"),
+    # passwords and tokens of programs
+    *(".npmrc", ".netrc", "_netrc", ".authinfo", ".pypirc", ".pgpass", "pgpass.conf", ".my.cnf"),
+    *(".mylogin.cnf", ".git-credentials", ".dockercfg", ".htpasswd", ".s3cfg", ".boto", ".vault-token"),
+    *(".terraformrc", "terraform.rc", "kubeconfig", "*.kubeconfig", "*.secret", "*.secrets"),
+    *("credentials", ".credentials", "client_secret*.json", "service[-_]account*.json"),
+    "application_default_credentials.json",
+    # what is named after its secrets, in a form that holds data
+    *(
+        f"{dot}{stem}.{form}"
+        for dot, stem, form in itertools.product(
+            ("", "."),
+            ("credential", "credentials", "secret", "secrets", "passwords"),
+            ("json", "toml", "yaml", "yml", "ini", "cfg", "conf", "xml", "csv", "txt", "properties", "enc"),
+        )
+    ),
+)
+# Folders of which everything is secret, and files that are so in one folder only.
+_SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".password-store"})
+_SECRET_PLACES = frozenset({(".kube", "config"), (".docker", "config.json"), (".aws", "config")})
+# What editors and people put behind the name of a copy.
+_COPY = re.compile(r"(?:~|\.(?:bak|backup|copy|old|orig|save|saved|swo|swp|tmp))+$")
+# A pattern with more alternatives than this in a pair of braces has any text in the place of each pair.
+_MOST_ALTERNATIVES = 64
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text can be a pattern of the setting `exclude`: short, and not for everything or nothing."""
+    return len(text) <= 400 and not text.startswith("!") and bool(_parts(text))
+
+
+@attrs.frozen
+class Exclusion:
+    """Tells which documents are left alone.
+
+    patterns: as `.gitignore` has them, below any folder and in any case: `*` and `?` within a name, `**` for
+        any folders, `{a,b}` for either. One without a slash means files and folders of that name; what lies
+        in a folder goes with it.
+    """
+
+    patterns: tuple[str, ...] = ()
+
+    def reason(self, name: str) -> str:
+        """Why a document is left alone, as a clause for people; "" if it is not.
+
+        name: its URI, or a path.
+        """
+        return _reason(self.patterns, name)
+
+
+@functools.lru_cache(maxsize=512)  # asked at every keystroke
+def _reason(patterns: tuple[str, ...], name: str) -> str:
+    readings = _readings(name)
+    if any(_is_secret(parts) for parts in readings):
+        return "files of this name hold secrets as a rule"
+    for pattern in patterns:
+        if any(_matches(one, parts) for one in _alternatives(pattern) for parts in readings):
+            return f"the setting `exclude` has {pattern!r}"
+    return ""
+
+
+def _readings(name: str) -> list[tuple[str, ...]]:
+    """The parts of the paths that a name can mean: the path of the URI, and all of it.
+
+    Not every client escapes `#` and `?` in paths, so what looks like a fragment may be a file's name.
+    """
+    try:
+        path = urlsplit(name).path
+    except ValueError:
+        path = name
+    readings = [_parts(unquote(path)), _parts(unquote(name)), _parts(name)]
+    return [reading for reading in dict.fromkeys(readings) if reading]
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """The names in a path or pattern, in one spelling."""
+    spelled = unicodedata.normalize("NFC", path).casefold().replace("\\", "/")
+    return tuple(part for part in spelled.split("/") if part.strip() not in ("", ".", "..", "~"))
+
+
+def _is_secret(parts: Sequence[str]) -> bool:
+    # To Windows, dots and spaces at the end are nothing. Two colons come before a file in an archive, and
+    # before the type of a stream.
+    names = {part.rstrip(". ") for part in parts[-1].split("::")}
+    names |= {_COPY.sub("", name) for name in names}
+    if any(_secret_name().fullmatch(name) for name in names):
+        return True
+    if _SECRET_FOLDERS.intersection(parts[:-1]):
+        return True
+    return len(parts) > 1 and any((parts[-2], name) in _SECRET_PLACES for name in names)
+
+
+@functools.cache
+def _secret_name() -> re.Pattern[str]:
+    return re.compile("|".join(fnmatch.translate(pattern) for pattern in _SECRET_NAMES))
+
+
+def _matches(pattern: tuple[str, ...], parts: Sequence[str]) -> bool:
+    """Whether the pattern names the document or a folder above it, wherever it begins."""
+    # Places in the pattern that have been reached: at each name it may begin anew.
+    reached: set[int] = set()
+    for part in parts:
+        before = _skipped(pattern, reached | {0})
+        reached = set()
+        for at in before:
+            if pattern[at] == "**":
+                reached.add(at)
+            elif fnmatch.fnmatchcase(part, pattern[at]):
+                reached.add(at + 1)
+        if any(at == len(pattern) for at in reached) or (reached and _rest_is_any(pattern, reached)):
+            return True
+    return False
+
+
+def _skipped(pattern: tuple[str, ...], reached: set[int]) -> set[int]:
+    """The places from which a name can be matched: `**` may also stand for no folder at all."""
+    places = set(reached)
+    for at in reached:
+        while at < len(pattern) and pattern[at] == "**":
+            at += 1
+            places.add(at)
+    return {at for at in places if at < len(pattern)}
+
+
+def _rest_is_any(pattern: tuple[str, ...], reached: set[int]) -> bool:
+    """Whether nothing but `**` is left of the pattern, which a name has just been matched in."""
+    return any(set(pattern[at:]) == {"**"} for at in reached)
+
+
+@functools.lru_cache(maxsize=1024)
+def _alternatives(pattern: str) -> tuple[tuple[str, ...], ...]:
+    """The patterns that one with braces stands for, as parts."""
+    pattern = pattern.strip().removeprefix("file:")
+    found = list(itertools.islice(_expanded(pattern), _MOST_ALTERNATIVES + 1))
+    if len(found) > _MOST_ALTERNATIVES:
+        plain = pattern
+        while (wider := _BRACES.sub("**", plain)) != plain:
+            plain = wider
+        found = [plain]
+    several = (tuple(_without_repeats(_parts(text))) for text in found)
+    return tuple(dict.fromkeys(parts for parts in several if parts))
+
+
+def _without_repeats(parts: tuple[str, ...]) -> Iterator[str]:
+    """`**/**` is `**`."""
+    for at, part in enumerate(parts):
+        if part != "**" or at == 0 or parts[at - 1] != "**":
+            yield part
+
+
+def _expanded(pattern: str) -> Iterator[str]:
+    match = _BRACES.search(pattern)
+    if match is None:
+        yield pattern
+        return
+    for choice in match[1].split(","):
+        yield from _expanded(pattern[: match.start()] + choice + pattern[match.end() :])

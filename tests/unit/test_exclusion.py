@@ -1,0 +1,152 @@
+"""Which documents are left alone. The names are those that real programs use."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.exclusion import Exclusion, is_pattern
+
+SECRETS = """
+.env .env.local .env.production .ENV .Env.Local prod.env .envrc .env-dev .env.example .env.swp .env~ .env.bak
+id_rsa id_ed25519 id_rsa.bak server.pem SERVER.PEM tls.key tls.key.old cert.p12 cert.pfx AuthKey_1.p8
+putty.ppk release.jks release.keystore passwords.kdbx http.keytab mail.gpg .npmrc .netrc _netrc
+.pypirc .pgpass .git-credentials .htpasswd .dockercfg .s3cfg credentials credentials.json credentials.toml
+secrets.yml secrets.yaml .secrets.toml client_secret_12.apps.json service-account.json
+service_account_prod.json
+application_default_credentials.json prod.tfvars terraform.tfstate terraform.tfstate.backup
+.ssh/config .ssh/anything .gnupg/trustdb .kube/config .docker/config.json .aws/config .aws/credentials
+"""
+SOURCES = """
+module.py env.py environment.ts .environment dotenv.js credentials.py secrets.py secret_store.go keys.rs
+key.py id_rsa.pub id_rsa.py monkey.c turkey.txt settings.toml config.json docker/config.json kube/config
+README.md package.json .eslintrc .gitignore Makefile .envoy pem.py config ssh/config secrets/module.py
+my.keyboard
+"""
+FORMS = (
+    "{}",
+    "/home/me/project/{}",
+    "C:\\Users\\me\\{}",
+    "file:///home/me/project/{}",
+    "file:///c%3A/Users/me/{}",
+    "untitled:{}",
+    "untitled:/home/me/project/{}",
+    "vscode-remote://ssh-remote%2Bhost/home/me/{}",
+    "vscode-vfs://github/me/project/{}",
+    "git:/home/me/project/{}?%7B%22ref%22%3A%22~%22%7D",
+    "vscode-notebook-cell:/home/me/{}#W0sZmlsZQ%3D%3D",
+    "zipfile:///home/me/a.zip::{}",
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_files_with_secrets_are_left_alone_wherever_they_lie(form: str) -> None:
+    used = [name for name in SECRETS.split() if not Exclusion().reason(form.format(name))]
+    if "::" in form:
+        used = [name for name in used if "/" not in name]
+    assert used == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sources_are_not(form: str) -> None:
+    assert [name for name in SOURCES.split() if Exclusion().reason(form.format(name))] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "file:///ws/%2Eenv",
+        "file:///ws/%2eEnV",
+        "file:///ws/c#/.env",
+        "file:///ws/what?/.env",
+        "file:///ws/.env#L1",
+        "file:///ws/.env?x=1",
+        "file:///ws/.env/",
+        "file:///ws/.env. ",
+        "file:///ws/.env::$DATA",
+        "file://[broken/.env",
+        "\\\\server\\share\\.env",
+    ],
+)
+def test_a_name_that_can_be_read_in_two_ways_is_left_alone_if_one_is_a_secret(name: str) -> None:
+    assert Exclusion().reason(name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "excluded", "used"),
+    [
+        ("*.min.js", "a/b/x.min.js X.MIN.JS", "x.js min.js"),
+        ("generated", "generated/a.py a/generated/b/c.py generated", "generated.py ungenerated/a.py"),
+        ("generated/", "generated/a.py", "regenerated/a.py"),
+        ("src/*.py", "src/a.py /ws/src/a.py", "src/b/a.py lib/a.py"),
+        ("src/**", "src/a.py x/src/y/z.py", "source/a.py"),
+        ("**/private/**", "private/a.py x/private/y/z.py", "privately/a.py"),
+        ("src/**/test/*.py", "src/test/a.py src/x/y/test/a.py", "test/a.py src/a.py"),
+        ("/home/me/private", "/home/me/private/a.py", "/home/me/public/a.py"),
+        ("~/private", "/home/me/private/a.py", "/home/me/public/a.py"),
+        ("./notes.md", "a/notes.md", "a/notes.txt"),
+        ("../notes.md", "a/notes.md", "a/notes.txt"),
+        ("*.{min.js,map}", "a.min.js a.map", "a.js"),
+        ("{a,b}/{c,d}.py", "a/d.py b/c.py", "a/e.py c/a.py"),
+        ("{a,{b,c}}.py", "a.py c.py", "d.py"),
+        ("{a,b", "{a,b", "a b"),
+        ("data[0-9].csv", "data7.csv", "data.csv datax.csv"),
+        ("build\\*.py", "build/a.py", "a.py"),
+        ("file:///home/me/x.py", "/home/me/x.py", "/home/me/y.py"),
+        ("C:\\secret", "c%3A/secret/a.py", "d%3A/secret/a.py"),
+        ("ÄRGER", "a\u0308rger/a.py", "arger/a.py"),
+        ("**", "a.py", ""),
+        ("*", "a.py", ""),
+    ],
+)
+def test_patterns_are_as_people_know_them(pattern: str, excluded: str, used: str) -> None:
+    exclusion = Exclusion((pattern,))
+    wrong = [name for name in excluded.split() if not exclusion.reason(f"file:///{name.lstrip('/')}")]
+    assert wrong == []
+    assert [name for name in used.split() if exclusion.reason(f"file:///{name.lstrip('/')}")] == []
+    assert Exclusion(("*.other", pattern)).reason(excluded.split()[0])
+
+
+def test_the_reason_names_the_pattern() -> None:
+    assert "'gen/**'" in Exclusion(("a", "gen/**")).reason("file:///gen/x.py")
+    assert Exclusion().reason("file:///gen/x.py") == ""
+
+
+@pytest.mark.parametrize("text", ["", " ", "/", "~", "./", "!keep.py", "x" * 401])
+def test_what_is_no_pattern(text: str) -> None:
+    assert not is_pattern(text)
+
+
+def test_too_many_alternatives_exclude_more_rather_than_less() -> None:
+    pattern = "{a,b}" * 12 + ".py"
+    assert Exclusion((pattern,)).reason("/abababababab.py")
+    assert not Exclusion((pattern,)).reason("/abababababab.txt")
+    deep = "q/" + "{a/b,c/d,e/f}/" * 6 + "x"
+    assert Exclusion((deep,)).reason("q/a/b/c/d/e/f/a/b/c/d/e/f/x")
+
+
+def test_a_hostile_pattern_does_not_hold_up_the_editor() -> None:
+    """A workspace may add patterns. Compared with an ordinary one: no clock is a pass mark."""
+    path = "/" + "/".join(["a" * 60] * 20) + "/b.py"
+
+    def seconds(patterns: tuple[str, ...]) -> float:
+        began = time.process_time()
+        for number in range(20):
+            Exclusion(patterns).reason(f"{path}{number}")
+        return time.process_time() - began
+
+    seconds(("warm",))
+    hostile = seconds(
+        ("*a" * 190 + "c", "**/" * 130 + "c", "**/a*/" * 60 + "c", "{" * 200 + "a", "{a,b}" * 80)
+    )
+    assert hostile < 200 * max(seconds(("*.py2", "src/x/*.py", "generated", "*.{js,map}")), 1e-3)
+
+
+@given(st.text(), st.lists(st.text(max_size=20), max_size=3))
+def test_any_name_and_any_pattern_can_be_asked_about(name: str, patterns: list[str]) -> None:
+    reason = Exclusion(tuple(patterns)).reason(name)
+    assert isinstance(reason, str)
+    assert Exclusion().reason(name) in ("", reason)
