@@ -2,8 +2,10 @@
 
 All take confidence, float array of shape (n,) of probabilities in [0, 1], and correct, bool array of shape
 (n,); all return a float and raise DataError on empty input, different shapes, NaN or values outside [0, 1].
-All are unchanged by reordering the pairs, and by repeating every pair equally often. Where a number would say
-nothing (labels of one class, confidences all in one bin), a CalibrationWarning gives n and the reason.
+All are unchanged by reordering the pairs, and by repeating every pair equally often. Some take weights, float
+array of shape (n,), not negative and not all 0: a weight of 2 is the same as giving the pair twice.
+Where a number would say nothing (labels of one class, confidences all in one bin), a CalibrationWarning gives
+n and the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ Strategy = Literal["width", "mass"]
 Metric = Callable[[npt.ArrayLike, npt.ArrayLike], float]
 
 
-def brier_score(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+def brier_score(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, *, weights: npt.ArrayLike | None = None
+) -> float:
     """Mean squared difference between confidence and outcome; in [0, 1], 0 is best.
 
     Source: Brier 1950; Spiess et al. 2024, eq. 7.
@@ -31,10 +35,10 @@ def brier_score(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     0.25
     """
     p, y = paired(confidence, correct)
-    return float(np.mean((p - y) ** 2))
+    return float(np.average((p - y) ** 2, weights=_checked(weights, p.size)))
 
 
-def reference_brier(correct: npt.ArrayLike) -> float:
+def reference_brier(correct: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> float:
     """Brier score of always answering the base rate r: r (1 - r); in [0, 0.25].
 
     correct: bool array of shape (n,). Source: Spiess et al. 2024, eq. 8.
@@ -46,11 +50,13 @@ def reference_brier(correct: npt.ArrayLike) -> float:
     """
     labels = np.asarray(correct)
     _, y = paired(np.zeros(labels.shape), labels)
-    rate = float(np.mean(y))
+    rate = float(np.average(y, weights=_checked(weights, y.size)))
     return rate * (1.0 - rate)
 
 
-def skill_score(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+def skill_score(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, *, weights: npt.ArrayLike | None = None
+) -> float:
     """Brier skill score against always answering the base rate.
 
     Returns a float in (-inf, 1]; 0 is no better than the base rate, nan if `correct` is all one class.
@@ -59,15 +65,17 @@ def skill_score(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     >>> skill_score([1.0, 0.0], [True, False])
     1.0
     """
-    reference = reference_brier(correct)
-    brier = brier_score(confidence, correct)
+    reference = reference_brier(correct, weights=weights)
+    brier = brier_score(confidence, correct, weights=weights)
     if reference == 0.0:
         caution(f"The skill score means nothing: the {np.size(correct)} labels are all of one class.")
         return float("nan")
     return 1.0 - brier / reference
 
 
-def log_loss(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+def log_loss(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, *, weights: npt.ArrayLike | None = None
+) -> float:
     """Mean negative log-likelihood of the outcomes, in nats; in [0, 36.1], 0 is best.
 
     Confidences are kept 2.2e-16 (float64's epsilon) away from 0 and 1, as scikit-learn does: one sure and
@@ -76,7 +84,7 @@ def log_loss(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     p, y = paired(confidence, correct)
     epsilon = np.finfo(np.float64).eps
     p = np.clip(p, epsilon, 1.0 - epsilon)
-    return float(-np.mean(np.log(np.where(y, p, 1.0 - p))))
+    return float(-np.average(np.log(np.where(y, p, 1.0 - p)), weights=_checked(weights, p.size)))
 
 
 def auc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
@@ -106,6 +114,8 @@ def expected_calibration_error(
     correct: npt.ArrayLike,
     bins: int = 10,
     strategy: Strategy = "width",
+    *,
+    weights: npt.ArrayLike | None = None,
 ) -> float:
     """Mean absolute difference between confidence and share correct within bins, weighted by count.
 
@@ -128,8 +138,13 @@ def expected_calibration_error(
     p, y = paired(confidence, correct)
     index = bin_index(p, bins, strategy)
     caution_collapse(index, "ECE")
-    gap = np.bincount(index, weights=p, minlength=bins) - np.bincount(index, weights=y, minlength=bins)
-    return min(float(np.sum(np.abs(gap))) / p.size, 1.0)
+    w = _checked(weights, p.size)
+    if w is None:
+        w = np.ones(p.size)
+    gap = np.bincount(index, weights=w * p, minlength=bins) - np.bincount(
+        index, weights=w * y, minlength=bins
+    )
+    return min(float(np.sum(np.abs(gap))) / float(np.sum(w)), 1.0)
 
 
 def bin_index(p: FloatArray, bins: int, strategy: str) -> IntArray:
@@ -169,3 +184,15 @@ def ties(p: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
     _, inverse, equal = np.unique(p, return_inverse=True, return_counts=True)
     below = np.cumsum(equal) - equal
     return below, equal, inverse
+
+
+def _checked(weights: npt.ArrayLike | None, n: int) -> FloatArray | None:
+    """Weights as a float array of shape (n,), or None. Raises DataError if they cannot be weights."""
+    if weights is None:
+        return None
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (n,) or not np.all((w >= 0.0) & np.isfinite(w)) or not np.any(w > 0.0):
+        raise DataError(
+            f"weights must be {n} finite numbers, none negative and not all 0; their shape is {w.shape}."
+        )
+    return w

@@ -10,19 +10,23 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, paired
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
 from lsp_calib.calibration.calibrator import Calibrator, Origin
 from lsp_calib.calibration.cautions import quietly
-from lsp_calib.calibration.folds import out_of_fold
+from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.intervals import summarise
 from lsp_calib.calibration.metrics import brier_score, expected_calibration_error, log_loss, skill_score
 from lsp_calib.calibration.platt import PlattCalibrator, Prior
 from lsp_calib.confidence import by_name
 from lsp_calib.errors import DataError
 
+# All three count episodes.
 MIN_LABELS = 5
 READY_FROM = 50
 LEAVE_ONE_OUT_TO = 50
+
+# The origin of labels that a user's own work has given.
+FEEDBACK = "feedback"
 
 # How far one user's curve is expected to lie from the shipped one. In simulation (base rates 0.1 and 0.4): a
 # user like the ones it was fitted on loses at most 0.011 nats of log-loss, at any n; for one whose log-odds
@@ -36,7 +40,7 @@ INTERCEPT_SD = 0.5
 class RefitResult:
     """What a refit did.
 
-    n: labels it was given.
+    n: episodes it was given: suggestions shown during one visit to one line count once.
     before, after: the present and the new calibrator on the same labels, unseen by both: logLoss, brier,
         skill, ece, meanConfidence (None where undefined); None if it did not come to a comparison.
     calibrator: the new one if it was promoted, to be put in force by `Shelf.promote`.
@@ -67,8 +71,10 @@ def refit(
     correct: npt.ArrayLike,
     *,
     created: str,
+    episodes: npt.ArrayLike | None = None,
     base: Calibrator | None = None,
-    fresh: int | None = None,
+    seen: int | None = None,
+    until: str | None = None,
 ) -> RefitResult:
     """Fit a personal calibrator on all of a user's labels, and compare it with the present one.
 
@@ -76,14 +82,17 @@ def refit(
     log_probabilities: n sequences of token log-probabilities, oldest label first. correct: bool array of
         shape (n,).
     created: ISO date of today.
+    episodes: array of shape (n,) of strings or integers: labels that share one come from one visit to one
+        line, depend on each other and count as one. None: each label is an episode of its own.
     base: the calibrator that the new one is drawn towards, fitted without these labels (`Shelf.choose` with
         personal=False); None: `current`, which then must not be a personal one.
-    fresh: how many of the labels, counted from the newest, `current` was not fitted on. None: all of them, or
-        for a personal `current` those beyond its own n.
-    It is promoted if there are at least 5 labels, and on the fresh ones (at least 5) its out-of-fold log loss
-    (leave-one-out up to 50 labels, 5 folds beyond) is not above that of `current`. Labels that `current` has
-    seen would make it look better than it is.
-    Raises DataError on labels and log-probabilities that do not fit together.
+    seen: how many of the labels, counted from the oldest, `current` was fitted on. None: as many as a
+        personal `current` says, otherwise none.
+    until: what the new calibrator says of how far it has seen (`seen_until`); None: `created`.
+    It is promoted if there are at least 5 episodes, and on the fresh ones (no label seen; at least 5) its
+    out-of-fold log loss (leave-one-out up to 50 episodes, 5 folds beyond) is not above that of `current`.
+    Labels that `current` has seen would make it look better than it is.
+    Raises DataError on labels, log-probabilities and episodes that do not fit together.
     """
     if base is None:
         base = current
@@ -93,33 +102,41 @@ def refit(
         )
     raw = _raw(base, log_probabilities)
     raw, labels = paired(raw, correct, empty=True)
-    n = labels.size
-    if fresh is None:
-        fresh = n - current.n if current.source == "personal" else n
-    fresh = min(fresh, n)
+    codes = group_codes(np.arange(labels.size) if episodes is None else episodes, labels.size)
+    sizes = np.bincount(codes)
+    n = sizes.size
+    fresh = _fresh(codes, _seen(current) if seen is None else seen)
+    n_fresh = np.unique(codes[fresh]).size
     if n < MIN_LABELS:
         return RefitResult(False, f"not enough labels yet: {n} of {MIN_LABELS}", n)
-    if fresh < MIN_LABELS:
-        reason = f"not enough new labels yet: {max(fresh, 0)} of {MIN_LABELS} since {current.id}"
+    if n_fresh < MIN_LABELS:
+        reason = f"not enough new labels yet: {n_fresh} of {MIN_LABELS} since {current.id}"
         return RefitResult(False, reason, n)
 
+    # The labels of an episode share one outcome, more or less: together they weigh as much as a single one.
+    # Ten requests on a line that was typed slowly would otherwise outvote nine lines, and overrule the prior.
+    # All of them are used rather than one of each: each was shown, with a confidence of its own.
+    weights = 1.0 / sizes[codes]
     prior = _prior(base)
 
-    def fit(raw: FloatArray, correct: BoolArray) -> PlattCalibrator:
+    def fit(items: BoolArray) -> PlattCalibrator:
         # Plain targets: the prior is informative already. Smoothed ones would raise a confidence of 0.1 after
         # five suggestions that, as it said, were wrong.
-        return PlattCalibrator.fit(raw, correct, prior=prior, targets="plain")
+        return PlattCalibrator.fit(
+            raw[items], labels[items], weights=weights[items], prior=prior, targets="plain"
+        )
 
-    folds = n if n <= LEAVE_ONE_OUT_TO else 5
-    predicted = out_of_fold(raw, labels, np.arange(n), fit, folds=folds)
-    unseen = slice(n - fresh, n)
-    present = current.platt.predict(_raw(current, log_probabilities[unseen]))
-    before = _quality(present, labels[unseen])
-    after = _quality(predicted[unseen], labels[unseen])
-    fitted = fit(raw, labels)
-    old_loss, new_loss = log_loss(present, labels[unseen]), log_loss(predicted[unseen], labels[unseen])
-    numbers = f"log loss {new_loss:.3f} against {old_loss:.3f} on {fresh} labels"
-    if new_loss > old_loss:
+    fold = grouped_folds(codes, n if n <= LEAVE_ONE_OUT_TO else 5)
+    predicted = np.empty(labels.size)
+    for k in range(int(fold.max()) + 1):
+        predicted[fold == k] = fit(fold != k).predict(raw[fold == k])
+    present = current.platt.predict(_raw(current, [log_probabilities[i] for i in np.flatnonzero(fresh)]))
+    judged = (labels[fresh], weights[fresh])
+    before, after = _quality(present, *judged), _quality(predicted[fresh], *judged)
+    fitted = fit(np.ones(labels.size, dtype=np.bool_))
+    better, numbers = no_worse(predicted[fresh], present, *judged)
+    numbers = f"{numbers} on {n_fresh} labels"
+    if not better:
         return RefitResult(False, f"the present calibrator is better: {numbers}", n, before, after)
     if fitted.slope <= 0.0:
         reason = f"the labels contradict the raw confidence: slope {fitted.slope:.2f} on {n} labels"
@@ -130,15 +147,49 @@ def refit(
         platt=fitted,
         prior=prior,
         n=n,
-        n_correct=int(np.count_nonzero(labels)),
-        metrics=summarise(predicted, labels),
-        provenance=(Origin("feedback", created, n), Origin(base.id, base.created, base.n)),
+        n_correct=round(float(weights @ labels)),
+        metrics=summarise(predicted, labels, codes),
+        provenance=(
+            Origin(FEEDBACK, until or created, labels.size),
+            Origin(base.id, base.created, base.n),
+        ),
         source="personal",
         state="learning" if n < READY_FROM else "ready",
         created=created,
         parent=current.id,
     )
     return RefitResult(True, f"the new calibrator is no worse: {numbers}", n, before, after, calibrator)
+
+
+def no_worse(
+    new: FloatArray, present: FloatArray, correct: BoolArray, weights: FloatArray | None = None
+) -> tuple[bool, str]:
+    """The rule by which a calibrator may take the place of the present one, and the numbers in words.
+
+    new, present: confidences of the same items by both, unseen by both; all of shape (n,).
+    """
+    old_loss = log_loss(present, correct, weights=weights)
+    new_loss = log_loss(new, correct, weights=weights)
+    return new_loss <= old_loss, f"log loss {new_loss:.3f} against {old_loss:.3f}"
+
+
+def seen_until(calibrator: Calibrator) -> str | None:
+    """The `until` of the refit that made a calibrator; None if it was not made of a user's labels."""
+    return next((origin.version for origin in calibrator.provenance if origin.name == FEEDBACK), None)
+
+
+def _seen(calibrator: Calibrator) -> int:
+    """How many labels a personal calibrator was fitted on: its n counts episodes."""
+    if calibrator.source != "personal":
+        return 0
+    counts = [origin.items for origin in calibrator.provenance if origin.name == FEEDBACK]
+    return counts[0] if counts else calibrator.n
+
+
+def _fresh(codes: IntArray, seen: int) -> BoolArray:
+    """Which labels, shape (n,), are of episodes none of whose labels is among the first `seen`."""
+    fresh: BoolArray = ~np.isin(codes, codes[: max(seen, 0)])
+    return fresh
 
 
 def _prior(base: Calibrator) -> Prior:
@@ -153,13 +204,13 @@ def _raw(calibrator: Calibrator, log_probabilities: Sequence[Sequence[float]]) -
     return np.array([measure(item) for item in log_probabilities], dtype=np.float64)
 
 
-def _quality(confidence: FloatArray, correct: BoolArray) -> dict[str, float | None]:
+def _quality(confidence: FloatArray, correct: BoolArray, weights: FloatArray) -> dict[str, float | None]:
     with quietly():  # nan becomes None here
         values = {
-            "logLoss": log_loss(confidence, correct),
-            "brier": brier_score(confidence, correct),
-            "skill": skill_score(confidence, correct),
-            "ece": expected_calibration_error(confidence, correct),
-            "meanConfidence": float(np.mean(confidence)),
+            "logLoss": log_loss(confidence, correct, weights=weights),
+            "brier": brier_score(confidence, correct, weights=weights),
+            "skill": skill_score(confidence, correct, weights=weights),
+            "ece": expected_calibration_error(confidence, correct, weights=weights),
+            "meanConfidence": float(np.average(confidence, weights=weights)),
         }
     return {name: value if math.isfinite(value) else None for name, value in values.items()}

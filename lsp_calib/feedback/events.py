@@ -48,12 +48,19 @@ class Label:
 
     correct: whether the line ended up as suggested; None if that says nothing about the suggestion.
     at: when it settled, in seconds.
+    episode: the visit to the line during which it was shown, named after the first suggestion of that visit.
+        Labels of one episode tell of one line and are not independent. By default it is alone in its own.
     """
 
     suggestion_id: str
     correct: bool | None
     how: How
     at: float
+    episode: str = attrs.field()
+
+    @episode.default
+    def _alone(self) -> str:
+        return self.suggestion_id
 
 
 def _numbers_only(_event: object, _attribute: object, data: Mapping[str, Any]) -> None:

@@ -1,11 +1,53 @@
-"""From the store to the next calibrator: used by the server's command and by the command line alike."""
+"""From the store to the next calibrators: used by the server's command and by the command line alike."""
 
 from __future__ import annotations
 
-from lsp_calib.calibration.calibrator import Purpose
-from lsp_calib.calibration.refit import RefitResult, refit
+import datetime
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from lsp_calib.calibration.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.refit import RefitResult, refit, seen_until
 from lsp_calib.calibration.shelf import Shelf
-from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.store import FeedbackStore, LabelledRow
+
+
+@attrs.frozen
+class Refits:
+    """What a refit did for each language with labels, the one with most of them first; at least one."""
+
+    results: tuple[tuple[str, RefitResult], ...]
+
+    @property
+    def leading(self) -> tuple[str, RefitResult]:
+        """The language that the answer as a whole is about: the first promoted one, else the first."""
+        return next((pair for pair in self.results if pair[1].promoted), self.results[0])
+
+    def to_wire(self) -> dict[str, Any]:
+        """The leading result as `lsp-calib.refit` answers it; where there are several, all in `languages`."""
+        language, result = self.leading
+        wire = result.to_wire()
+        if len(self.results) == 1:
+            return wire
+        languages = [{"language": language, **result.to_wire()} for language, result in self.results]
+        return {**wire, "reason": f"{language}: {result.reason}", "languages": languages}
+
+
+def refit_languages(store: FeedbackStore, shelf: Shelf, purpose: Purpose, today: str) -> Refits:
+    """`refit_from_feedback` for every language that the model and task of `purpose` have labels in.
+
+    The language of `purpose` stands in where there is none.
+    """
+    languages = store.languages(purpose.model.sha256, purpose.prompt_version, purpose.task)
+    return Refits(
+        tuple(
+            (language, refit_from_feedback(store, shelf, attrs.evolve(purpose, language=language), today))
+            for language in languages or [purpose.language]
+        )
+    )
 
 
 def refit_from_feedback(store: FeedbackStore, shelf: Shelf, purpose: Purpose, today: str) -> RefitResult:
@@ -16,17 +58,43 @@ def refit_from_feedback(store: FeedbackStore, shelf: Shelf, purpose: Purpose, to
     rows = [
         row
         for row in store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)
-        if row.language == purpose.language and row.correct is not None and row.logprobs
+        if row.language == purpose.language and row.logprobs
     ]
     current = shelf.choose(purpose).calibrator
     base = shelf.choose(purpose, personal=False).calibrator
     result = refit(
         current,
         [row.logprobs for row in rows],
-        [bool(row.correct) for row in rows],
+        [row.correct for row in rows],
         created=today,
+        episodes=[row.episode for row in rows],
         base=base,
+        seen=_seen(current, rows),
+        until=_until(rows) if rows else None,
     )
     if result.calibrator is not None:
         shelf.promote(result.calibrator)
     return result
+
+
+def _seen(current: Calibrator, rows: Sequence[LabelledRow]) -> int:
+    """How many of the rows, oldest first, `current` was fitted on.
+
+    Told by their time: by number it would be wrong once old ones have been deleted.
+    """
+    until = seen_until(current)
+    if until is None:
+        return 0
+    moment = datetime.datetime.fromisoformat(until)
+    if (
+        moment.tzinfo is None
+    ):  # a date: of a version that did not tell more. What came later that day is lost.
+        moment += datetime.timedelta(days=1)
+    last = moment.timestamp()
+    return sum(row.at <= last for row in rows)
+
+
+def _until(rows: Sequence[LabelledRow]) -> str:
+    """The moment of the last label, not rounded down: ISO, with time zone."""
+    last = math.ceil(max(row.at for row in rows) * 1e3) / 1e3
+    return datetime.datetime.fromtimestamp(last, datetime.UTC).isoformat(timespec="milliseconds")

@@ -50,7 +50,18 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX suggestions_by_model ON suggestions (model_sha256, prompt_version, kind)",
         "CREATE INDEX events_by_suggestion ON events (suggestion_id)",
     ),
+    (
+        # NULL in labels of format 1: see EPISODE.
+        "ALTER TABLE labels ADD COLUMN episode TEXT",
+        "CREATE INDEX suggestions_by_time ON suggestions (shown_at)",
+    ),
 )
+
+# The episode of a row of `labels l`. Labels of format 1 have none, and the store knows neither document nor
+# line. But what settled at the very same moment settled together: all that a line's visit had shown, as a
+# rule, and with a save the other lines of the document as well. Taken as one episode, old labels count for
+# fewer than they are worth, and hardly ever for more.
+EPISODE = "COALESCE(l.episode, 'settled ' || printf('%.6f', l.at))"
 
 
 def migrate(connection: sqlite3.Connection, name: str) -> None:

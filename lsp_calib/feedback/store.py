@@ -19,7 +19,7 @@ import attrs
 
 from lsp_calib.feedback.database import is_busy, is_corrupt, move_aside, private_file, translated
 from lsp_calib.feedback.events import Event, How
-from lsp_calib.feedback.schema import migrate
+from lsp_calib.feedback.schema import EPISODE, migrate
 from lsp_calib.home import private_folder
 from lsp_calib.values import ModelIdentity, Suggestion
 
@@ -32,7 +32,7 @@ class LabelledRow:
     """A shown suggestion whose outcome is known: what a calibrator is fitted on.
 
     raw, confidence: in [0, 1], or None. logprobs: natural logarithms, shape (tokens,), 5 digits.
-    shown_at, at (of the label): Unix seconds.
+    shown_at, at (of the label): Unix seconds. episode: rows that share one come from one visit to one line.
     """
 
     suggestion_id: str
@@ -46,6 +46,7 @@ class LabelledRow:
     how: How
     shown_at: float
     at: float
+    episode: str
 
 
 @attrs.frozen
@@ -144,9 +145,10 @@ class FeedbackStore:
                 [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in events],
             )
             connection.executemany(
-                "INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO labels (suggestion_id, correct, how, at, episode) "
+                "VALUES (?, ?, ?, ?, ?)",
                 [
-                    (label.suggestion_id, label.correct, label.how.value, label.at)
+                    (label.suggestion_id, label.correct, label.how.value, label.at, label.episode)
                     for label in (event.label for event in events)
                     if label is not None
                 ],
@@ -155,33 +157,30 @@ class FeedbackStore:
     def labels(self, model_sha256: str, prompt_version: str, task: str) -> list[LabelledRow]:
         """The suggestions of a kind (`task`) with a known outcome, by time of their label.
 
-        Suggestions shown at successive keystrokes on one line are separate rows, and far from independent.
+        Suggestions shown at successive keystrokes on one line are separate rows of one episode, and far from
+        independent.
         """
         with translated(self.path):
             rows = self._connection.execute(
                 "SELECT s.id, s.language, s.raw, s.confidence, s.tier, s.calibrator_id, s.logprobs, "
-                "l.correct, l.how, s.shown_at, l.at "
+                f"l.correct, l.how, s.shown_at, l.at, {EPISODE} "
                 "FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
                 "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
                 "ORDER BY l.at, s.shown_at, s.id",
                 (model_sha256, prompt_version, task),
             ).fetchall()
-        return [
-            LabelledRow(
-                suggestion_id=id_,
-                language=language,
-                raw=raw,
-                confidence=confidence,
-                tier=tier,
-                calibrator_id=calibrator_id,
-                logprobs=tuple(json.loads(logprobs)),
-                correct=bool(correct),
-                how=How(how),
-                shown_at=shown,
-                at=at,
-            )
-            for id_, language, raw, confidence, tier, calibrator_id, logprobs, correct, how, shown, at in rows
-        ]
+        return [_labelled(row) for row in rows]
+
+    def languages(self, model_sha256: str, prompt_version: str, task: str) -> list[str]:
+        """The languages of `labels`, the one with most of them first."""
+        with translated(self.path):
+            rows = self._connection.execute(
+                "SELECT s.language FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
+                "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
+                "GROUP BY s.language ORDER BY COUNT(*) DESC, s.language",
+                (model_sha256, prompt_version, task),
+            ).fetchall()
+        return [language for (language,) in rows]
 
     def counts(self) -> Counts:
         """How much there is of what."""
@@ -197,20 +196,25 @@ class FeedbackStore:
         """One JSON-ready object per suggestion, oldest first, with its `events` and its `label` (or None)."""
         with translated(self.path):
             cursor = self._connection.execute(
-                "SELECT s.*, l.correct, l.how, l.at FROM suggestions s "
+                f"SELECT s.*, l.correct, l.how, l.at, {EPISODE} FROM suggestions s "
                 "LEFT JOIN labels l ON l.suggestion_id = s.id ORDER BY s.shown_at, s.id"
             )
-            names = [column[0] for column in cursor.description][:-3]
+            names = [column[0] for column in cursor.description][:-4]
             for row in cursor:
-                correct, how, labelled_at = row[-3:]
-                known = None if correct is None else bool(correct)
+                correct, how, labelled_at, episode = row[-4:]
+                label = {
+                    "correct": None if correct is None else bool(correct),
+                    "how": how,
+                    "at": labelled_at,
+                    "episode": episode,
+                }
                 events = self._connection.execute(
                     "SELECT kind, at, data FROM events WHERE suggestion_id = ? ORDER BY number", (row[0],)
                 )
                 yield {
                     **dict(zip(names, row, strict=False)),
                     "logprobs": json.loads(row[names.index("logprobs")]),
-                    "label": None if how is None else {"correct": known, "how": how, "at": labelled_at},
+                    "label": None if how is None else label,
                     "events": [
                         {"kind": kind, "at": at, "data": json.loads(data)} for kind, at, data in events
                     ],
@@ -285,3 +289,21 @@ class FeedbackStore:
             connection.close()
             raise
         return connection
+
+
+def _labelled(row: tuple[Any, ...]) -> LabelledRow:
+    id_, language, raw, confidence, tier, calibrator_id, logprobs, correct, how, shown, at, episode = row
+    return LabelledRow(
+        suggestion_id=id_,
+        language=language,
+        raw=raw,
+        confidence=confidence,
+        tier=tier,
+        calibrator_id=calibrator_id,
+        logprobs=tuple(json.loads(logprobs)),
+        correct=bool(correct),
+        how=How(how),
+        shown_at=shown,
+        at=at,
+        episode=episode,
+    )

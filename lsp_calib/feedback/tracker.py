@@ -6,13 +6,17 @@ No editor needs to tell that a suggestion was accepted; the document shows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import attrs
 
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.feedback.lines import LineMap, LostLineError, shared_ends
 from lsp_calib.values import Suggestion
+
+_log = logging.getLogger(__name__)
 
 # Seconds without a change to the line, once the user has moved on, until the suggestion is settled.
 SETTLE_AFTER = 30.0
@@ -29,6 +33,7 @@ class _Followed:
     """A suggestion and its line as it is now. Texts have their ends stripped."""
 
     suggestion: Suggestion
+    episode: str
     line: int | None  # None: deleted or lost
     initial: str
     expected: str
@@ -104,7 +109,7 @@ class _Followed:
         if how is How.DELETED and self.inserted_at is not None:
             how = How.EDITED
         correct = None if how in (How.UNREAD, How.LOST) else how in (How.KEPT, How.TYPED)
-        label = Label(self.suggestion.id, correct, how, now)
+        label = Label(self.suggestion.id, correct, how, now, self.episode)
         return Event(self.suggestion.id, EventKind.SETTLED, now, label=label)
 
     def _how(self, now: float) -> How:
@@ -119,17 +124,37 @@ class _Followed:
         return How.UNREAD if unread else How.IGNORED
 
 
+@attrs.frozen
+class _Visit:
+    """The line that the user is on, and the episode of what is shown there."""
+
+    line: int
+    episode: str
+
+
 @attrs.define
 class _Document:
-    """followed: not yet settled, oldest first. surviving: inserted, settled, recorded up to ten minutes."""
+    """followed: not yet settled, oldest first. surviving: inserted, settled, recorded up to ten minutes.
+    visit: None once the user has moved on from the line where a suggestion was shown last."""
 
     lines: tuple[str, ...]
     followed: dict[str, _Followed] = attrs.field(factory=dict)
     surviving: dict[str, _Followed] = attrs.field(factory=dict)
+    visit: _Visit | None = None
 
     def all(self) -> Iterator[_Followed]:
         yield from self.followed.values()
         yield from self.surviving.values()
+
+    def episode_at(self, line: int) -> str | None:
+        """The episode that a suggestion shown on this line now belongs to; None if it begins one.
+
+        A save or a time-out may settle what was shown before, without the user leaving the line. And what is
+        not settled when the user comes back shares its outcome with what is shown then.
+        """
+        if self.visit is not None and self.visit.line == line:
+            return self.visit.episode
+        return next((one.episode for one in self.followed.values() if one.line == line), None)
 
     def settle(self, one: _Followed, now: float, gone: How | None = None) -> Event:
         del self.followed[one.suggestion.id]
@@ -138,6 +163,18 @@ class _Document:
             if len(self.surviving) > FOLLOWED_AT_MOST:
                 del self.surviving[next(iter(self.surviving))]
         return one.settled(now, gone)
+
+    def each(self, ones: Iterable[_Followed], work: Callable[[_Followed], Iterable[Event]]) -> list[Event]:
+        """The events that `work` makes of each one. An error costs the one that it is about, no other."""
+        events: list[Event] = []
+        for one in list(ones):
+            try:
+                events += work(one)
+            except Exception:  # noqa: BLE001 - whatever it is, the labels of the others are not lost
+                _log.exception("A suggestion cannot be followed any further. It gets no label.")
+                self.followed.pop(one.suggestion.id, None)
+                self.surviving.pop(one.suggestion.id, None)
+        return events
 
 
 class Tracker:
@@ -183,7 +220,10 @@ class Tracker:
             return events
         initial = lines[line].strip()
         document = self._documents.setdefault(uri, _Document(lines))
-        document.followed[suggestion.id] = _Followed(suggestion, line, initial, expected, now, initial)
+        episode = document.episode_at(line) or suggestion.id
+        document.visit = _Visit(line, episode)
+        one = _Followed(suggestion, episode, line, initial, expected, now, initial)
+        document.followed[suggestion.id] = one
         if len(document.followed) > FOLLOWED_AT_MOST:
             events.append(document.settle(next(iter(document.followed.values())), now))
         return events
@@ -207,17 +247,18 @@ class Tracker:
             return events
         old, document.lines = document.lines, new
         self._active(uri, None, now, but=document)
-        for one in list(document.all()):
-            if one.line is not None:
-                events += self._follow(document, one, old, where, now)
-        return events
+        if document.visit is not None and not where.touches_only(document.visit.line):
+            document.visit = None
+        return events + document.each(
+            document.all(), lambda one: self._follow(document, one, old, where, now)
+        )
 
     def saved(self, uri: str, now: float) -> list[Event]:
         """The document was saved: settle all that is followed in it."""
         events = self.tick(now)
         document = self._documents.get(uri)
         if document is not None:
-            events += [document.settle(one, now) for one in list(document.followed.values())]
+            events += document.each(document.followed.values(), lambda one: [document.settle(one, now)])
             self._forget_if_empty(uri)
         return events
 
@@ -231,15 +272,20 @@ class Tracker:
         """Settle and record what is due by now."""
         events: list[Event] = []
         for uri, document in list(self._documents.items()):
-            for one in list(document.all()):
-                events += one.survivals(now)
-                if one.suggestion.id in document.followed:
-                    if one.settles_at is not None and one.settles_at <= now:
-                        events.append(document.settle(one, now))
-                elif one.survives_at is None:
-                    del document.surviving[one.suggestion.id]
+            # Survivors first: what settles afterwards may take the place of the oldest among them.
+            for ones in (document.surviving, document.followed):
+                events += document.each(ones.values(), partial(self._due, document, now))
             self._forget_if_empty(uri)
         return events
+
+    @staticmethod
+    def _due(document: _Document, now: float, one: _Followed) -> Iterator[Event]:
+        yield from one.survivals(now)
+        if one.suggestion.id not in document.followed:
+            if one.survives_at is None:
+                del document.surviving[one.suggestion.id]
+        elif one.settles_at is not None and one.settles_at <= now:
+            yield document.settle(one, now)
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do next, in seconds; None if nothing is pending."""
@@ -280,7 +326,8 @@ class Tracker:
     def _follow(
         self, document: _Document, one: _Followed, old: tuple[str, ...], where: LineMap, now: float
     ) -> list[Event]:
-        assert one.line is not None
+        if one.line is None:
+            return []
         before, gone = one.line, How.DELETED
         try:
             after = where.find(before, one.expected)
@@ -303,10 +350,12 @@ class Tracker:
                 for one in document.followed.values():
                     if other != uri or one.line != line:
                         one.moved_on(now)
+                if document.visit is not None and (other != uri or document.visit.line != line):
+                    document.visit = None
 
     def _forget_if_empty(self, uri: str) -> None:
         document = self._documents[uri]
-        if not document.followed and not document.surviving:
+        if not document.followed and not document.surviving and document.visit is None:
             del self._documents[uri]
 
 

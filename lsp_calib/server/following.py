@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,11 @@ from lsp_calib.values import Suggestion
 
 if TYPE_CHECKING:
     from lsp_calib.server.session import Session
+
+logger = logging.getLogger(__name__)
+
+# Seconds until the next attempt after an error.
+RETRY = 5.0
 
 
 class Documents:
@@ -117,16 +123,22 @@ class Documents:
                 self._marked.pop(uri, None)
             diagnostics.refresh(self._session.server, uri)
 
-    def _schedule(self) -> None:
+    def _schedule(self, *, not_before: float = 0.0) -> None:
+        """Set the timer for what the tracker has to do next, `not_before` so many seconds from now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         deadline = self._tracker.next_deadline()
         if deadline is not None:
             # A little late rather than a little early, so that one wake-up is enough.
-            delay = max(deadline - time.time(), 0.0) + 0.01
+            delay = max(deadline - time.time(), not_before) + 0.01
             self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        self._record(self._tracker.tick(time.time()))
+        try:
+            self._record(self._tracker.tick(time.time()))
+        except Exception:
+            # Without a timer no later suggestion would settle by itself.
+            logger.exception("What is due now could not be recorded. The next attempt is in %s s.", RETRY)
+            self._schedule(not_before=RETRY)

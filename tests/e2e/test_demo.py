@@ -147,10 +147,11 @@ class TestReport:
         assert len(hover["summary"].split()) >= 3
 
     def test_refit_is_on_the_labels(self, document: dict[str, Any]) -> None:
-        """n counts the labels that say something; the changes are those of just these suggestions."""
+        """n counts the lines whose labels say something; the changes are those of just these suggestions."""
         refit = document["refit"]
         known = {one["id"]: one["correct"] for one in document["labels"] if one["correct"] is not None}
-        assert refit["n"] == len(known)
+        n = len({one["episode"] for one in document["labels"] if one["id"] in known})
+        assert refit["n"] == n
         assert refit["before"]["logLoss"] > 0.0
         assert refit["after"]["logLoss"] > 0.0
         if not refit["promoted"]:
@@ -158,7 +159,7 @@ class TestReport:
             assert refit["changes"] == []
             return
         assert refit["after"]["logLoss"] <= refit["before"]["logLoss"]
-        assert (refit["calibrator"]["source"], refit["calibrator"]["n"]) == ("personal", len(known))
+        assert (refit["calibrator"]["source"], refit["calibrator"]["n"]) == ("personal", n)
         suggestions = {one["id"]: one for one in document["suggestions"]}
         assert {one["id"]: one["correct"] for one in refit["changes"]} == known
         for change in refit["changes"]:

@@ -61,6 +61,22 @@ def test_order_and_repetition_do_not_matter(strategy, items, data):
         assert same(metric(p, y), metric(np.tile(p, 3), np.tile(y, 3)))
 
 
+@given(items=st.one_of(pairs, coarse), data=st.data())
+def test_a_weight_of_two_is_the_same_as_giving_the_pair_twice(items, data):
+    p, y = split(items)
+    times = np.array(data.draw(st.lists(st.integers(0, 4), min_size=p.size, max_size=p.size)))
+    times[0] = 1
+    for metric in (brier_score, skill_score, log_loss, expected_calibration_error):
+        assert same(metric(p, y, weights=times / 3), metric(np.repeat(p, times), np.repeat(y, times)))
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [1.0, math.nan], [0.0, 0.0], [[1.0, 1.0]]])
+def test_what_cannot_be_weights_is_a_data_error(weights):
+    for metric in (brier_score, skill_score, log_loss, expected_calibration_error):
+        with pytest.raises(DataError, match="weights"):
+            metric([0.2, 0.8], [False, True], weights=weights)
+
+
 @given(items=pairs)
 def test_ranges(items):
     p, y = split(items)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_calibration_calibrator import make
 
-from lsp_calib.calibration import Calibrator, PlattCalibrator, Prior, refit
+from lsp_calib.calibration import Calibrator, PlattCalibrator, Prior, grouped_folds, log_loss, refit
 from lsp_calib.calibration.platt import log_odds, sigmoid
 from lsp_calib.calibration.refit import INTERCEPT_SD, SLOPE_SD
 from lsp_calib.errors import DataError
@@ -103,8 +103,84 @@ def test_a_personal_one_is_judged_by_labels_it_has_not_seen():
     logprobs, correct = labels(60, -1.0)
     p = first.platt.predict(np.array([math.exp(item[0]) for item in logprobs[30:]]))
     assert more.before["brier"] == pytest.approx(np.mean((p - correct[30:]) ** 2))
-    explicit = run(60, shift=-1.0, current=first, base=SHIPPED, fresh=10)
+    explicit = run(60, shift=-1.0, current=first, base=SHIPPED, seen=50)
     assert "on 10 labels" in explicit.reason
+
+
+def test_an_episode_of_which_one_label_was_seen_is_not_fresh():
+    first = run(30, shift=-1.0).calibrator
+    episodes = [*range(30), *range(25, 30), *range(30, 55)]  # the 31st to 35th label: of visits begun before
+    result = run(60, shift=-1.0, current=first, base=SHIPPED, episodes=episodes)
+    assert result.n == 55
+    assert "on 25 labels" in result.reason
+
+
+class TestEpisodes:
+    """Labels of one visit to one line are one label, whatever is counted, fitted or held out."""
+
+    @pytest.mark.parametrize("size", [2, 7, 40])
+    def test_many_keystrokes_do_not_count_towards_the_minimum(self, size):
+        logprobs, correct = labels(4)
+        result = refit(
+            SHIPPED, logprobs * size, list(correct) * size, created=TODAY, episodes=[*"abcd"] * size
+        )
+        assert not result.promoted
+        assert result.reason == "not enough labels yet: 4 of 5"
+
+    @pytest.mark.parametrize("n", [20, 60])
+    def test_what_is_repeated_changes_nothing(self, n):
+        """Each label once, or each up to nine times: the same calibrator, the same proof."""
+        logprobs, correct = labels(n, shift=-2.0)
+        times = np.arange(n) % 9 + 1
+        once = refit(SHIPPED, logprobs, correct, created=TODAY)
+        often = refit(
+            SHIPPED,
+            [logprobs[i] for i in np.repeat(np.arange(n), times)],
+            np.repeat(correct, times),
+            created=TODAY,
+            episodes=np.repeat(np.arange(n), times),
+        )
+        assert once.promoted
+        assert often.promoted
+        assert (often.n, often.calibrator.n, often.calibrator.n_correct) == (n, n, once.calibrator.n_correct)
+        assert often.calibrator.platt.slope == pytest.approx(once.calibrator.platt.slope, abs=1e-6)
+        assert often.calibrator.platt.intercept == pytest.approx(once.calibrator.platt.intercept, abs=1e-6)
+        assert often.before == pytest.approx(once.before)
+        if n <= 50:  # leave-one-out has no choice of folds
+            assert often.after == pytest.approx(once.after, abs=1e-6)
+
+    @pytest.mark.parametrize("n", [12, 60])
+    def test_no_prediction_has_seen_a_label_of_its_own_episode(self, n):
+        """The quality on record is that of fits without the whole episode."""
+        logprobs, correct = labels(3 * n, shift=-1.0)
+        episodes = np.arange(3 * n) % n
+        raw = np.array([math.exp(item[0]) for item in logprobs])
+        result = refit(SHIPPED, logprobs, correct, created=TODAY, episodes=episodes)
+        folds = grouped_folds(episodes, n if n <= 50 else 5)
+        predicted = np.empty(raw.size)
+        for fold in np.unique(folds):
+            out = folds == fold
+            assert not np.isin(episodes[~out], episodes[out]).any()
+            fitted = PlattCalibrator.fit(
+                raw[~out],
+                correct[~out],
+                weights=np.full((~out).sum(), 1 / 3),
+                prior=Prior(0.8, -1.2, SLOPE_SD, INTERCEPT_SD),
+                targets="plain",
+            )
+            predicted[out] = fitted.predict(raw[out])
+        assert result.after["logLoss"] == pytest.approx(log_loss(predicted, correct))
+        assert result.after["brier"] == pytest.approx(np.mean((predicted - correct) ** 2))
+
+    def test_one_slow_line_does_not_outvote_the_others(self):
+        """Forty keystrokes on a line that was wrong, and twenty lines that were right."""
+        logprobs = [[math.log(0.8)]] * 60
+        correct = [False] * 40 + [True] * 20
+        result = refit(SHIPPED, logprobs, correct, created=TODAY, episodes=[0] * 40 + [*range(1, 21)])
+        assert result.promoted
+        assert result.n == 21
+        assert result.calibrator.n_correct == 20
+        assert result.calibrator.platt.predict(0.8) > SHIPPED.platt.predict(0.8)
 
 
 def test_old_labels_are_not_counted_twice():

@@ -21,6 +21,7 @@ from feedback_scene import suggestion
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
 from lsp_calib.feedback.database import move_aside, private_file
 from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import ModelIdentity
 
@@ -80,6 +81,7 @@ class TestRecords:
             "how": How.KEPT,
             "shown_at": 1000.0,
             "at": 1060.0,
+            "episode": "s",
         }
 
     def test_only_of_that_model_prompt_and_task(self, store: FeedbackStore) -> None:
@@ -149,7 +151,7 @@ class TestRecords:
         )
         first, second = json.loads(json.dumps(list(store.export())))
         assert first["id"] == "first"
-        assert first["label"] == {"correct": True, "how": "kept", "at": 50.0}
+        assert first["label"] == {"correct": True, "how": "kept", "at": 50.0, "episode": "first"}
         assert first["events"] == [
             {"kind": "survived", "at": 40.0, "data": {"seconds": 30, "unchanged": True}},
             {"kind": "settled", "at": 50.0, "data": {}},
@@ -170,6 +172,35 @@ class TestRecords:
         worker.start()
         worker.join()
         assert store.counts().suggestions == 1
+
+
+class TestOlderFormats:
+    def test_a_store_of_format_1_is_brought_up_to_date(self, path: Path) -> None:
+        """Nothing is lost. Its labels tell no episode: those that settled at one moment share one."""
+        path.parent.mkdir()
+        connection = sqlite3.connect(path)
+        for statement in MIGRATIONS[0]:
+            connection.execute(statement)
+        connection.execute("PRAGMA user_version = 1")
+        for number, at in enumerate((1060.25, 1060.25, 1090.5)):
+            connection.execute(
+                "INSERT INTO suggestions VALUES (?, 1000.0, 'line', 'python', 'm', 'abc123', 'p1', 'c', "
+                "'geometric-mean', NULL, 0.5, 0.5, 'review', '[-0.5]')",
+                (f"s{number}",),
+            )
+            connection.execute("INSERT INTO labels VALUES (?, 1, 'kept', ?)", (f"s{number}", at))
+        connection.commit()
+        connection.close()
+        store = FeedbackStore(path)
+        assert store.moved_aside is None
+        show(store, "new")
+        store.record_events([settled("new", How.KEPT, True, 1090.5)])
+        episodes = {row.suggestion_id: row.episode for row in store.labels("abc123", "p1", "line")}
+        assert set(episodes) == {"s0", "s1", "s2", "new"}
+        assert episodes["s0"] == episodes["s1"]
+        assert len(set(episodes.values())) == 3
+        assert episodes["new"] == "new"
+        store.close()
 
 
 class TestPurge:

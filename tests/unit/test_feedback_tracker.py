@@ -282,6 +282,69 @@ class TestWhenItSettles:
         assert [line for line, _ in tracker.inserted(URI)] == [0]
 
 
+class TestEpisodes:
+    """One line, one visit: what was shown then is named after the first of it."""
+
+    def episodes(self, editor: Editor) -> dict[str, str]:
+        return {identity: label.episode for identity, label in editor.labels().items()}
+
+    def test_keystrokes_on_one_line_share_one(self) -> None:
+        editor = Editor("", "y = ")
+        for identity in ("a", "b", "c"):
+            editor.show(0, "wrong", identity)
+            editor.type(0, "x")
+        editor.show(1, "2", "other line")
+        editor.save()
+        assert self.episodes(editor) == {"a": "a", "b": "a", "c": "a", "other line": "other line"}
+
+    def test_a_save_does_not_end_the_visit(self) -> None:
+        editor = Editor("", "")
+        editor.show(0, "wrong", "before")
+        editor.type(0, "x")
+        editor.save()
+        editor.type(0, "y")
+        editor.show(0, "wrong", "after")
+        editor.save()
+        assert self.episodes(editor) == {"before": "before", "after": "before"}
+
+    def test_to_come_back_is_another_visit(self) -> None:
+        editor = Editor("", "")
+        editor.show(0, "wrong", "first")
+        editor.type(0, "x")
+        editor.move_on()
+        assert "first" in editor.labels()
+        editor.show(0, "wrong", "second")
+        editor.save()
+        assert self.episodes(editor) == {"first": "first", "second": "second"}
+
+    def test_to_come_back_before_it_settled_is_none(self) -> None:
+        """One end of the line decides about both."""
+        editor = Editor("", "")
+        editor.show(0, "wrong", "first")
+        editor.type(0, "x")
+        editor.put(1, "elsewhere")
+        editor.show(0, "wrong", "second")
+        editor.save()
+        assert self.episodes(editor) == {"first": "first", "second": "first"}
+
+    def test_work_in_another_document_ends_the_visit(self) -> None:
+        editor = Editor("", "")
+        editor.show(0, "wrong", "first")
+        editor.save()
+        editor.events += editor.tracker.changed("untitled:b", ["b"], editor.now)
+        editor.show(0, "wrong", "second")
+        editor.save()
+        assert self.episodes(editor) == {"first": "first", "second": "second"}
+
+    def test_the_line_is_followed_when_others_come_above_it(self) -> None:
+        editor = Editor("", "x = ")
+        editor.show(1, "1", "first")
+        editor.become("new", "", "x = ")
+        editor.show(2, "1", "second")
+        editor.save()
+        assert self.episodes(editor) == {"first": "first", "second": "first"}
+
+
 class TestSurvival:
     def survived(self, editor: Editor) -> list[tuple[float, bool]]:
         return [
@@ -385,3 +448,48 @@ class TestDiagnostics:
 def test_an_event_cannot_carry_text() -> None:
     with pytest.raises(TypeError, match="numbers"):
         Event("s", EventKind.ACCEPTED, 0.0, {"line": "password = 'secret'"})  # type: ignore[dict-item]
+
+
+class TestManyAtOnce:
+    def test_a_survivor_whose_place_is_taken_costs_no_label(self) -> None:
+        """At one late tick the last survival of the oldest is due, and another one settles and survives."""
+        most = FOLLOWED_AT_MOST
+        editor = Editor(*[f"x{n} = " for n in range(most + 1)])
+        for n in range(most):
+            editor.show(n, "15", str(n))
+        editor.become(*[f"x{n} = 15" for n in range(most)], editor.lines[most])
+        editor.save()
+        editor.wait(SURVIVAL[-1] - 10)
+        editor.show(most, "16", "last")
+        editor.put(most, f"x{most} = 16")
+        editor.put(0, "elsewhere")
+        editor.now += SETTLE_AFTER + 10
+        editor.events += editor.tracker.tick(editor.now)
+        assert editor.outcome("last") == KEPT
+        due = [e for e in editor.events if e.kind is EventKind.SURVIVED and e.suggestion_id == "0"]
+        assert [event.data["seconds"] for event in due] == list(SURVIVAL)
+        assert editor.tracker.next_deadline() is not None
+
+    @pytest.mark.parametrize("call", ["tick", "changed", "saved"])
+    def test_an_error_in_one_entry_costs_the_others_nothing(
+        self, call: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        editor = Editor("x = ", "y = ", "z = ")
+        for line, identity in enumerate("abc"):
+            editor.show(line, "15", identity)
+        editor.become("x = 15", "y = 15", "z = 15")
+        broken = editor.tracker._documents[URI].followed["b"]
+        broken.changed_at = broken.inserted_at = broken.text = object()  # type: ignore[assignment]
+        editor.now += SETTLE_AFTER + 5
+        if call == "changed":
+            editor.events += editor.tracker.changed(URI, ["x = 15", "y = 1", "z = 15"], editor.now)
+        elif call == "saved":
+            editor.save()
+        for _ in range(2):
+            editor.now += SETTLE_AFTER + 5
+            editor.events += editor.tracker.tick(editor.now)
+        assert "cannot be followed any further" in caplog.text
+        editor.tracker.next_deadline()
+        if call != "saved":
+            editor.save()
+        assert {identity: editor.outcome(identity) for identity in editor.labels()} == {"a": KEPT, "c": KEPT}

@@ -226,7 +226,12 @@ class _Demo:
 
     async def _refit(self, evidence: Evidence) -> None:
         self.screen.section("Refit", words.REFIT)
-        known = [one for one in self.report.suggestions if one.label and one.label["correct"] is not None]
+        # Suggestions for one line, asked for again without leaving it, count once.
+        known = {
+            one.label["episode"]
+            for one in self.report.suggestions
+            if one.label and one.label["correct"] is not None
+        }
         with self.report.step("refit") as step, self.screen.waiting("fitting"):
             result: dict[str, Any] = await self.editor.command("lsp-calib.refit", seconds=_REFIT)
             refitted = evidence.refitted(result)

@@ -35,9 +35,9 @@ class Evidence:
         self._shelf = Shelf(state / "calibrators", home.shipped_models() / "calibrators")
 
     def labels(self) -> dict[str, dict[str, Any]]:
-        """`correct` and `how` by suggestion, of those that have settled."""
+        """`correct`, `how` and `episode` by suggestion, of those that have settled."""
         return {
-            row["id"]: {"correct": row["label"]["correct"], "how": row["label"]["how"]}
+            row["id"]: {key: row["label"][key] for key in ("correct", "how", "episode")}
             for row in self._rows()
             if row["label"] is not None
         }

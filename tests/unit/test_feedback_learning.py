@@ -1,0 +1,178 @@
+"""From what a user did to the calibrator in force: tracker, store, refit and shelf together."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from feedback_scene import Editor, suggestion
+
+from lsp_calib.calibration.calibrator import Purpose
+from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.learning import refit_from_feedback, refit_languages
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import ModelIdentity
+
+MODEL = ModelIdentity("m", "Q8_0", "abc123")
+PURPOSE = Purpose(MODEL, "p1", "line", "python")
+SHAPE = {"promoted", "reason", "n", "before", "after", "calibrator"}
+DAY = 86400.0
+START = 1_790_000_000.0
+TODAY, LATER = "2026-09-21", "2027-09-25"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FeedbackStore]:
+    store = FeedbackStore(tmp_path / "home" / "feedback.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path / "home" / "calibrators", tmp_path / "shipped")
+
+
+def show(store: FeedbackStore, identity: str, logprob: float, at: float, language: str = "python") -> None:
+    store.record_shown(
+        suggestion("x", identity),
+        model=MODEL,
+        prompt_version="p1",
+        language=language,
+        logprobs=[logprob],
+        at=at,
+    )
+
+
+def settle(store: FeedbackStore, identity: str, correct: bool, at: float) -> None:
+    label = Label(identity, correct, How.KEPT if correct else How.EDITED, at)
+    store.record_events([Event(identity, EventKind.SETTLED, at, label=label)])
+
+
+def live(
+    store: FeedbackStore,
+    n: int,
+    at: float = START,
+    language: str = "python",
+    name: str = "",
+    right: float = 0.1,
+) -> None:
+    """One suggestion on each of n lines; however sure the model was, few of them were right."""
+    chance = random.Random(n)
+    for number in range(n):
+        identity = f"{name}{language}-{number}"
+        show(store, identity, -0.3 * chance.random(), at + number, language)
+        settle(store, identity, chance.random() < right, at + number + 30)
+
+
+def type_a_line(store: FeedbackStore, keystrokes: int) -> None:
+    """A suggestion at each keystroke of one line, none of them what the user meant; then on to the next."""
+    editor = Editor("", "")
+    for number in range(keystrokes):
+        editor.show(0, f"wrong{number}", f"s{number}")
+        show(store, f"s{number}", -0.05, editor.now)
+        editor.type(0, "x")
+    editor.move_on()
+    assert len(editor.labels()) == keystrokes
+    store.record_events(editor.events)
+
+
+class TestEpisodes:
+    def test_keystrokes_on_one_line_are_one_label(self, store: FeedbackStore, shelf: Shelf) -> None:
+        """They share one outcome: five of them prove no more than one."""
+        type_a_line(store, 5)
+        result = refit_from_feedback(store, shelf, PURPOSE, TODAY)
+        assert not result.promoted
+        assert (result.n, result.reason) == (1, "not enough labels yet: 1 of 5")
+        assert shelf.choose(PURPOSE).calibrator.source == "prior"
+
+    def test_n_counts_lines(self, store: FeedbackStore, shelf: Shelf) -> None:
+        live(store, 6)
+        type_a_line(store, 20)
+        result = refit_from_feedback(store, shelf, PURPOSE, TODAY)
+        assert result.promoted, result.reason
+        assert result.n == 7
+        assert shelf.choose(PURPOSE).calibrator.n == 7
+
+    def test_what_settled_at_one_moment_is_one_episode_in_old_stores(
+        self, store: FeedbackStore, shelf: Shelf
+    ) -> None:
+        """They do not tell which lines their labels are of."""
+        for number in range(12):
+            show(store, f"s{number}", -0.05, START + number)
+            settle(store, f"s{number}", False, START + 100 + number % 3)
+        store._connection.execute("UPDATE labels SET episode = NULL")
+        assert refit_from_feedback(store, shelf, PURPOSE, TODAY).n == 3
+
+
+class TestFreshLabels:
+    """A personal calibrator is compared on labels that it has not seen, told by their time."""
+
+    def test_none_are_left_right_after_a_refit(self, store: FeedbackStore, shelf: Shelf) -> None:
+        live(store, 40)
+        assert refit_from_feedback(store, shelf, PURPOSE, TODAY).promoted
+        again = refit_from_feedback(store, shelf, PURPOSE, TODAY)
+        assert again.reason.startswith("not enough new labels yet: 0 of 5")
+
+    def test_old_ones_may_be_deleted(self, store: FeedbackStore, shelf: Shelf) -> None:
+        """Otherwise a user would have to gather as many labels again before anything is learned."""
+        live(store, 40)
+        assert refit_from_feedback(store, shelf, PURPOSE, TODAY).promoted
+        live(store, 10, at=START + 400 * DAY, name="new-")
+        assert store.purge(before=START + 300 * DAY) == 40
+        result = refit_from_feedback(store, shelf, PURPOSE, LATER)
+        assert "on 10 labels" in result.reason
+        assert result.n == 10
+
+    def test_a_calibrator_that_only_tells_its_day_has_seen_all_of_that_day(
+        self, store: FeedbackStore, shelf: Shelf
+    ) -> None:
+        live(store, 40)
+        assert refit_from_feedback(store, shelf, PURPOSE, TODAY).promoted
+        mine = shelf.choose(PURPOSE).calibrator
+        feedback = attrs.evolve(mine.provenance[0], version=TODAY)
+        shelf.promote(attrs.evolve(mine, provenance=(feedback, *mine.provenance[1:])))
+        live(store, 5, at=START + 3600, name="same-day-")
+        live(store, 7, at=START + 3 * DAY, name="later-")
+        assert "on 7 labels" in refit_from_feedback(store, shelf, PURPOSE, LATER).reason
+
+
+class TestLanguages:
+    def test_each_language_with_labels_gets_its_own(self, store: FeedbackStore, shelf: Shelf) -> None:
+        live(store, 30, language="rust")
+        live(store, 20, language="python")
+        live(store, 3, language="go")
+        refits = refit_languages(store, shelf, PURPOSE, TODAY)
+        assert [(language, r.promoted, r.n) for language, r in refits.results] == [
+            ("rust", True, 30),
+            ("python", True, 20),
+            ("go", False, 3),
+        ]
+        for language, n in (("rust", 30), ("python", 20), ("go", 0)):
+            assert shelf.choose(attrs.evolve(PURPOSE, language=language)).calibrator.n == n
+
+    def test_the_answer_is_about_the_first_that_was_promoted(
+        self, store: FeedbackStore, shelf: Shelf
+    ) -> None:
+        for number in range(9):  # more rows than Python has, of one line
+            show(store, f"one-line-{number}", -0.1, START, "go")
+            label = Label(f"one-line-{number}", False, How.EDITED, START, "one line")
+            store.record_events([Event(label.suggestion_id, EventKind.SETTLED, START, label=label)])
+        live(store, 8, language="python")
+        wire = refit_languages(store, shelf, PURPOSE, TODAY).to_wire()
+        assert set(wire) == SHAPE | {"languages"}
+        assert (wire["promoted"], wire["n"]) == (True, 8)
+        assert wire["reason"].startswith("python: the new calibrator is no worse")
+        assert [(one["language"], one["promoted"]) for one in wire["languages"]] == [
+            ("go", False),
+            ("python", True),
+        ]
+
+    def test_without_labels_it_says_so(self, store: FeedbackStore, shelf: Shelf) -> None:
+        wire = refit_languages(store, shelf, PURPOSE, TODAY).to_wire()
+        assert wire["reason"] == "not enough labels yet: 0 of 5"
+        assert set(wire) == SHAPE
