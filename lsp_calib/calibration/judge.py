@@ -1,29 +1,37 @@
-"""The calibrator in force, asked often: chosen once per purpose and kept until told otherwise."""
+"""The calibrator in force, asked often: chosen once per purpose, and again when the shelf has changed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from lsp_calib.calibration.calibrator import Calibrator, Purpose, Task
 from lsp_calib.calibration.shelf import Shelf
 from lsp_calib.calibration.tiers import PRESETS, Policy
-from lsp_calib.values import Confidence, ModelIdentity
+from lsp_calib.values import CalibratorRef, Confidence, ModelIdentity
 
 
 class Judge:
     """Says how likely an answer is to be right, from its log-probabilities.
 
     policy: turns probabilities into tiers; may be replaced at any time.
+    on_change: called when another calibrator than before is found in force for a purpose, whoever put it
+        there: a refit here, a command in a terminal, another window of the editor.
     complaints: a sentence for each calibrator file that had to be skipped.
     """
 
-    def __init__(self, shelf: Shelf, policy: Policy = PRESETS["balanced"]) -> None:
+    def __init__(
+        self,
+        shelf: Shelf,
+        policy: Policy = PRESETS["balanced"],
+        on_change: Callable[[CalibratorRef], None] = lambda _: None,
+    ) -> None:
         self.shelf = shelf
         self.policy: Policy = policy
         self.complaints: list[str] = []
-        self._chosen: dict[Purpose, Calibrator] = {}
+        self._on_change = on_change
+        self._chosen: dict[Purpose, tuple[object, Calibrator]] = {}
 
     def assess(
         self,
@@ -46,13 +54,19 @@ class Judge:
         return attrs.evolve(calibrator.assess((), self.policy), reason=doubt)
 
     def calibrator(self, purpose: Purpose) -> Calibrator:
-        """The calibrator in force for a purpose."""
-        if purpose not in self._chosen:
-            choice = self.shelf.choose(purpose)
-            self.complaints += [text for text in choice.skipped if text not in self.complaints]
-            self._chosen[purpose] = choice.calibrator
-        return self._chosen[purpose]
+        """The calibrator in force for a purpose now. Costs two system calls if nothing has changed."""
+        stamp = self.shelf.stamp(purpose)
+        before = self._chosen.get(purpose)
+        if before is not None and before[0] == stamp:
+            return before[1]
+        choice = self.shelf.choose(purpose)
+        self.complaints += [text for text in choice.skipped if text not in self.complaints]
+        self._chosen[purpose] = stamp, choice.calibrator
+        if before is not None and before[1].ref != choice.calibrator.ref:
+            self._on_change(choice.calibrator.ref)
+        return choice.calibrator
 
-    def reload(self) -> None:
-        """Choose afresh: calibrators on the shelf have changed."""
-        self._chosen.clear()
+    def notice(self) -> None:
+        """Look whether what was chosen is still in force."""
+        for purpose in list(self._chosen):
+            self.calibrator(purpose)

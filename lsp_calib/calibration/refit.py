@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import attrs
@@ -130,7 +131,7 @@ def refit(
     predicted = np.empty(labels.size)
     for k in range(int(fold.max()) + 1):
         predicted[fold == k] = fit(fold != k).predict(raw[fold == k])
-    present = current.platt.predict(_raw(current, [log_probabilities[i] for i in np.flatnonzero(fresh)]))
+    present = current.platt.predict(_raw(current, list(compress(log_probabilities, fresh))))
     judged = (labels[fresh], weights[fresh])
     before, after = _quality(present, *judged), _quality(predicted[fresh], *judged)
     fitted = fit(np.ones(labels.size, dtype=np.bool_))

@@ -54,6 +54,13 @@ class Shelf:
             return Choice(newest, tuple(skipped))
         return Choice(borrow(purpose, [calibrator for _, calibrator in shipped]), tuple(skipped))
 
+    def stamp(self, purpose: Purpose) -> object:
+        """What is not equal to an earlier one if another calibrator may be in force for a purpose by now.
+
+        The folder alone would not do: its time is that of a clock which ticks a few hundred times a second.
+        """
+        return _identity(self.personal), _identity(self.personal / _slot(purpose))
+
     def promote(self, calibrator: Calibrator) -> Path:
         """Put a calibrator in force for its purpose; returns its file. What was in force is kept as history.
 
@@ -120,6 +127,15 @@ class Shelf:
             except OSError as error:
                 raise CalibratorError(f"{slot} cannot be moved aside: {error}.") from error
         return [path for path, _ in mine if path != slot]
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    """Which file or folder this is, and when it was changed; None if it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _slot(purpose: Purpose) -> str:

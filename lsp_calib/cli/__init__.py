@@ -153,15 +153,16 @@ def summarize(place: str, as_json: bool, model: str | None, threads: int, remote
 @_model
 @_remote
 def refit(as_json: bool, model: str | None, remote: str | None) -> None:
-    """Refit your calibrator on what became of the suggestions you were shown."""
+    """Refit your calibrators, one for each language, on what became of the suggestions you were shown."""
     from lsp_calib.tools.oneshot import refit_now
 
-    result = refit_now(model, remote)
+    refits = refit_now(model, remote)
     if as_json:
-        _print_json(result)
+        _print_json(refits.to_wire())
     else:
-        done = "A new calibrator is in force" if result["promoted"] else "The calibrator stays"
-        click.echo(f"{done} ({result['n']} labels): {result['reason']}.")
+        for language, result in refits.results:
+            done = "a new calibrator is in force" if result.promoted else "the calibrator stays"
+            click.echo(f"{language}: {done} ({result.n} labels): {result.reason}.")
 
 
 @main.command()

@@ -62,6 +62,7 @@ class Completions:
         """
         if await self._session.excluded(uri, patience) or not self._session.running:
             return None
+        self._session.notice_calibrators()
         self._session.documents.requested(uri, cursor)
         last = self._last.get(uri)
         if last is not None and (kept := continued(last, cursor)) is not None:
@@ -77,6 +78,10 @@ class Completions:
         else:
             await asyncio.wait({run.task}, timeout=patience)
         return run.task.result() if run.task.done() and not run.task.cancelled() else None
+
+    def forget_answers(self) -> None:
+        """What was said holds no longer. Requests under way go on: they are judged when they are answered."""
+        self._last.clear()
 
     def forget(self, uri: str) -> None:
         """The document is gone: so is the interest in it."""
@@ -162,6 +167,7 @@ class Summaries:
         """
         if await self._session.excluded(uri) or not self._session.running:
             return None
+        self._session.notice_calibrators()
         key = _key(function, language)
         if key in self._known:
             self._known.move_to_end(key)

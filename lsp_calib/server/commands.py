@@ -41,7 +41,8 @@ def register(server: CalibServer) -> None:
 
     @server.command("lsp-calib.restartModel")
     async def restart_model(ls: CalibServer, *_arguments: Any) -> None:
-        await ls.session.restart_model()
+        with _failing_in_words():
+            await ls.session.restart_model()
 
 
 @contextlib.contextmanager

@@ -16,9 +16,10 @@ from lsprotocol import types
 from lsp_calib import home
 from lsp_calib.calibration.judge import Judge
 from lsp_calib.completion import Completion
+from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind
-from lsp_calib.feedback.learning import refit_from_feedback
+from lsp_calib.feedback.learning import refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 
 if TYPE_CHECKING:
@@ -67,16 +68,17 @@ class Feedback:
             await asyncio.wrap_future(self._submit(lambda store: store.record_events([event])))
 
     async def refit(self) -> dict[str, Any]:
-        """Refit the calibrator of completions on what became of them. Raises LspCalibError."""
-        purpose = await self._session.purpose()
+        """Refit the calibrators of completions on what became of them. Raises LspCalibError."""
+        loaded = await self._session.engine.ready()
+        purpose = line_purpose(loaded, "python")
         today = datetime.date.today().isoformat()
-        result = await asyncio.wrap_future(
-            self._submit(lambda store: refit_from_feedback(store, self._judge.shelf, purpose, today))
+        refits = await asyncio.wrap_future(
+            self._submit(lambda store: refit_languages(store, self._judge.shelf, purpose, today))
         )
-        if result.promoted:
-            self._judge.reload()
-            self._session.calibrator_changed(self._judge.calibrator(purpose).ref)
-        return result.to_wire()
+        _, result = refits.leading
+        if result.calibrator is not None:
+            self._session.calibrator_promoted(result.calibrator.ref)
+        return refits.to_wire()
 
     async def close(self) -> None:
         """Write what is still to be written, then close the store."""

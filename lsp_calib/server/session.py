@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import attrs
 from lsprotocol import types
 
-from lsp_calib.calibration.calibrator import Purpose
 from lsp_calib.calibration.judge import Judge
 from lsp_calib.calibration.shelf import Shelf
 from lsp_calib.calibration.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import CompletionService
-from lsp_calib.completion.prompt import version_of
+from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import EngineState, Lingering
@@ -46,7 +45,7 @@ class Session:
         self._said: set[str] = set()
         self._settled = asyncio.Event()  # set once the settings of the start are known
         self._progress = LoadProgress(server)
-        self._judge = Judge(Shelf.open(), _policy(server.settings))
+        self._judge = Judge(Shelf.open(), _policy(server.settings), self._calibrator_changed)
         self.engine = server.make_engine(self._engine_state)
         self.feedback = Feedback(self, self._judge)
         self.documents = Documents(self)
@@ -81,16 +80,22 @@ class Session:
         self._settings_hold()
         self.documents.settings_changed()
 
-    def calibrator_changed(self, ref: CalibratorRef) -> None:
-        """A refit was promoted: what is remembered was judged by the old calibrator."""
+    def notice_calibrators(self) -> None:
+        """A command or another window may have put a calibrator in force since the last request."""
+        self._judge.notice()
+
+    def calibrator_promoted(self, ref: CalibratorRef) -> None:
+        """A refit of this session has put a calibrator in force."""
+        self._judge.notice()
+        if self.status.calibrator != ref:
+            self._calibrator_changed(ref)
+
+    def _calibrator_changed(self, ref: CalibratorRef) -> None:
+        """What is remembered was judged by the old calibrator."""
         self.status.calibrator = ref
         self._forget()
+        self._say_complaints()
         self._notify_status()
-
-    async def purpose(self, language: str = "python") -> Purpose:
-        """What the calibrator of completions is for. Raises ModelError or EngineError without a model."""
-        loaded = await self.engine.ready()
-        return Purpose(loaded.identity, version_of(loaded.card.completion), "line", language)
 
     async def restart_model(self) -> None:
         await self.engine.restart()
@@ -131,22 +136,29 @@ class Session:
     def _forget(self) -> None:
         """What is remembered was judged otherwise than it would be now."""
         self.summaries.forget()
-        for document in list(self.server.workspace.text_documents.values()):
-            self.completions.forget(document.uri)
+        self.completions.forget_answers()
 
     async def _load(self) -> None:
         try:
             loaded = await self.engine.ready()
+            self.status.model = loaded.identity.name
+            for language in self._languages():
+                self.status.calibrator = self._judge.calibrator(line_purpose(loaded, language)).ref
         except LspCalibError as error:
             # The engine has reported it through its state.
             logger.warning("No model: %s", error)
             return
-        self.status.model = loaded.identity.name
-        for language in ("python",):
-            self.status.calibrator = self._judge.calibrator(await self.purpose(language)).ref
+        self._say_complaints()
+        self._notify_status()
+
+    def _languages(self) -> list[str]:
+        """The languages of the open documents, the one opened last at the end; Python if there are none."""
+        opened = (document.language_id for document in self.server.workspace.text_documents.values())
+        return [language for language in opened if language] or ["python"]
+
+    def _say_complaints(self) -> None:
         for complaint in self._judge.complaints:
             self.say(complaint, types.MessageType.Warning)
-        self._notify_status()
 
     def _engine_state(self, state: EngineState, message: str, fraction: float | None) -> None:
         self.status.state, self.status.message = state, message

@@ -6,20 +6,19 @@ import asyncio
 import datetime
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrator import Purpose
 from lsp_calib.calibration.judge import Judge
 from lsp_calib.calibration.shelf import Shelf
 from lsp_calib.completion import CompletionService, Cursor
 from lsp_calib.completion.context import split_lines
-from lsp_calib.completion.prompt import version_of
+from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
-from lsp_calib.feedback.learning import refit_from_feedback
+from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.choice import open_engine
 from lsp_calib.inference.engine import Engine
@@ -30,7 +29,42 @@ from lsp_calib.values import Suggestion
 
 T = TypeVar("T")
 
-_LANGUAGES = {".py": "python", ".pyi": "python"}
+# As editors call them: a calibrator that learned there is found here.
+_LANGUAGES = {
+    **dict.fromkeys((".py", ".pyi", ".pyw"), "python"),
+    **dict.fromkeys((".js", ".mjs", ".cjs"), "javascript"),
+    **dict.fromkeys((".ts", ".mts", ".cts"), "typescript"),
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"), "cpp"),
+    **dict.fromkeys((".c", ".h"), "c"),
+    **dict.fromkeys((".sh", ".bash"), "shellscript"),
+    **dict.fromkeys((".yaml", ".yml"), "yaml"),
+    **dict.fromkeys((".md", ".markdown"), "markdown"),
+    **dict.fromkeys((".htm", ".html"), "html"),
+    **dict.fromkeys((".ex", ".exs"), "elixir"),
+    **dict.fromkeys((".pl", ".pm"), "perl"),
+    ".jsx": "javascriptreact",
+    ".tsx": "typescriptreact",
+    ".rs": "rust",
+    ".go": "go",
+    ".java": "java",
+    ".kt": "kotlin",
+    ".scala": "scala",
+    ".swift": "swift",
+    ".cs": "csharp",
+    ".rb": "ruby",
+    ".php": "php",
+    ".lua": "lua",
+    ".hs": "haskell",
+    ".r": "r",
+    ".jl": "julia",
+    ".zig": "zig",
+    ".dart": "dart",
+    ".sql": "sql",
+    ".css": "css",
+    ".scss": "scss",
+    ".json": "json",
+    ".toml": "toml",
+}
 _MOST_BYTES = 5_000_000
 
 
@@ -83,17 +117,17 @@ def summarize_at(
     return with_engine(ask, model=model, threads=threads, remote=remote)
 
 
-def refit_now(model: str | None, remote: str | None = None) -> dict[str, Any]:
-    """Refit from the feedback store; the answer of `lsp-calib.refit`."""
+def refit_now(model: str | None, remote: str | None = None) -> Refits:
+    """Refit from the feedback store, as `lsp-calib.refit` does."""
 
-    async def ask(engine: Engine) -> dict[str, Any]:
+    async def ask(engine: Engine) -> Refits:
         # The model is asked only who it is: labels of other models say nothing about it.
         loaded = await engine.ready()
-        purpose = Purpose(loaded.identity, version_of(loaded.card.completion), "line", "python")
+        purpose = line_purpose(loaded, "python")
         store = FeedbackStore(home.home() / "feedback.db")
         try:
             today = datetime.date.today().isoformat()
-            return refit_from_feedback(store, Shelf.open(), purpose, today).to_wire()
+            return refit_languages(store, Shelf.open(), purpose, today)
         finally:
             store.close()
 
@@ -154,4 +188,4 @@ def read_lines(path: Path) -> tuple[str, ...]:
 
 
 def language_of(path: Path) -> str:
-    return _LANGUAGES.get(path.suffix, "plaintext")
+    return _LANGUAGES.get(path.suffix.lower(), "plaintext")

@@ -303,8 +303,11 @@ def _helix() -> types.ClientCapabilities:
     )
 
 
-def install_calibrator(home: Path) -> None:
-    """Put a calibrator in force that believes the raw confidence: the log-probabilities decide the tier."""
+def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
+    """Put a calibrator in force that believes the raw confidence: the log-probabilities decide the tier.
+
+    intercept: another one does not quite believe it. Returns the file of the last one.
+    """
     from lsp_calib.calibration.calibrator import Calibrator, Purpose
     from lsp_calib.calibration.platt import PlattCalibrator, Prior
     from lsp_calib.calibration.shelf import Shelf
@@ -313,11 +316,11 @@ def install_calibrator(home: Path) -> None:
 
     private_folder(home)
     model = ModelIdentity("scripted", "Q0", "5c" * 32)
-    for task, version in (("line", "line-prefix-1"), ("summary", "summary-shots-1")):
+    for task, version in (("summary", "summary-shots-1"), ("line", "line-prefix-1")):
         calibrator = Calibrator(
             purpose=Purpose(model, version, task, "python"),
             measure="geometric-mean-first-4",
-            platt=PlattCalibrator(1.0, 0.0),
+            platt=PlattCalibrator(1.0, intercept),
             prior=Prior(1.0, 0.0, 1.0, 1.0),
             n=100,
             n_correct=50,
@@ -325,7 +328,8 @@ def install_calibrator(home: Path) -> None:
             state="ready",
             created="2026-01-01",
         )
-        Shelf(home / "calibrators", home / "none").promote(calibrator)
+        file = Shelf(home / "calibrators", home / "none").promote(calibrator)
+    return file
 
 
 def environment(home: Path) -> dict[str, str]:

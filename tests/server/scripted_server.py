@@ -6,6 +6,8 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     loading      fractions reported while loading, 10 ms apart
     readyWhen    file without which the model never gets ready
     failure      [name of a class in lsp_calib.errors, message]: the model never gets ready
+    failsAfter   how often the model is ready before `failure` begins to hold
+    restartFailure  [name of a class in lsp_calib.errors, message]: restarting fails
     closeSeconds how long the engine takes to close
     child        whether the engine has a process that goes when its input ends, as the model process does
     answers      {the current line up to the cursor: answer}
@@ -51,10 +53,12 @@ class ScriptedEngine:
         self._loading: asyncio.Task[LoadedModel] | None = None
         self._child: asyncio.subprocess.Process | None = None
         self._raised: dict[str, int] = {}
+        self._asked = 0
         self._note("made", model=trusted.model, remote=trusted.remote_url)
 
     async def ready(self) -> LoadedModel:
-        if failure := self._script.get("failure"):
+        self._asked += 1
+        if (failure := self._script.get("failure")) and self._asked > self._script.get("failsAfter", 0):
             state = self._states.NO_MODEL if failure[0] == "NoModelError" else self._states.ERROR
             self._on_state(state, failure[1], None)
             raise getattr(errors, failure[0])(failure[1])
@@ -93,6 +97,8 @@ class ScriptedEngine:
         self._note("linger", seconds=seconds)
 
     async def restart(self) -> None:
+        if failure := self._script.get("restartFailure"):
+            raise getattr(errors, failure[0])(failure[1])
         self._note("restarted")
         self._loading = None
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import Connect
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
-from scripted_editor import Editor, until
+from scripted_editor import Editor, install_calibrator, until
 
 SCRIPT = {"otherwise": {"text": "xy", "logprobs": [-0.1]}}
 
@@ -66,7 +66,7 @@ async def test_the_status_object(connect: Connect) -> None:
     assert [s.state for s in editor.client.statuses][-1] == "ready"
 
 
-def learn(editor: Editor, n: int, model: str = "5c" * 32) -> None:
+def learn(editor: Editor, n: int, model: str = "5c" * 32, language: str = "python") -> None:
     """Fill the store with labels: what the model was sure of was right, mostly."""
     from lsp_calib.feedback.events import Event, EventKind, How, Label
     from lsp_calib.feedback.store import FeedbackStore
@@ -79,13 +79,15 @@ def learn(editor: Editor, n: int, model: str = "5c" * 32) -> None:
         logprob = -chance.random() * (0.5 if right else 3.0)
         ref = CalibratorRef("c", "prior", "learning", 0)
         confidence = Confidence(0.5, 0.5, "m", Tier.REVIEW, "", False, ref, 4)
-        suggestion = Suggestion(f"s{number}", "line", "x", confidence, "scripted", 1, "model", Timing())
+        suggestion = Suggestion(
+            f"{language}{number}", "line", "x", confidence, "scripted", 1, "model", Timing()
+        )
         identity = ModelIdentity("scripted", "Q0", model)
         store.record_shown(
             suggestion,
             model=identity,
             prompt_version="line-prefix-1",
-            language="python",
+            language=language,
             logprobs=[logprob],
             at=float(number),
         )
@@ -132,6 +134,42 @@ async def test_a_refit_that_is_promoted_is_in_force_at_once(connect: Connect) ->
     await until(lambda: editor.client.statuses[-1].calibrator.source == "personal", "the news of it")
 
 
+async def test_every_language_with_labels_is_refitted(connect: Connect) -> None:
+    """Not only Python. The answer keeps its shape; where there are several, a list has them all."""
+    editor = await connect(SCRIPT, calibrated=False)
+    editor.open("a", uri="file:///a.rs", language="rust")
+    assert (await editor.suggestion(0, 1, "file:///a.rs"))["calibrator"]["source"] == "prior"
+    learn(editor, 40, language="rust")
+    result: dict[str, Any] = await editor.command("refit")
+    assert set(result) == SHAPE
+    assert (result["promoted"], result["n"]) == (True, 40)
+    suggestion = await editor.suggestion(0, 1, "file:///a.rs")
+    assert suggestion["calibrator"] == result["calibrator"]
+    learn(editor, 60)
+    result = await editor.command("refit")
+    assert set(result) == SHAPE | {"languages"}
+    assert (result["promoted"], result["n"]) == (True, 60)
+    python, rust = result["languages"]
+    assert (python["language"], python["promoted"], python["n"]) == ("python", True, 60)
+    assert (rust["language"], rust["promoted"], rust["n"]) == ("rust", False, 40)
+    assert python["calibrator"] == result["calibrator"]
+    assert len(list((editor.home / "calibrators").glob("*.json"))) == 2
+
+
+async def test_a_calibrator_put_in_force_by_a_command_is_noticed(connect: Connect) -> None:
+    """By the next request: what is remembered was judged by the old one, and is not served again."""
+    editor = await connect(SCRIPT)
+    editor.open("a\nb\n")
+    old = await editor.suggestion(0, 1)
+    assert (await editor.suggestion(0, 1))["source"] == "memory"
+    file = install_calibrator(editor.home, intercept=-9.0)
+    new = await editor.suggestion(0, 1)
+    assert new["calibrator"]["id"] != old["calibrator"]["id"]
+    assert new["calibrator"]["id"] in file.read_text("utf-8")
+    assert (old["tier"], new["tier"]) == ("accept", "reject")
+    assert (await editor.status())["calibrator"] == new["calibrator"]
+
+
 async def test_a_refit_without_a_model_fails_in_words(connect: Connect) -> None:
     """The error says what to do, and carries no traceback."""
     editor = await connect({"failure": ["NoModelError", "Run `lsp-calib models pull smollm2-135m`."]})
@@ -154,3 +192,25 @@ async def test_restart_model(connect: Connect) -> None:
     await until(lambda: failing.messages == ["None."], "a message")
     await failing.command("restartModel")
     await until(lambda: failing.messages == ["None."] * 2, "another")
+
+
+async def test_a_restart_that_fails_is_said_in_words(connect: Connect) -> None:
+    """As everywhere: the message of the error, and no traceback."""
+    editor = await connect({**SCRIPT, "restartFailure": ["EngineDiedError", "The model process is gone."]})
+    with pytest.raises(JsonRpcException) as caught:
+        await editor.command("restartModel")
+    assert caught.value.code == -32803  # RequestFailed
+    assert caught.value.message == "The model process is gone."
+    assert caught.value.data is None
+
+
+async def test_a_model_that_dies_just_after_it_was_ready_is_no_unhandled_error(connect: Connect) -> None:
+    """What was known of it is told; the next request fails in words, and nothing leaves a traceback."""
+    script = {**SCRIPT, "failure": ["EngineDiedError", "The model process is gone."], "failsAfter": 1}
+    editor = await connect(script)
+    statuses = editor.client.statuses
+    await until(lambda: statuses and statuses[-1].calibrator, "the news of the calibrator")
+    with pytest.raises(JsonRpcException, match="The model process is gone"):
+        await editor.command("refit")
+    assert await editor.leave() == 0
+    assert b"Traceback" not in editor.client.stderr

@@ -15,11 +15,14 @@ from click.testing import CliRunner, Result
 
 import lsp_calib
 from lsp_calib import errors
+from lsp_calib.calibration import RefitResult
 from lsp_calib.cli import main
+from lsp_calib.feedback.learning import Refits
 from lsp_calib.inference.models import checksum, download
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.inference.models.download import Checked, Pulled
 from lsp_calib.inference.models.speeds import remember_speed
+from lsp_calib.tools.oneshot import language_of
 
 # The smallest file that passes for a model: a header that promises nothing.
 EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
@@ -136,6 +139,33 @@ def test_any_error_is_one_line_and_its_exit_code(
 
     monkeypatch.setattr("lsp_calib.tools.oneshot.complete_at", fail)
     assert fails(invoke("complete", f"{source}:1"), kind) == "lsp-calib: What happened. What to do.\n"
+
+
+def test_refit_prints_one_line_for_each_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    python = RefitResult(False, "not enough labels yet: 3 of 5", 3)
+    rust = RefitResult(False, "the present calibrator is better: log loss 0.5 against 0.4 on 9 labels", 9)
+    refits = Refits((("rust", rust), ("python", python)))
+    monkeypatch.setattr("lsp_calib.tools.oneshot.refit_now", lambda *_: refits)
+    assert invoke("refit").stdout.splitlines() == [
+        f"rust: the calibrator stays (9 labels): {rust.reason}.",
+        f"python: the calibrator stays (3 labels): {python.reason}.",
+    ]
+    document = json.loads(invoke("refit", "--json").stdout)
+    assert [one["language"] for one in document["languages"]] == ["rust", "python"]
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("a.py", "python"),
+        ("a.rs", "rust"),
+        ("A.CPP", "cpp"),
+        ("a.tsx", "typescriptreact"),
+        ("a", "plaintext"),
+    ],
+)
+def test_a_file_is_of_the_language_that_editors_say(name: str, language: str) -> None:
+    assert language_of(Path(name)) == language
 
 
 def test_an_error_of_the_operating_system_is_one_line_too(

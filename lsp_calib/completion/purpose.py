@@ -1,0 +1,12 @@
+"""What a calibrator of completions is for, given the model that answers."""
+
+from __future__ import annotations
+
+from lsp_calib.calibration.calibrator import Purpose
+from lsp_calib.completion.prompt import version_of
+from lsp_calib.inference.engine import LoadedModel
+
+
+def line_purpose(loaded: LoadedModel, language: str) -> Purpose:
+    """The purpose of line completions by this model, as it is asked, in one language."""
+    return Purpose(loaded.identity, version_of(loaded.card.completion), "line", language)
