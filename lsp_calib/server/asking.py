@@ -37,11 +37,13 @@ class Answer:
 
 @attrs.define
 class _Run:
-    """A completion being made. waiting: requests that wait for it without a limit."""
+    """A completion being made. waiting: requests that wait for it without a limit.
+    superseded: by a request elsewhere in the document; an answer that is just ready is not given any more."""
 
     cursor: Cursor
     task: asyncio.Task[Answer | None]
     waiting: int = 0
+    superseded: bool = False
 
 
 class Completions:
@@ -66,18 +68,20 @@ class Completions:
         self._session.documents.requested(uri, cursor)
         last = self._last.get(uri)
         if last is not None and (kept := continued(last, cursor)) is not None:
-            self._stop(uri)
+            self._stop(uri, cursor)
             self._look_ahead(uri, cursor)
             return Answer(kept)
         run = self._running.get(uri)
         if run is None or run.cursor != cursor or run.task.done():
-            self._stop(uri)
+            self._stop(uri, cursor)
             run = self._running[uri] = _Run(cursor, asyncio.create_task(self._complete(uri, cursor)))
         if patience is None:
             await self._wait(run)
         else:
             await asyncio.wait({run.task}, timeout=patience)
-        return run.task.result() if run.task.done() and not run.task.cancelled() else None
+        if run.superseded or not run.task.done() or run.task.cancelled():
+            return None
+        return run.task.result()
 
     def forget_answers(self) -> None:
         """What was said holds no longer. Requests under way go on: they are judged when they are answered."""
@@ -98,9 +102,11 @@ class Completions:
             self.forget(uri)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _stop(self, uri: str) -> None:
+    def _stop(self, uri: str, cursor: Cursor | None = None) -> None:
+        """End what is being made for a document. cursor: where it is asked for now, if it is."""
         run = self._running.pop(uri, None)
         if run is not None:
+            run.superseded = run.cursor != cursor
             run.task.cancel()
 
     async def _wait(self, run: _Run) -> None:
@@ -124,7 +130,7 @@ class Completions:
             return None
         if completion is not None:
             self._last[uri] = completion
-            self._session.status.count(completion.suggestion)
+            self._session.status.made(completion.suggestion)
         self._look_ahead(uri, cursor)
         return Answer(completion)
 
@@ -201,7 +207,7 @@ class Summaries:
             self._running.pop(key, None)
         if summary is None:
             return None
-        self._session.status.count(summary.suggestion)
+        self._session.status.made(summary.suggestion)
         self._known[key] = summary.suggestion
         if len(self._known) > _SUMMARIES_KEPT:
             self._known.popitem(last=False)

@@ -80,6 +80,7 @@ class Documents:
         if any(event.kind is EventKind.SHOWN and event.suggestion_id == suggestion.id for event in events):
             self._session.feedback.shown(completion, now)
         self._record(events, uri)
+        self._session.status.shown(suggestion)
         return True
 
     def inserted(self, uri: str) -> list[tuple[int, Suggestion]]:

@@ -36,6 +36,8 @@ def register(server: CalibServer) -> None:
         summary = await ls.session.summaries.of(document.uri, function, cursor.language, patience=budget)
         if summary is None:
             return None
+        if summary != "pending":
+            ls.session.status.shown(summary)
         return types.Hover(
             contents=_contents(ls, summary),
             range=whole_line(document, function.start, cursor.lines[function.start]),

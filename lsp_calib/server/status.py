@@ -10,9 +10,12 @@ import numpy as np
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.values import CalibratorRef, Suggestion
 
+# Suggestions that are recognised when they are given to the client again.
+_REMEMBERED = 1000
+
 
 class Status:
-    """State, model, calibrator of completions, suggestions of each tier, and how long they took."""
+    """State, model, calibrator of completions, suggestions shown of each tier, and how long answers took."""
 
     def __init__(self) -> None:
         self.state = EngineState.STARTING
@@ -20,15 +23,23 @@ class Status:
         self.model: str | None = None
         self.calibrator: CalibratorRef | None = None
         self._tiers: Counter[str] = Counter()
+        self._shown: dict[str, None] = {}  # the latest, oldest first
         self._latencies: deque[float] = deque(maxlen=200)
 
-    def count(self, suggestion: Suggestion) -> None:
-        """A suggestion was made."""
+    def made(self, suggestion: Suggestion) -> None:
+        """The model has made a suggestion, whether or not anybody will see it."""
         if suggestion.kind != "summary":
             self.calibrator = suggestion.confidence.calibrator
+        self._latencies.append(suggestion.timing.total_ms)
+
+    def shown(self, suggestion: Suggestion) -> None:
+        """The client was given a suggestion; again, perhaps, while the user types what it says."""
+        if suggestion.id in self._shown:
+            return
+        self._shown[suggestion.id] = None
+        if len(self._shown) > _REMEMBERED:
+            del self._shown[next(iter(self._shown))]
         self._tiers[suggestion.confidence.tier.value] += 1
-        if suggestion.source == "model":
-            self._latencies.append(suggestion.timing.total_ms)
 
     def to_wire(self) -> dict[str, Any]:
         p50, p95 = np.percentile(self._latencies, [50, 95]) if self._latencies else (None, None)

@@ -92,6 +92,21 @@ async def test_what_came_late_is_learned_from_all_the_same(connect: Connect, tmp
     assert editor.rows("SELECT id, logprobs FROM suggestions") == [(item.data["id"], "[-0.05,-0.05,-0.05]")]
 
 
+async def test_what_came_late_counts_as_shown_once_it_was(connect: Connect, tmp_path: Path) -> None:
+    """Not when it is made; and not once more for each key that is typed along."""
+    release = tmp_path / "release"
+    editor = await connect({"otherwise": {"text": "yz", "heldUntil": str(release)}}, client=capabilities())
+    editor.open("x")
+    assert not (await editor.complete(0, 1)).items
+    release.touch()
+    await editor.engine.until("answered")
+    assert (await editor.status())["tiers"] == {"accept": 0, "review": 0, "reject": 0}
+    assert (await editor.complete(0, 1)).items
+    editor.insert(0, 1, "y")
+    assert (await editor.complete(0, 2)).items
+    assert (await editor.status())["tiers"] == {"accept": 1, "review": 0, "reject": 0}
+
+
 async def test_no_suggestion_is_an_empty_menu(connect: Connect) -> None:
     """Nothing to offer, a dying engine, no model: an empty list each time, and never an error."""
     death = {"text": "x", "error": ["EngineDiedError", "It ended."]}

@@ -148,3 +148,20 @@ async def test_a_new_policy_judges_what_is_remembered(connect: Connect) -> None:
     editor.configure({"tiers": {"preset": "cautious"}}, push=True)
     assert "**review**" in (await shown(editor)).value
     assert (await editor.suggestion(0, 5))["tier"] == "review"
+
+
+async def test_a_summary_counts_once_it_was_shown(connect: Connect, tmp_path: Path) -> None:
+    """Not with a hover that is answered before it is made; and not again with each look at it."""
+    release = tmp_path / "release"
+    summary = {"text": "Add two numbers.", "logprobs": [-0.7], "heldUntil": str(release)}
+    editor = await connect({"summary": summary}, options={"hover.budgetMs": 0})
+    editor.open(TEXT)
+    assert "hover again in a moment" in (await shown(editor)).value
+    release.touch()
+    await editor.engine.until("answered")
+    status = await editor.status()
+    assert status["tiers"] == {"accept": 0, "review": 0, "reject": 0}
+    assert status["latencyMs"]["p50"] is not None
+    for _ in range(2):
+        assert "Add two numbers" in (await shown(editor)).value
+        assert (await editor.status())["tiers"] == {"accept": 0, "review": 1, "reject": 0}

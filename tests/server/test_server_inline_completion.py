@@ -232,6 +232,9 @@ async def test_a_document_changed_during_a_request(connect: Connect, tmp_path: P
     assert answer is not None
     assert not answer.items
     assert (await same)["text"] == "x"
+    # Only one of them was shown.
+    assert (await editor.status())["tiers"] == {"accept": 1, "review": 0, "reject": 0}
+    assert editor.rows("SELECT COUNT(*) FROM events WHERE kind = 'shown'") == [(1,)]
 
 
 async def test_an_engine_that_dies_costs_one_answer(connect: Connect) -> None:
