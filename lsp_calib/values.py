@@ -8,10 +8,14 @@ document + position -> Prompt -> Generation -> raw confidence -> Confidence -> S
 from __future__ import annotations
 
 import enum
+import re
 import uuid
 from typing import Any, Self
 
 import attrs
+
+_ID_DIGITS = 16
+_ID = re.compile(rf"[0-9a-f]{{{_ID_DIGITS}}}")
 
 
 class Tier(enum.StrEnum):
@@ -178,7 +182,7 @@ class Suggestion:
     def new(cls, kind: str, text: str, confidence: Confidence, model: str, generation: Generation) -> Self:
         """A suggestion that a model has just made, with an id of its own."""
         return cls(
-            id=uuid.uuid4().hex[:16],
+            id=uuid.uuid4().hex[:_ID_DIGITS],
             kind=kind,
             text=text,
             confidence=confidence,
@@ -228,6 +232,11 @@ class ModelIdentity:
     name: str
     quantisation: str
     sha256: str
+
+
+def is_suggestion_id(text: object) -> bool:
+    """Whether a text may be the id of a suggestion that was made here: 16 hexadecimal digits."""
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

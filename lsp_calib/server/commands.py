@@ -11,6 +11,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from lsp_calib.errors import LspCalibError
 from lsp_calib.server.app import CalibServer
+from lsp_calib.values import is_suggestion_id
 
 
 def register(server: CalibServer) -> None:
@@ -56,6 +57,9 @@ def _failing_in_words() -> Iterator[None]:
 
 def _id(arguments: tuple[Any, ...]) -> str:
     found = arguments[0].get("id") if arguments and isinstance(arguments[0], dict) else None
-    if not isinstance(found, str) or not found:
-        raise JsonRpcInvalidParams('The argument must be an object with the "id" of a suggestion.')
+    # Anything else would be kept as it is: a text without bound, a line of source perhaps.
+    if not isinstance(found, str) or not is_suggestion_id(found):
+        raise JsonRpcInvalidParams(
+            'The argument must be an object with the "id" of a suggestion, 16 hexadecimal digits.'
+        )
     return found

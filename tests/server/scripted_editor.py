@@ -220,7 +220,7 @@ class Editor:
     async def in_order(self) -> None:
         """Wait until the server has dealt with all that was sent before, and written what it has to."""
         await self.status()
-        await self.command("rejected", {"id": "nobody"})
+        await self.command("rejected", {"id": "0" * 16})
 
     async def leave(self) -> int:
         """Shut down and exit as an editor does. Returns the exit code."""

@@ -29,21 +29,23 @@ async def test_an_accepted_suggestion_is_on_disk_when_answered(connect: Connect)
 async def test_a_rejected_suggestion(connect: Connect) -> None:
     """An id is enough; a hint is an event and no label."""
     editor = await connect(SCRIPT)
-    assert await editor.command("rejected", {"id": "abc"}) is None
-    assert editor.rows("SELECT suggestion_id, kind FROM events") == [("abc", "rejected")]
+    assert await editor.command("rejected", {"id": "0123456789abcdef"}) is None
+    assert editor.rows("SELECT suggestion_id, kind FROM events") == [("0123456789abcdef", "rejected")]
     assert editor.labels() == {}
 
 
 async def test_bad_arguments_are_invalid_params(connect: Connect) -> None:
     """Each command that needs an id says so, in an error for the program, not a message for the user."""
     editor = await connect(SCRIPT)
+    wrong_ids = ("", "abc", "password = 'hunter2'", "0123456789ABCDEF", "0123456789abcdef\n", "a" * 100_000)
+    wrong = [(), ("abc",), ({},), ({"id": 5},), (None,), ([],), *(({"id": one},) for one in wrong_ids)]
     for name in ("accepted", "rejected", "markReviewed"):
-        for arguments in ((), ("abc",), ({},), ({"id": 5},), ({"id": ""},), (None,), ([],)):
+        for arguments in wrong:
             with pytest.raises(JsonRpcInvalidParams, match='"id"'):
                 await editor.command(name, *arguments)
     with pytest.raises(JsonRpcInvalidParams):
         await editor.command("noSuchCommand")
-    assert await editor.command("markReviewed", {"id": "unknown"}) is None
+    assert await editor.command("markReviewed", {"id": "0123456789abcdef"}) is None
     assert editor.messages == []
     assert editor.rows("SELECT * FROM events") == []
 

@@ -222,6 +222,6 @@ async def test_a_store_that_cannot_be_written_is_said_once(connect: Connect) -> 
 async def test_events_carry_numbers_only(connect: Connect) -> None:
     """Whatever an editor puts into a hint, only the id is kept."""
     editor = await connect(SCRIPT)
-    await editor.command("accepted", {"id": "abc", "text": SECRET, "uri": "file:///secret.py"})
+    await editor.command("accepted", {"id": "abc" * 5 + "0", "text": SECRET, "uri": "file:///secret.py"})
     ((data,),) = editor.rows("SELECT data FROM events")
     assert json.loads(data) == {}
