@@ -38,7 +38,7 @@ def private_file(path: Path) -> tuple[int, int]:
                 with contextlib.suppress(FileNotFoundError):
                     Path(f"{path}{companion}").chmod(0o600)
         with contextlib.suppress(FileNotFoundError):  # moved aside by another process, just now
-            return _identity(path)
+            return identity(path)
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -61,7 +61,7 @@ def move_aside(path: Path, damaged: tuple[int, int]) -> Path | None:
         if sys.platform != "win32":  # where a file that another process has open cannot be renamed at all
             # On the damaged file itself: all who want to move it meet here, and nothing is left behind.
             fcntl.flock(file, fcntl.LOCK_EX)
-        if _identity(path) == damaged:
+        if identity(path) == damaged:
             aside = _free_name(path)
             _move(path, aside)
             return aside
@@ -102,8 +102,8 @@ def _translation(path: Path, error: sqlite3.Error) -> LspCalibError:
     code = _code(error)
     if code in _DAMAGED:
         return DataError(
-            f"{path} is damaged ({error}), so feedback cannot be recorded. Restart the editor: the file is "
-            "then moved aside and a fresh one begun."
+            f"{path} is damaged ({error}), so feedback cannot be recorded. Close the editors that use it and "
+            "move the file away: a fresh one is then begun."
         )
     if code == sqlite3.SQLITE_FULL:
         return LspCalibError(
@@ -127,7 +127,8 @@ def _unusable(path: Path, error: Exception) -> SettingsError:
     )
 
 
-def _identity(path: Path) -> tuple[int, int]:
+def identity(path: Path) -> tuple[int, int]:
+    """Which file this is, whatever its name. Raises OSError."""
     status = path.stat()
     return status.st_dev, status.st_ino
 

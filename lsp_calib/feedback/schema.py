@@ -57,6 +57,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 
+# Both ends of every table and index: a few pages each, however much there is. What a crash of the system or a
+# half-copied file has torn shows here as a rule; the rest shows when it is read or written.
+PROBES = tuple(
+    f"SELECT {column} FROM {table} ORDER BY {order.format(way=way)} LIMIT 1"
+    for table, column, order in (
+        ("suggestions", "rowid", "rowid {way}"),
+        ("suggestions", "id", "id {way}"),
+        ("suggestions", "kind", "model_sha256 {way}, prompt_version {way}, kind {way}"),
+        ("suggestions", "shown_at", "shown_at {way}"),
+        ("labels", "rowid", "rowid {way}"),
+        ("labels", "suggestion_id", "suggestion_id {way}"),
+        ("events", "number", "number {way}"),
+        ("events", "suggestion_id", "suggestion_id {way}"),
+    )
+    for way in ("ASC", "DESC")
+)
+
 # The episode of a row of `labels l`. Labels of format 1 have none, and the store knows neither document nor
 # line. But what settled at the very same moment settled together: all that a line's visit had shown, as a
 # rule, and with a save the other lines of the document as well. Taken as one episode, old labels count for

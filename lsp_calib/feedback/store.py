@@ -11,17 +11,27 @@ import json
 import math
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
-from lsp_calib.feedback.database import is_busy, is_corrupt, move_aside, private_file, translated
+from lsp_calib.errors import DataError
+from lsp_calib.feedback.database import (
+    identity,
+    is_busy,
+    is_corrupt,
+    move_aside,
+    private_file,
+    translated,
+)
 from lsp_calib.feedback.events import Event, How
-from lsp_calib.feedback.schema import EPISODE, migrate
+from lsp_calib.feedback.schema import EPISODE, PROBES, migrate
 from lsp_calib.home import private_folder
 from lsp_calib.values import ModelIdentity, Suggestion
+
+T = TypeVar("T")
 
 # Digits kept of a log-probability: far below what llama.cpp reproduces, and half the size of all of them.
 _DIGITS = 5
@@ -67,13 +77,16 @@ class FeedbackStore:
     Every method raises LspCalibError, with what to do, if the disk is full, the file is read-only or another
     program holds it for longer than `timeout` seconds; DataError if the file is damaged.
 
-    moved_aside: where a damaged file was put when this store was opened, or None.
+    A damaged file is never written over, and none is checked as a whole: that would take longer with each
+    day of use. What is damaged shows when the file is opened, read or written. It is then moved to
+    `<name>.corrupt-<time>`, with a warning, and a fresh one begun: what is being written goes there.
+
+    moved_aside: where this store has put a damaged file, the last one if there were several, or None.
     """
 
     def __init__(self, path: Path, *, timeout: float = 5.0) -> None:
         """Open or create the store.
 
-        A damaged file is moved to `<name>.corrupt-<time>`, with a warning, and a fresh one begun.
         Raises SettingsError if the file cannot be created or written, DataError if a newer version wrote it.
         """
         self.path = path
@@ -81,15 +94,13 @@ class FeedbackStore:
         self._timeout = timeout
         private_folder(path.parent)
         with translated(path):
-            which = private_file(path)
+            self._which = private_file(path)
             try:
                 self._connection = self._open()
             except sqlite3.DatabaseError as error:
                 if not is_corrupt(error):
                     raise
-                self.moved_aside = move_aside(path, which)
-                private_file(path)
-                self._connection = self._open()
+                self._begin_afresh()
 
     def record_shown(
         self,
@@ -109,27 +120,29 @@ class FeedbackStore:
         c = suggestion.confidence
         believable = all(math.isfinite(value) for value in logprobs)
         kept = [round(float(value), _DIGITS) for value in logprobs] if believable else []
-        with self._writing() as connection:
-            connection.execute(
+        row = (
+            suggestion.id,
+            at,
+            suggestion.kind,
+            language,
+            model.name,
+            model.sha256,
+            prompt_version,
+            c.calibrator.id,
+            c.measure,
+            c.first_tokens,
+            c.raw,
+            c.calibrated,
+            c.tier.value,
+            json.dumps(kept, separators=(",", ":")),
+        )
+        self._write(
+            lambda connection: connection.execute(
                 "INSERT INTO suggestions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT DO NOTHING",
-                (
-                    suggestion.id,
-                    at,
-                    suggestion.kind,
-                    language,
-                    model.name,
-                    model.sha256,
-                    prompt_version,
-                    c.calibrator.id,
-                    c.measure,
-                    c.first_tokens,
-                    c.raw,
-                    c.calibrated,
-                    c.tier.value,
-                    json.dumps(kept, separators=(",", ":")),
-                ),
+                row,
             )
+        )
 
     def record_events(self, events: Iterable[Event]) -> None:
         """Keep events and the labels they carry: all of them or, on an error, none.
@@ -139,7 +152,8 @@ class FeedbackStore:
         events = list(events)
         if not events:
             return
-        with self._writing() as connection:
+
+        def insert(connection: sqlite3.Connection) -> None:
             connection.executemany(
                 "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
                 [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in events],
@@ -154,13 +168,15 @@ class FeedbackStore:
                 ],
             )
 
+        self._write(insert)
+
     def labels(self, model_sha256: str, prompt_version: str, task: str) -> list[LabelledRow]:
         """The suggestions of a kind (`task`) with a known outcome, by time of their label.
 
         Suggestions shown at successive keystrokes on one line are separate rows of one episode, and far from
         independent.
         """
-        with translated(self.path):
+        with self._reading():
             rows = self._connection.execute(
                 "SELECT s.id, s.language, s.raw, s.confidence, s.tier, s.calibrator_id, s.logprobs, "
                 f"l.correct, l.how, s.shown_at, l.at, {EPISODE} "
@@ -173,7 +189,7 @@ class FeedbackStore:
 
     def languages(self, model_sha256: str, prompt_version: str, task: str) -> list[str]:
         """The languages of `labels`, the one with most of them first."""
-        with translated(self.path):
+        with self._reading():
             rows = self._connection.execute(
                 "SELECT s.language FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
                 "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
@@ -184,7 +200,7 @@ class FeedbackStore:
 
     def counts(self) -> Counts:
         """How much there is of what."""
-        with translated(self.path):
+        with self._reading():
             query = self._connection.execute
             (suggestions,) = query("SELECT COUNT(*) FROM suggestions").fetchone()
             labelled, correct = query("SELECT COUNT(correct), TOTAL(correct) FROM labels").fetchone()
@@ -194,7 +210,7 @@ class FeedbackStore:
 
     def export(self) -> Iterator[dict[str, Any]]:
         """One JSON-ready object per suggestion, oldest first, with its `events` and its `label` (or None)."""
-        with translated(self.path):
+        with self._reading():
             cursor = self._connection.execute(
                 f"SELECT s.*, l.correct, l.how, l.at, {EPISODE} FROM suggestions s "
                 "LEFT JOIN labels l ON l.suggestion_id = s.id ORDER BY s.shown_at, s.id"
@@ -226,7 +242,8 @@ class FeedbackStore:
         Returns how many suggestions were forgotten.
         """
         limit = math.inf if before is None else before
-        with self._writing() as connection:
+
+        def delete(connection: sqlite3.Connection) -> int:
             for table in ("events", "labels"):
                 connection.execute(
                     f"DELETE FROM {table} WHERE "
@@ -234,31 +251,102 @@ class FeedbackStore:
                     "OR (at < ? AND suggestion_id NOT IN (SELECT id FROM suggestions))",
                     (limit, limit),
                 )
-            n = connection.execute("DELETE FROM suggestions WHERE shown_at < ?", (limit,)).rowcount
-        with translated(self.path):
+            return connection.execute("DELETE FROM suggestions WHERE shown_at < ?", (limit,)).rowcount
+
+        n = self._write(delete)
+        with self._reading():
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return n
+
+    def expire(self, before: float, *, most: int = 200) -> bool:
+        """Forget what was shown (Unix seconds) before, but no more than `most` suggestions of it.
+
+        So nobody waits long for it; the space is used again for what comes.
+        Returns whether there may be more.
+        """
+
+        def forget(connection: sqlite3.Connection, query: str, *values: float) -> bool:
+            ids = connection.execute(query, values).fetchall()
+            for place in ("events WHERE suggestion_id", "labels WHERE suggestion_id", "suggestions WHERE id"):
+                connection.executemany(f"DELETE FROM {place} = ?", ids)
+            return len(ids) >= most
+
+        def delete(connection: sqlite3.Connection) -> bool:
+            shown = "SELECT id FROM suggestions WHERE shown_at < ? ORDER BY shown_at LIMIT ?"
+            # Hints may be of suggestions that are not here. Events are numbered as they came: the first are
+            # the oldest, and those of a suggestion that stays are not old.
+            hints = (
+                "SELECT suggestion_id FROM (SELECT * FROM events ORDER BY number LIMIT ?) e "
+                "WHERE at < ? AND NOT EXISTS (SELECT 1 FROM suggestions s WHERE s.id = e.suggestion_id)"
+            )
+            more = forget(connection, shown, before, most)
+            return forget(connection, hints, most, before) or more
+
+        return self._write(delete)
 
     def close(self) -> None:
         """Close the file. Once is enough, twice is no error."""
         with translated(self.path):
             self._connection.close()
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: on disk when this returns, or undone."""
-        connection = self._connection
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """One transaction: on disk when this returns, or undone. If the file is damaged, it is done once more
+        in a fresh one."""
         with translated(self.path):
-            # IMMEDIATE: a transaction that reads first and writes later cannot wait for another's lock.
-            connection.execute("BEGIN IMMEDIATE")
             try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+                return self._transaction(work)
+            except sqlite3.DatabaseError as error:
+                if not is_corrupt(error):
+                    raise
+            self._connection.close()
+            self._begin_afresh()
+            return self._transaction(work)
+
+    def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if not self._in_place():
+            # Another process has moved the file aside: what was written to it now, nobody would look for.
+            self._connection.close()
+            self._which = private_file(self.path)
+            self._connection = self._open()
+        connection = self._connection
+        # IMMEDIATE: a transaction that reads first and writes later cannot wait for another's lock.
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return result
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        with translated(self.path):
+            try:
+                yield
+            except sqlite3.DatabaseError as error:
+                if not is_corrupt(error):
+                    raise
+                self._connection.close()
+                self._begin_afresh()
+                raise DataError(
+                    f"{self.path} was damaged ({error}). It was moved to {self.moved_aside} and a fresh one "
+                    "begun. What it held cannot be used any more."
+                ) from error
+
+    def _in_place(self) -> bool:
+        try:
+            return identity(self.path) == self._which
+        except FileNotFoundError:
+            return False
+
+    def _begin_afresh(self) -> None:
+        """Put the damaged file, of which no connection is open, aside; unless another process has done so."""
+        self.moved_aside = move_aside(self.path, self._which) or self.moved_aside
+        self._which = private_file(self.path)
+        self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
         # SQLite does not wait where waiting might be for ever, as when two processes switch a new file to
@@ -279,12 +367,11 @@ class FeedbackStore:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if verdict != "ok":
-                error = sqlite3.DatabaseError(verdict)
-                error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-                raise error
+            # What is forgotten is not to be found in the file any more.
+            connection.execute("PRAGMA secure_delete = ON")
             migrate(connection, str(self.path))
+            for probe in PROBES:
+                connection.execute(probe).fetchone()
         except BaseException:
             connection.close()
             raise

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lsprotocol import types
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lsp_calib.server.session import Session
 
 logger = logging.getLogger(__name__)
+_DAY = 86_400.0
 T = TypeVar("T")
 
 
@@ -37,11 +39,14 @@ class Feedback:
         self._judge = judge
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="feedback")
         self._store: FeedbackStore | None = None
+        self._told: Path | None = None
+        self._expires_at = 0.0
 
     def shown(self, completion: Completion, at: float) -> None:
         """Keep a suggestion that is about to be shown."""
         if not self._kept():
             return
+        self._expire_daily()
         self._later(
             lambda store: store.record_shown(
                 completion.suggestion,
@@ -93,6 +98,27 @@ class Feedback:
     def _kept(self) -> bool:
         return self._session.running and self._session.settings.feedback
 
+    def _expire_daily(self) -> None:
+        """Forget what is too old: now and then, and in pieces between which others get their turn."""
+        now = time.time()
+        if now < self._expires_at:
+            return
+        self._expires_at = now + _DAY
+        self._expire(now - self._session.settings.retention_days * _DAY)
+
+    def _expire(self, before: float) -> None:
+        loop = asyncio.get_running_loop()
+
+        def work(store: FeedbackStore) -> None:
+            if store.expire(before):
+                loop.call_soon_threadsafe(self._expire_more, before)
+
+        self._later(work)
+
+    def _expire_more(self, before: float) -> None:
+        if self._kept():
+            self._expire(before)
+
     def _later(self, work: Callable[[FeedbackStore], object]) -> None:
         self._submit(work).add_done_callback(partial(self._report_failure, asyncio.get_running_loop()))
 
@@ -102,12 +128,19 @@ class Feedback:
         def run() -> T:
             if self._store is None:
                 self._store = FeedbackStore(home.home() / "feedback.db")
-                if (aside := self._store.moved_aside) is not None:
-                    damaged = f"{self._store.path} was damaged. It was moved to {aside}"
-                    self._warn(loop, f"{damaged} as it was, and a fresh one begun.")
-            return work(self._store)
+            try:
+                return work(self._store)
+            finally:
+                self._tell_damage(loop, self._store)
 
         return self._thread.submit(run)
+
+    def _tell_damage(self, loop: asyncio.AbstractEventLoop, store: FeedbackStore) -> None:
+        aside = store.moved_aside
+        if aside is not None and aside != self._told:
+            self._told = aside
+            damaged = f"{store.path} was damaged. It was moved to {aside}"
+            self._warn(loop, f"{damaged} as it was, and a fresh one begun.")
 
     def _report_failure(self, loop: asyncio.AbstractEventLoop, future: Future[object]) -> None:
         error = future.exception()

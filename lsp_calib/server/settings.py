@@ -65,6 +65,7 @@ class Settings:
     accept_from: float | None = None  # tiers.acceptFrom
     reject_below: float | None = None  # tiers.rejectBelow
     feedback: bool = True  # feedback.enabled
+    retention_days: int = 365  # feedback.retentionDays
     linger_seconds: float = 10.0  # lingerSeconds
     exclude: tuple[str, ...] = attrs.field(default=(), converter=_texts)  # exclude
 
@@ -108,6 +109,7 @@ _KEYS: dict[str, tuple[str, Any]] = {
     "tiers.acceptFrom": ("accept_from", (0.0, 1.0, float)),
     "tiers.rejectBelow": ("reject_below", (0.0, 1.0, float)),
     "feedback.enabled": ("feedback", bool),
+    "feedback.retentionDays": ("retention_days", (1, 36_500, int)),
     "lingerSeconds": ("linger_seconds", (0.0, 3600.0, float)),
     "exclude": ("exclude", _PATTERNS),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -68,7 +69,9 @@ async def test_the_status_object(connect: Connect) -> None:
     assert [s.state for s in editor.client.statuses][-1] == "ready"
 
 
-def learn(editor: Editor, n: int, model: str = "5c" * 32, language: str = "python") -> None:
+def learn(
+    editor: Editor, n: int, model: str = "5c" * 32, language: str = "python", days_ago: float = 1.0
+) -> None:
     """Fill the store with labels: what the model was sure of was right, mostly."""
     from lsp_calib.feedback.events import Event, EventKind, How, Label
     from lsp_calib.feedback.store import FeedbackStore
@@ -76,6 +79,7 @@ def learn(editor: Editor, n: int, model: str = "5c" * 32, language: str = "pytho
 
     chance = random.Random(1)
     store = FeedbackStore(editor.home / "feedback.db")
+    start = time.time() - days_ago * 86_400
     for number in range(n):
         right = chance.random() < 0.5
         logprob = -chance.random() * (0.5 if right else 3.0)
@@ -91,10 +95,10 @@ def learn(editor: Editor, n: int, model: str = "5c" * 32, language: str = "pytho
             prompt_version="line-prefix-1",
             language=language,
             logprobs=[logprob],
-            at=float(number),
+            at=start + number,
         )
-        label = Label(suggestion.id, right, How.KEPT if right else How.EDITED, float(number))
-        store.record_events([Event(suggestion.id, EventKind.SETTLED, float(number), label=label)])
+        label = Label(suggestion.id, right, How.KEPT if right else How.EDITED, start + number)
+        store.record_events([Event(suggestion.id, EventKind.SETTLED, label.at, label=label)])
     store.close()
 
 
@@ -134,6 +138,17 @@ async def test_a_refit_that_is_promoted_is_in_force_at_once(connect: Connect) ->
     (file,) = (editor.home / "calibrators").glob("*.json")
     assert result["calibrator"]["id"] in file.read_text("utf-8")
     await until(lambda: editor.client.statuses[-1].calibrator.source == "personal", "the news of it")
+
+
+async def test_what_is_older_than_the_retention_is_deleted_bit_by_bit(connect: Connect) -> None:
+    """More than one piece of it, as soon as a suggestion is shown; what is younger stays."""
+    editor = await connect(SCRIPT, options={"feedback.retentionDays": 30})
+    learn(editor, 10)
+    learn(editor, 450, language="rust", days_ago=31)
+    editor.open("a")
+    await editor.suggestion(0, 1)
+    await until(lambda: editor.rows("SELECT COUNT(*) FROM suggestions") == [(11,)], "the old to be deleted")
+    assert editor.rows("SELECT COUNT(*) FROM labels") == [(10,)]
 
 
 async def test_every_language_with_labels_is_refitted(connect: Connect) -> None:

@@ -234,6 +234,83 @@ def all_bytes(path: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(path.parent.iterdir()))
 
 
+def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
+    """As after n suggestions with their labels, but in one transaction."""
+    row = "?, ?, 'line', 'python', 'm', 'abc', 'p1', 'c', 'total', NULL, 0.5, 0.5, 'review', '[-0.5]'"
+    connection = store._connection
+    connection.execute("BEGIN")
+    for number in range(n):
+        name, when = f"{number:016x}", at + number
+        connection.execute(f"INSERT INTO suggestions VALUES ({row})", (name, when))
+        connection.execute("INSERT INTO labels (suggestion_id, how, at) VALUES (?, 'kept', ?)", (name, when))
+        for kind in ("shown", "settled"):
+            values = (name, kind, when)
+            connection.execute(
+                "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, '{}')", values
+            )
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+class TestRetention:
+    def test_a_little_at_a_time_the_oldest_first(self, store: FeedbackStore) -> None:
+        fill(store, 10)
+        assert store.expire(1007.0, most=3)
+        assert [row["shown_at"] for row in store.export()] == [1003.0 + n for n in range(7)]
+        assert store.expire(1007.0, most=3)
+        assert not store.expire(1007.0, most=3)
+        assert [row["shown_at"] for row in store.export()] == [1007.0, 1008.0, 1009.0]
+        counts = store.counts()
+        assert counts.events == {"settled": 3, "shown": 3}
+        assert counts.labels == {"kept": 3}
+        assert not store.expire(1007.0, most=3)
+
+    def test_hints_about_nothing_go_as_well(self, store: FeedbackStore) -> None:
+        fill(store, 3)
+        store.record_events(Event(f"unknown-{n}", EventKind.REJECTED, 1000.0 + n) for n in range(10))
+        store.record_events([Event(f"{2:016x}", EventKind.REJECTED, 1001.0)])
+        while store.expire(1002.0, most=4):
+            pass
+        assert store.counts().suggestions == 1
+        assert store.counts().events == {"rejected": 9, "settled": 1, "shown": 1}
+
+    def test_what_is_forgotten_is_not_in_the_file(self, store: FeedbackStore, path: Path) -> None:
+        fill(store, 50)
+        assert f"{7:016x}".encode() in path.read_bytes()
+        store.expire(1040.0)
+        store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert f"{7:016x}".encode() not in path.read_bytes()
+        assert f"{45:016x}".encode() in path.read_bytes()
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the system does not count what is read")
+def test_opening_reads_a_few_pages_however_much_there_is(tmp_path: Path) -> None:
+    def read_by_opening(n: int) -> tuple[int, int]:
+        path = tmp_path / str(n) / "feedback.db"
+        store = FeedbackStore(path)
+        fill(store, n)
+        store.close()
+        before = bytes_read()
+        store = FeedbackStore(path)
+        read = bytes_read() - before
+        assert store.counts().suggestions == n
+        store.close()
+        return read, path.stat().st_size
+
+    small, _ = read_by_opening(2_000)
+    large, size = read_by_opening(40_000)
+    assert size > 8_000_000
+    # A tree that is one level higher is another page for each of the 16 ends.
+    assert large <= small + 16 * 4096
+    assert large < size / 20
+
+
+def bytes_read() -> int:
+    """What this process has read from files so far, from the system's cache as well."""
+    first = Path("/proc/self/io").read_text().splitlines()[0]
+    return int(first.removeprefix("rchar:"))
+
+
 class TestPrivacy:
     def test_no_source_text_reaches_the_file(self, store: FeedbackStore, path: Path) -> None:
         show(store, "findable-identity")
@@ -320,7 +397,8 @@ class TestDamage:
             store.close()
         assert list(path.parent.glob("*corrupt*")) == []
 
-    def test_found_while_running_says_what_to_do(self, store: FeedbackStore, path: Path) -> None:
+    def damage(self, store: FeedbackStore, path: Path) -> bytes:
+        """Fill a store, and tear all but its first page while it is open. Returns the file as it is then."""
         for n in range(200):
             show(store, str(n))
         store.purge(before=0.0)  # empties the write-ahead log
@@ -330,10 +408,58 @@ class TestDamage:
             file.write(b"\xff" * (size - 4096))
         store._connection.execute("PRAGMA shrink_memory")
         other = sqlite3.connect(path)
-        other.execute("PRAGMA user_version = 1")  # makes the store drop what it has cached
+        other.execute("PRAGMA user_version = 2")  # makes the store drop what it has cached
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         other.close()
-        with pytest.raises(DataError, match="Restart the editor"):
+        return path.read_bytes()
+
+    def test_found_while_reading_says_where_it_went(self, store: FeedbackStore, path: Path) -> None:
+        damaged = self.damage(store, path)
+        with pytest.raises(DataError, match=r"was damaged .* moved to .*\.corrupt-.* a fresh one begun"):
             list(store.export())
+        assert store.moved_aside is not None
+        assert store.moved_aside.read_bytes() == damaged
+        assert list(store.export()) == []
+
+    def test_found_while_writing_loses_nothing(self, store: FeedbackStore, path: Path) -> None:
+        damaged = self.damage(store, path)
+        show(store, "later")
+        store.record_events([settled("later", How.KEPT, True)])
+        assert store.moved_aside is not None
+        assert store.moved_aside.read_bytes() == damaged
+        again = FeedbackStore(path)
+        assert [row.suggestion_id for row in again.labels("abc123", "p1", "line")] == ["later"]
+        again.close()
+
+    def test_damage_in_the_middle_is_found_when_it_is_met(self, path: Path) -> None:
+        store = FeedbackStore(path)
+        fill(store, 3000)
+        store.close()
+        pages = path.stat().st_size // 4096
+        with path.open("r+b") as file:
+            for page in range(pages // 4, 3 * pages // 4):
+                file.seek(page * 4096)
+                file.write(b"\xff" * 4096)
+        damaged = path.read_bytes()
+        store = FeedbackStore(path)
+        if store.moved_aside is None:  # it lies beyond what is looked at when it is opened
+            with pytest.raises(DataError, match="was damaged"):
+                list(store.export())
+        show(store, "later")
+        assert store.counts().suggestions == 1
+        assert store.moved_aside is not None
+        assert store.moved_aside.read_bytes() == damaged
+        store.close()
+
+    def test_what_is_written_after_another_process_moved_the_file_is_in_the_fresh_one(
+        self, store: FeedbackStore, path: Path
+    ) -> None:
+        show(store, "before")
+        move_aside(path, private_file(path))
+        show(store, "after")
+        other = FeedbackStore(path)
+        assert [row["id"] for row in other.export()] == ["after"]
+        other.close()
 
     def test_a_newer_version_is_refused_and_left_alone(self, path: Path) -> None:
         FeedbackStore(path).close()

@@ -49,6 +49,7 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
             ["*.js", {"*.js": True}, [1], [None], ["!keep.py"], [""], ["/"], ["x" * 401], True, 1],
         ),
     ),
+    "feedback.retentionDays": ("retention_days", ([1, 365, 36_500], [0, -1, 36_501, 1.5, "9", True, []])),
     "lingerSeconds": ("linger_seconds", ([0, 10, 0.5, 3600], [-1, 3601, "9", True, float("nan"), []])),
 }
 GOOD = [(key, name, value) for key, (name, (good, _)) in KEYS.items() for value in good]

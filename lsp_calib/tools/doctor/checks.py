@@ -205,7 +205,8 @@ def feedback() -> Finding:
             "feedback",
             Level.PROBLEM,
             f"The feedback store {path} cannot be read: {error}.",
-            "Restart the editor: a damaged store is moved aside and a fresh one begun.",
+            "The server moves it aside when it meets the damage, and begins a fresh one. To do so now, close "
+            "your editors and move the file away.",
         )
     data = {"suggestions": suggestions, "labels": labels}
     return Finding(
