@@ -21,6 +21,7 @@ from lsp_calib.cli.shared import remote_option as _remote
 from lsp_calib.cli.shared import serve_model_option as _serve_model
 from lsp_calib.cli.shared import threads_option as _threads
 from lsp_calib.errors import LspCalibError, SettingsError
+from lsp_calib.tools.bench import PARTS
 
 
 class _Group(Group):
@@ -187,11 +188,30 @@ def refit(as_json: bool, model: str | None, remote: str | None) -> None:
 @click.option(
     "--idle", type=click.FloatRange(0, 3600), help="Seconds to watch the idle server; 0: not at all."
 )
+@click.option(
+    "--beside",
+    type=click.IntRange(0, 64),
+    metavar="N",
+    help="Type beside N processes that want a core as well.",
+)
+@click.option(
+    "--requests", type=click.IntRange(1, 10_000), help="Keystrokes beside them, and as many without (60)."
+)
+@click.option("--only", type=click.Choice(PARTS), multiple=True, help="Measure this part; can be repeated.")
+@click.option(
+    "--limit",
+    type=click.FloatRange(0, 86_400),
+    metavar="SECONDS",
+    help="Stop then and print what was measured (600); 0: no limit.",
+)
 def bench(**options: Any) -> None:
-    """How fast suggestions come: recorded typing, replayed through a real server with your model."""
+    """How fast suggestions come: recorded typing, replayed through a real server with your model.
+
+    Ctrl-C stops it and prints what was measured until then.
+    """
     from lsp_calib.tools.bench.run import run
 
-    run(**options)
+    raise SystemExit(run(**options))
 
 
 @main.command()

@@ -24,6 +24,9 @@ T = TypeVar("T")
 # Seconds for what asks nothing of a model.
 _PROMPT = 20.0
 
+OWN_GROUP: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+"""For `subprocess`: Ctrl-C in the terminal does not reach the process, so that we end it in good order."""
+
 CAPABILITIES = types.ClientCapabilities(
     general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16]),
     window=types.WindowClientCapabilities(
@@ -78,10 +81,16 @@ class Editor(LanguageClient):
         """The server's process, None before it was started."""
         return self._server.pid if self._server is not None else None
 
-    async def start(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> None:
-        """Start the server. Raises LspCalibError if there is no such program."""
+    async def start(
+        self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path, own_group: bool = False
+    ) -> None:
+        """Start the server. Raises LspCalibError if there is no such program.
+
+        own_group: Ctrl-C in the terminal does not reach it.
+        """
+        more = OWN_GROUP if own_group else {}
         try:
-            await self.start_io(*command, env=dict(env), cwd=cwd)
+            await self.start_io(*command, env=dict(env), cwd=cwd, **more)
         except OSError as error:
             raise LspCalibError(f"{command[0]} could not be started: {error}.") from error
         assert self._server is not None

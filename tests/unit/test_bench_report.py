@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from lsp_calib.tools.bench import report
-from lsp_calib.tools.bench.course import LongFile, PeerPass, PeerReading, Two
-from lsp_calib.tools.bench.peer import PeerAnswer
+from lsp_calib.tools.bench.comparisons import LongFile, Two
+from lsp_calib.tools.bench.peer import PeerAnswer, PeerPass, PeerReading
 from lsp_calib.tools.bench.raw import Replayed
 from lsp_calib.tools.bench.table import print_report
 from lsp_calib.tools.bench.typing_on import TypedOn
@@ -86,6 +86,8 @@ class TestSpeed:
         assert report.speed([cold, reading(), reading()]) == {
             "promptTokensPerS": 2000.0,
             "generatedTokensPerS": 75.0,
+            "prompts": 1,
+            "generations": 2,
         }
 
     def test_it_is_not_known_where_no_prompt_was_long(self) -> None:
@@ -140,7 +142,7 @@ class TestComparisons:
 def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
     readings = [reading(place) for place in Place for _ in range(3)] + [FROM_MEMORY]
     document = {
-        **dict.fromkeys(("cancel", "longFile", "two", "idle", "peer")),
+        **dict.fromkeys(("cancel", "longFile", "two", "idle", "peer", "beside", "stopped")),
         "typingOn": report.typing_on(TypedOn(20, (3000.0,) * 3, (900.0,) * 3, (3000.0,) * 3)),
         "model": "a-model",
         "quantisation": "Q4",

@@ -48,6 +48,10 @@ def _silent(_state: EngineState, _message: str, _fraction: float | None) -> None
     return
 
 
+class _StartsAgain(EngineDiedError):
+    """The process died, and what waited for it waits for the next one."""
+
+
 class ModelProcess:
     """An `Engine`: the user's one process for a model, started by whoever needs it first.
 
@@ -105,10 +109,8 @@ class ModelProcess:
                     connection = await self._ready()
                     try:
                         generation = await _generate(connection, request, early_stop)
-                    except EngineDiedError:
-                        if self._deaths.at_once or self._failure is not None:
-                            continue
-                        raise
+                    except _StartsAgain:
+                        continue
                     break
         except TimeoutError as error:
             raise DeadlineError("The request was not answered in the time it was given.") from error
@@ -158,10 +160,8 @@ class ModelProcess:
             try:
                 connection = await self._connected()
                 await outcome(connection.ready)
-            except EngineDiedError:
-                if self._deaths.at_once or self._failure is not None:
-                    continue
-                raise
+            except _StartsAgain:
+                continue
             return connection
 
     async def _connected(self) -> Connection:
@@ -301,9 +301,9 @@ class ModelProcess:
         if self._deaths.too_many:
             self._failure = ModelError(message)
             self._on_state(EngineState.ERROR, message, None)
-        else:
-            self._on_state(EngineState.STARTING, message, None)
-        return EngineDiedError(message)
+            return ModelError(message)
+        self._on_state(EngineState.STARTING, message, None)
+        return _StartsAgain(message) if self._deaths.at_once else EngineDiedError(message)
 
     def _fail(self, error: LspCalibError) -> None:
         self._failure = error

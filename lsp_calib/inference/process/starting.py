@@ -53,8 +53,14 @@ class Child:
     Both are `concurrent.futures` futures: whoever stops waiting for them leaves them as they are.
     """
 
-    def __init__(self, card: ModelCard, path: Path, safety: Safety) -> None:
-        """Raises EngineError if it cannot be started."""
+    def __init__(
+        self, card: ModelCard, path: Path, safety: Safety = Safety(), *, new_session: bool = True
+    ) -> None:
+        """Raises EngineError if it cannot be started.
+
+        new_session: in a session of its own (POSIX): an interrupt typed in a client's terminal is not meant
+        for the other clients.
+        """
         command = [
             *(sys.executable, *PROGRAM, f"--model={path.absolute()}"),
             *("--sha256", card.sha256, "--size", str(card.size), "--context", str(card.context)),
@@ -74,8 +80,7 @@ class Child:
                     stderr=log,
                     env=_environment(os.environ),
                     cwd=home.home(),  # it must not keep the workspace busy
-                    # An interrupt typed in a client's terminal is not meant for the other clients.
-                    start_new_session=os.name == "posix",
+                    start_new_session=new_session and os.name == "posix",
                     creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
                 )
         except OSError as error:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 import time
+from collections.abc import Callable
 
 import attrs
 
@@ -40,6 +41,23 @@ class Cancelled:
     alone_ms: float
 
 
+@attrs.define
+class CancelNotes:
+    """As `Cancelled`, while it is being read. alone: milliseconds and tokens of a request left alone."""
+
+    idle_ms: list[float] = attrs.field(factory=list)
+    superseded_ms: list[float] = attrs.field(factory=list)
+    too_late: int = 0
+    alone: tuple[float, int] | None = None
+
+    def values(self) -> Cancelled | None:
+        """None as long as nothing was cancelled."""
+        if self.alone is None or not (self.idle_ms or self.superseded_ms or self.too_late):
+            return None
+        ms, tokens = self.alone
+        return Cancelled(tuple(self.idle_ms), tuple(self.superseded_ms), self.too_late, tokens, ms)
+
+
 def digits(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
     """A document that nothing is known of, and the line where a model is shown most of it.
 
@@ -57,34 +75,40 @@ def digits(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
 
 
 async def cancel_and_wait(
-    editor: Editor, scratch: Scratch, probe: Probe, count: int, seed: int = 0
-) -> Cancelled:
-    """Cancel `count` requests after a random share of the time they would take, supersede as many others."""
+    editor: Editor,
+    scratch: Scratch,
+    probe: Probe,
+    count: int,
+    seed: int,
+    notes: CancelNotes,
+    step: Callable[[int, int], None],
+) -> None:
+    """Cancel `count` requests after a random share of the time they would take, supersede as many others.
+
+    step: told how many are done, of how many.
+    """
     chance = random.Random(seed)
-    alone_ms, tokens = await _alone(editor, scratch, probe, chance)
-    idle: list[float] = []
-    superseded: list[float] = []
-    too_late = 0
+    notes.alone = await _alone(editor, scratch, probe, chance)
     for turn in range(2 * count):
         document, line = open_digits(editor, scratch, chance)
         await until_idle(probe)
         cancel = document.complete_later(line, 0)
-        await asyncio.sleep(chance.uniform(0.02, 0.7) * alone_ms / 1e3)
+        await asyncio.sleep(chance.uniform(0.02, 0.7) * notes.alone[0] / 1e3)
         if (await probe.stats()).idle_since is not None:
-            too_late += 1
+            notes.too_late += 1
         elif turn % 2:
-            superseded += await _supersede(document)
+            notes.superseded_ms += await _supersede(document)
         else:
             now = time.monotonic()
             cancel()
             stats = await until_idle(probe)
             if stats.idle_since is not None and stats.idle_since >= now:
-                idle.append(1e3 * (stats.idle_since - now))
+                notes.idle_ms.append(1e3 * (stats.idle_since - now))
             else:
-                too_late += 1
+                notes.too_late += 1
         document.close()
         await until_idle(probe)
-    return Cancelled(tuple(idle), tuple(superseded), too_late, tokens, alone_ms)
+        step(turn + 1, 2 * count)
 
 
 async def _alone(editor: Editor, scratch: Scratch, probe: Probe, chance: random.Random) -> tuple[float, int]:

@@ -2,48 +2,62 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import random
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.inference.process.wire import Stats
+from lsp_calib.inference.models.speeds import known_speed
 from lsp_calib.server.settings import Trusted
-from lsp_calib.tools.bench import idle
-from lsp_calib.tools.bench.cancel import Cancelled, cancel_and_wait
-from lsp_calib.tools.bench.peer import Peer, PeerAnswer
-from lsp_calib.tools.bench.probe import Probe, connect, settled, until_idle
+from lsp_calib.tools.bench.against import against
+from lsp_calib.tools.bench.beside import AFTER, SCOUTED, How, measure_beside
+from lsp_calib.tools.bench.cancel import cancel_and_wait
+from lsp_calib.tools.bench.comparisons import (
+    LONG_CHUNKS,
+    LONG_FILE,
+    LONG_STEPS,
+    edits_for_two,
+    long_file,
+    two_servers,
+)
+from lsp_calib.tools.bench.forecast import Cost, Forecast, Part, Unit, Watch
+from lsp_calib.tools.bench.idle import watch_idle
+from lsp_calib.tools.bench.measured import Measured, Notes
+from lsp_calib.tools.bench.peer import Peer
+from lsp_calib.tools.bench.probe import Probe, connect
 from lsp_calib.tools.bench.raw import Raw, can_replay, raw_process
 from lsp_calib.tools.bench.server import Scratch, scratch_folder, serving
+from lsp_calib.tools.bench.stopping import until_stopped
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
-from lsp_calib.tools.bench.typing_on import TypedOn, type_on
-from lsp_calib.tools.bench.typist import Reading, Typist, asked_model, type_edit, type_in_rhythm
+from lsp_calib.tools.bench.typing_on import BURSTS, Burst, type_on
+from lsp_calib.tools.bench.typist import type_edit
 from lsp_calib.tools.client import Editor
 
-LONG_FILE = (500, 50_000)
-_LONG_STEPS = 12
-_CHUNKS = 4
-_TYPED_ON = 3
-# Keystrokes that make two edits.
-_LEAST_FOR_TWO = 32
+LIMIT = 600.0
+"""Seconds a bench takes at most unless told otherwise."""
 
 Progress = Callable[[str], None]
+
+# Parts of one server, in their order.
+_MAIN = (Part.TYPING, Part.CANCEL, Part.TYPING_ON, Part.LONG_FILE, Part.IDLE)
+# What a request beside a busy process is expected to take, of what it takes alone.
+_SLOWER = {How.EQUAL: 2.5, How.NICE: 1.5}
 
 
 @attrs.frozen
 class Options:
     """What to measure. steps: keystrokes to replay. cancels: requests to cancel. idle: seconds to watch.
 
-    raw: replay in a bare loop as well. peer: address of a llama-server. two: two servers at once.
-    typing_on: in new documents, without waiting. long_file: a document of 50,000 lines against one of 500.
+    typing: in documents of some hundred lines, waiting for each answer. raw: replay that in a bare loop as
+    well. peer: address of a llama-server. two: two servers at once. typing_on: in new documents, without
+    waiting. long_file: a document of 50,000 lines against one of 500. beside: so many processes that want a
+    core; requests: keystrokes beside them, and as many without. limit: seconds after which it is stopped, 0
+    for none.
     """
 
     trusted: Trusted = attrs.field(factory=Trusted)
     steps: int = 240
+    typing: bool = True
     cancels: int = 12
     raw: bool = True
     peer: str | None = None
@@ -51,265 +65,211 @@ class Options:
     typing_on: bool = True
     long_file: bool = True
     idle: float = 10.0
+    beside: int = 0
+    requests: int = 60
+    limit: float = LIMIT
     seed: int = 0
 
-
-@attrs.frozen
-class PeerReading:
-    """One keystroke, asked of both. predicted: tokens that the server had generated for it before."""
-
-    wall_ms: float
-    evaluated: int
-    generated: int
-    predicted: int
-    prompt_tokens: int
-    peer: PeerAnswer
-
-
-@attrs.frozen
-class PeerPass:
-    description: dict[str, object]
-    readings: tuple[PeerReading, ...]
-
-
-@attrs.frozen
-class LongFile:
-    """The same keystrokes in a short and in a long document.
-
-    pairs: milliseconds in the short and in the long one. asked: whether the model was asked in both.
-    """
-
-    lines: tuple[int, int]
-    pairs: tuple[tuple[float, float], ...]
-    asked: tuple[bool, ...]
-
-
-@attrs.frozen
-class Two:
-    """Two servers, each alone and both at once, at the recorded rhythm; the same keystrokes.
-
-    pairs: for each server, milliseconds alone and together. asked: whether the model was asked both times.
-    """
-
-    pairs: tuple[tuple[tuple[float, float], ...], ...]
-    asked: tuple[tuple[bool, ...], ...]
-
-
-@attrs.frozen
-class Idle:
-    """Processor seconds used in `seconds` after the last keystroke; None where the system does not tell."""
-
-    seconds: float
-    server: float | None
-    model: float | None
-
-
-@attrs.frozen
-class Measured:
-    """Everything that was read. missing: what was not measured, and why."""
-
-    card: ModelCard
-    stats: Stats
-    engine: str
-    start_ms: float
-    readings: tuple[Reading, ...]
-    idle: Idle | None
-    cancelled: Cancelled | None
-    typed_on: TypedOn | None
-    long_file: LongFile | None
-    two: Two | None
-    peer: PeerPass | None
-    missing: dict[str, str]
+    def parts(self) -> tuple[Part, ...]:
+        """Those to measure, in their order."""
+        wanted: Mapping[Part, object] = {
+            Part.TYPING: self.typing,
+            Part.CANCEL: self.cancels,
+            Part.TYPING_ON: self.typing_on,
+            Part.LONG_FILE: self.long_file,
+            Part.IDLE: self.idle,
+            Part.TWO: self.two,
+            # It is asked for what typing has shown.
+            Part.PEER: self.peer and self.typing,
+            Part.BESIDE: self.beside,
+        }
+        return tuple(part for part, is_wanted in wanted.items() if is_wanted)
 
 
 async def measure(options: Options, progress: Progress) -> Measured:
-    """Run the bench. Raises ModelError without a model, LspCalibError where a part of it fails."""
-    peer = Peer(options.peer) if options.peer else None
-    description = await peer.describe() if peer else {}
-    edits = select(load_trace(), options.steps)
-    missing: dict[str, str] = {}
-    with scratch_folder(options.trusted) as scratch:
-        async with contextlib.AsyncExitStack() as stack:
-            progress(f"Loading {scratch.chosen.title}.")
-            editor, start_ms = await stack.enter_async_context(serving(scratch))
-            probe = await stack.enter_async_context(connect(scratch))
-            raw = await _raw(stack, scratch, (await probe.stats()).threads, options, missing)
-            readings = await _type(editor, scratch, edits, probe, raw, options, progress)
-            stats = await probe.stats()
-            cancelled = None
-            if options.cancels:
-                progress("Cancelling requests.")
-                cancelled = await cancel_and_wait(editor, scratch, probe, options.cancels, options.seed)
-            typed_on = None
-            if options.typing_on:
-                progress("Typing on in new documents, without waiting.")
-                typed_on = await type_on(editor, scratch, probe, _TYPED_ON, options.seed)
-            long_file = await _long_file(editor, scratch, edits, progress) if options.long_file else None
-            watched = await _idle(editor, probe, options.idle, progress) if options.idle else None
-        two = await _two(scratch, options.steps, progress) if options.two else None
-    passed = None
-    if peer is not None:
-        if raw is None:
-            missing["peer"] = "llama-cpp-python is not installed: the prompts cannot be tokenised"
-        else:
-            passed = PeerPass(description, await _against(peer, readings, edits, options, progress))
-        peer.close()
-    return Measured(
-        scratch.chosen,
-        stats,
-        probe.engine,
-        start_ms,
-        readings,
-        watched,
-        cancelled,
-        typed_on,
-        long_file,
-        two,
-        passed,
-        missing,
-    )
+    """Run the bench, to its end or until it is stopped.
 
-
-async def _raw(
-    stack: contextlib.AsyncExitStack,
-    scratch: Scratch,
-    threads: int,
-    options: Options,
-    missing: dict[str, str],
-) -> Raw | None:
-    if not can_replay():
-        missing["raw"] = "llama-cpp-python, in which the bare loop is written, is not installed"
-        return None
-    return await stack.enter_async_context(
-        raw_process(
-            scratch.model,
-            context=scratch.card.context,
-            threads=threads,
-            vocabulary_only=not options.raw,
-        )
-    )
-
-
-async def _type(
-    editor: Editor,
-    scratch: Scratch,
-    edits: Sequence[Edit],
-    probe: Probe,
-    raw: Raw | None,
-    options: Options,
-    progress: Progress,
-) -> tuple[Reading, ...]:
-    readings: list[Reading] = []
-    for edit in edits:
-        progress(f"Typing {len(edit.steps)} keystrokes of {edit.name}.")
-        async for reading in type_edit(editor, scratch, edit, probe=probe, raw=raw, replay=options.raw):
-            readings.append(reading)
-    return tuple(readings)
-
-
-async def _long_file(editor: Editor, scratch: Scratch, edits: Sequence[Edit], progress: Progress) -> LongFile:
-    """The same keystrokes in both documents, by turns; what comes first is not counted, the cache is cold."""
-    progress(f"Typing in a file of {LONG_FILE[1]:,} lines.")
-    answers: dict[int, list[tuple[float, bool]]] = {lines: [] for lines in LONG_FILE}
-    fitting = [edit for edit in edits if len(edit.before) <= LONG_FILE[0]]
-    for turn in range(_CHUNKS):
-        edit = fitting[turn % len(fitting)].excerpt(_LONG_STEPS)
-        for lines in LONG_FILE if turn % 2 else reversed(LONG_FILE):
-            typist = Typist(editor, scratch, edit.padded(lines))
-            given = [await typist.answer(step) for step in typist.edit.steps]
-            answers[lines] += [(ms, asked_model(suggestion)) for ms, suggestion in given[1:]]
-            typist.close()
-    both = list(zip(*answers.values(), strict=True))
-    return LongFile(
-        LONG_FILE,
-        tuple((short[0], long[0]) for short, long in both),
-        tuple(short[1] and long[1] for short, long in both),
-    )
-
-
-async def _idle(editor: Editor, probe: Probe, seconds: float, progress: Progress) -> Idle:
-    progress(f"Watching an idle server for {seconds:.0f} s.")
-    await until_idle(probe)
-    server, model = editor.pid or 0, probe.pid or 0
-    await asyncio.sleep(1)  # what the last answer left to do
-    before = idle.cpu_seconds(server), idle.cpu_seconds(model)
-    began = time.monotonic()
-    await asyncio.sleep(seconds)
-    watched = time.monotonic() - began
-    used = [
-        None if old is None or (new := idle.cpu_seconds(pid)) is None else new - old
-        for old, pid in zip(before, (server, model), strict=True)
-    ]
-    return Idle(watched, used[0], used[1])
-
-
-async def _two(scratch: Scratch, steps: int, progress: Progress) -> Two:
-    """Two servers of one user, each with a document of its own."""
-    edits = [edit.excerpt(max(steps, _LEAST_FOR_TWO) // 2) for edit in load_trace()[:2]]
-    async with serving(scratch) as (first, _), serving(scratch) as (second, _):
-        pairs = list(zip((first, second), edits, strict=True))
-        progress("Typing at one server, then at another one.")
-        for editor, edit in pairs:
-            # So that the model has seen as much of the documents in what follows, alone and together.
-            await type_in_rhythm(editor, scratch, edit, pace=0.0)
-        alone = [await type_in_rhythm(editor, scratch, edit) for editor, edit in pairs]
-        progress("Typing at two servers at once.")
-        together = await asyncio.gather(*(type_in_rhythm(editor, scratch, edit) for editor, edit in pairs))
-    both = [list(zip(one, two, strict=True))[1:] for one, two in zip(alone, together, strict=True)]
-    return Two(
-        tuple(tuple((one[0], two[0]) for one, two in server) for server in both),
-        tuple(tuple(one[1] and two[1] for one, two in server) for server in both),
-    )
-
-
-async def _against(
-    peer: Peer, known: Sequence[Reading], edits: Sequence[Edit], options: Options, progress: Progress
-) -> tuple[PeerReading, ...]:
-    """The keystrokes again, in a fresh server, those that ask its model of the peer as well.
-
-    Greedy answers repeat: what the first pass found says how many tokens the peer has to generate, and who
-    is asked first can be left to chance.
+    Raises ModelError without a model, LspCalibError where a part of it fails.
     """
-    chance = random.Random(options.seed)
-    by_step = {(reading.edit, reading.at): reading for reading in known}
-    results: list[PeerReading] = []
-    with scratch_folder(options.trusted) as scratch:
-        async with serving(scratch) as (editor, _), connect(scratch) as probe:
-            for edit in edits:
-                progress(f"Asking the peer, too: {edit.name}.")
-                async for found in _edit_against(peer, editor, scratch, probe, edit, by_step, chance):
-                    results.append(found)
-    return tuple(results)
+    peer = Peer(options.peer) if options.peer else None
+    notes = Notes()
+    try:
+        if peer is not None:
+            notes.description = await peer.describe()
+        with scratch_folder(options.trusted) as scratch:
+            speed = known_speed(scratch.chosen)
+            forecast = Forecast(costs(options, Unit.of(scratch.card, speed)))
+            watch = Watch(forecast, progress, options.limit)
+            watch.announce(measured=speed is not None)
+            course = _Course(options, scratch, peer, notes, watch)
+            stopped = await until_stopped(course.run(), options.limit)
+            return notes.measured(scratch.chosen, stopped, forecast.unfinished(), watch.seconds)
+    finally:
+        if peer is not None:
+            peer.close()
 
 
-async def _edit_against(
-    peer: Peer,
-    editor: Editor,
-    scratch: Scratch,
-    probe: Probe,
-    edit: Edit,
-    known: dict[tuple[str, int], Reading],
-    chance: random.Random,
-) -> AsyncIterator[PeerReading]:
-    typist = Typist(editor, scratch, edit)
-    before = await until_idle(probe)
-    for at, step in enumerate(edit.steps):
-        expected = known[edit.name, at]
-        predicted = expected.generated if expected.asked_model else None
-        first = chance.random() < 0.5
-        answer = await peer.finish_line(expected.prompt, predicted) if predicted and first else None
-        wall, _ = await typist.answer(step)
-        after = await settled(probe)
-        if predicted and not first:
-            answer = await peer.finish_line(expected.prompt, predicted)
-        if answer is not None and predicted:
-            yield PeerReading(
-                wall_ms=wall,
-                evaluated=after.prompt_tokens - before.prompt_tokens,
-                generated=after.generated_tokens - before.generated_tokens,
-                predicted=predicted,
-                prompt_tokens=len(expected.prompt),
-                peer=answer,
+def costs(options: Options, unit: Unit) -> dict[Part, Cost]:
+    """What each part is expected to take; the first of a server has its start as well."""
+    edits = len(select(load_trace(), options.steps))
+    raw = options.raw and can_replay()
+    bursts = BURSTS * (2 * unit.digits + 4 * unit.key)
+    cancels = (2 * options.cancels) * (0.6 * unit.digits + unit.key) + unit.digits
+    pace = sum(step.pause_ms for edit in edits_for_two(options.steps) for step in edit.steps) / 1e3
+    beside = unit.typing(3 * SCOUTED, 2).work + unit.key * options.requests * (1 + sum(_SLOWER.values()))
+    found = {
+        Part.TYPING: unit.typing(options.steps, edits, twice=raw),
+        Part.CANCEL: Cost(cancels),
+        Part.TYPING_ON: Cost(bursts, 3.0 * BURSTS),
+        Part.LONG_FILE: unit.typing(2 * LONG_CHUNKS * LONG_STEPS, 2 * LONG_CHUNKS),
+        Part.IDLE: Cost(0.0, options.idle + 1.0),
+        Part.TWO: Cost(unit.typing(3 * max(options.steps, 32), 6).work + 2 * unit.start, 1.5 * pace),
+        Part.PEER: unit.typing(options.steps, edits, twice=True),
+        Part.BESIDE: Cost(beside, len(How) * AFTER),
+    }
+    parts = options.parts()
+    first = {next(iter(part for part in parts if part in _MAIN), None), Part.PEER, Part.BESIDE}
+    return {
+        part: attrs.evolve(found[part], work=found[part].work + (unit.start if part in first else 0.0))
+        for part in parts
+    }
+
+
+class _Course:
+    """The parts, one after the other; what they read goes to the notes as it is read."""
+
+    def __init__(
+        self, options: Options, scratch: Scratch, peer: Peer | None, notes: Notes, watch: Watch
+    ) -> None:
+        self._options, self._scratch, self._peer = options, scratch, peer
+        self._notes, self._watch = notes, watch
+        self._parts = options.parts()
+        self._edits = select(load_trace(), options.steps)
+
+    async def run(self) -> None:
+        self._watch.say(f"Loading {self._scratch.chosen.title}.")
+        if any(part in self._parts for part in _MAIN):
+            await self._main()
+        if Part.TWO in self._parts:
+            await self._two()
+        if self._peer is not None and Part.PEER in self._parts:
+            await self._against(self._peer)
+        if Part.BESIDE in self._parts:
+            await self._beside()
+
+    async def _main(self) -> None:
+        """What one server and one model process are enough for."""
+        options, notes, scratch, watch = self._options, self._notes, self._scratch, self._watch
+        async with contextlib.AsyncExitStack() as stack:
+            editor, notes.start_ms = await stack.enter_async_context(serving(scratch))
+            probe = await stack.enter_async_context(connect(scratch))
+            notes.engine, notes.stats = probe.engine, await probe.stats()
+            if Part.TYPING in self._parts:
+                await self._typing(editor, probe, await self._raw(stack, notes.stats.threads))
+            if Part.CANCEL in self._parts:
+                watch.say("Cancelling requests.")
+                step = self._step(Part.CANCEL, "Cancelling requests")
+                await cancel_and_wait(
+                    editor, scratch, probe, options.cancels, options.seed, notes.cancelled, step
+                )
+            if Part.TYPING_ON in self._parts:
+                await self._typing_on(editor, probe)
+            if Part.LONG_FILE in self._parts:
+                watch.say(f"Typing in a file of {LONG_FILE[1]:,} lines.")
+                step = self._step(Part.LONG_FILE, "Typing in a long file")
+                await long_file(editor, scratch, probe, self._edits, notes.long_file, step)
+            if Part.IDLE in self._parts:
+                watch.say(f"Watching an idle server for {options.idle:.0f} s.")
+                notes.idle = await watch_idle(editor, probe, options.idle)
+                watch.did(Part.IDLE, "", 1, 1)
+
+    async def _raw(self, stack: contextlib.AsyncExitStack, threads: int) -> Raw | None:
+        """The bare loop, which also tells what tokens a prompt has."""
+        if not can_replay():
+            self._notes.missing["raw"] = (
+                "llama-cpp-python, in which the bare loop is written, is not installed"
             )
-        before = after
-    typist.close()
+            return None
+        return await stack.enter_async_context(
+            raw_process(
+                self._scratch.model,
+                context=self._scratch.card.context,
+                threads=threads,
+                vocabulary_only=not self._options.raw,
+            )
+        )
+
+    async def _typing(self, editor: Editor, probe: Probe, raw: Raw | None) -> None:
+        total = _keys(self._edits)
+        for edit in self._edits:
+            self._watch.say(f"Typing {len(edit.steps)} keystrokes of {edit.name}.")
+            step = self._step(Part.TYPING, "Typing")
+            readings = type_edit(editor, self._scratch, edit, probe=probe, raw=raw, replay=self._options.raw)
+            async with contextlib.aclosing(readings):
+                async for reading in readings:
+                    self._notes.readings.append(reading)
+                    step(len(self._notes.readings), total)
+            self._notes.stats = await probe.stats()
+
+    async def _typing_on(self, editor: Editor, probe: Probe) -> None:
+        bursts, step = self._notes.bursts, self._step(Part.TYPING_ON, "Typing on in new documents")
+
+        def keep(burst: Burst) -> None:
+            bursts.append(burst)
+            step(len(bursts), 2 * BURSTS)
+
+        self._watch.say("Typing on in new documents, without waiting.")
+        await type_on(editor, self._scratch, probe, self._options.seed, keep)
+
+    async def _two(self) -> None:
+        step = self._step(Part.TWO, "Two servers")
+        await two_servers(self._scratch, self._options.steps, self._notes.two, self._watch.say, step)
+
+    async def _against(self, peer: Peer) -> None:
+        notes, watch = self._notes, self._watch
+        if "raw" in notes.missing:
+            notes.missing["peer"] = "llama-cpp-python is not installed: the prompts cannot be tokenised"
+            watch.did(Part.PEER, "", 1, 1)
+            return
+        watch.say("Asking the peer, too.")
+        step = self._step(Part.PEER, "Asking the peer, too")
+        await against(
+            peer,
+            notes.readings,
+            self._edits,
+            self._options.trusted,
+            self._options.seed,
+            notes.against.append,
+            step,
+        )
+
+    async def _beside(self) -> None:
+        options, watch = self._options, self._watch
+        total = (2 * SCOUTED) + (1 + len(How)) * options.requests
+        watch.say(
+            f"Typing beside {_processes(options.beside)} that want{'s' * (options.beside == 1)} a core."
+        )
+        await measure_beside(
+            self._scratch,
+            load_trace(),
+            options.beside,
+            options.requests,
+            self._notes.beside,
+            self._notes.missing,
+            lambda phase, typed: watch.did(Part.BESIDE, f"Beside: {phase}.", min(typed, total - 1), total),
+        )
+        watch.did(Part.BESIDE, "", 1, 1)
+
+    def _step(self, part: Part, words: str) -> Callable[[int, int], None]:
+        def did(done: int, of: int) -> None:
+            self._watch.did(part, f"{words}: {done} of {of}.", done, of)
+
+        return did
+
+
+def _keys(edits: Sequence[Edit]) -> int:
+    return sum(len(edit.steps) for edit in edits)
+
+
+def _processes(count: int) -> str:
+    return "a process" if count == 1 else f"{count} processes"

@@ -54,6 +54,17 @@ def spread(readings: Sequence[float]) -> Spread | None:
     )
 
 
+def spread_of(readings: Sequence[float]) -> dict[str, Any] | None:
+    """`spread` as JSON."""
+    found = spread(readings)
+    return found.to_json() if found else None
+
+
+def interval(value: Value | None) -> list[float | None] | None:
+    """A value as JSON: [estimate, lower bound, upper bound]."""
+    return value.to_json() if value else None
+
+
 def median_ratio(pairs: Sequence[tuple[float, float]]) -> Value | None:
     """Median of a / b over pairs (a, b) in the order they were taken; None without a positive b."""
     return median_of([a / b for a, b in pairs if b > 0])

@@ -1,11 +1,42 @@
-"""Processor time of a process, as the system counts it."""
+"""Processor time of a process, as the system counts it, and that of a server nobody types at."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from pathlib import Path
 
+import attrs
+
+from lsp_calib.tools.bench.probe import Probe, until_idle
+from lsp_calib.tools.client import Editor
+
 _PROC = Path("/proc")
+
+
+@attrs.frozen
+class Idle:
+    """Processor seconds used in `seconds` after the last keystroke; None where the system does not tell."""
+
+    seconds: float
+    server: float | None
+    model: float | None
+
+
+async def watch_idle(editor: Editor, probe: Probe, seconds: float) -> Idle:
+    await until_idle(probe)
+    server, model = editor.pid or 0, probe.pid or 0
+    await asyncio.sleep(1)  # what the last answer left to do
+    before = cpu_seconds(server), cpu_seconds(model)
+    began = time.monotonic()
+    await asyncio.sleep(seconds)
+    watched = time.monotonic() - began
+    used = [
+        None if old is None or (new := cpu_seconds(pid)) is None else new - old
+        for old, pid in zip(before, (server, model), strict=True)
+    ]
+    return Idle(watched, used[0], used[1])
 
 
 def cpu_seconds(pid: int) -> float | None:

@@ -35,6 +35,24 @@ class PeerAnswer:
     generated: int
 
 
+@attrs.frozen
+class PeerReading:
+    """One keystroke, asked of both. predicted: tokens that the server had generated for it before."""
+
+    wall_ms: float
+    evaluated: int
+    generated: int
+    predicted: int
+    prompt_tokens: int
+    peer: PeerAnswer
+
+
+@attrs.frozen
+class PeerPass:
+    description: dict[str, object]
+    readings: tuple[PeerReading, ...]
+
+
 class Peer:
     """A llama-server. Raises SettingsError for what is no address."""
 

@@ -51,7 +51,11 @@ async def connect(scratch: Scratch) -> AsyncIterator[Probe]:
             mlock=trusted.mlock,
             linger=0.0,
         )
-        loaded = await process.ready()
+        try:
+            loaded = await process.ready()
+        except BaseException:
+            await process.close()
+            raise
     try:
         yield Probe(process, loaded)
     finally:

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import EngineError
+from lsp_calib.tools.client import OWN_GROUP
 from lsp_calib.values import Prompt
 
 # Seconds; generous, for a machine that has other things to do.
@@ -69,6 +70,7 @@ async def raw_process(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         limit=_LONGEST_LINE,
+        **OWN_GROUP,
     )
     try:
         yield Raw(process, str((await _read(process))["engine"]))

@@ -9,14 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from lsp_calib import __version__
-from lsp_calib.tools.bench.course import LongFile, Measured, PeerPass, Two
+from lsp_calib.tools.bench.comparisons import LongFile, Two
 from lsp_calib.tools.bench.figures import (
-    Value,
+    interval,
     median_of,
     median_ratio,
     ratio_of_percentiles,
-    spread,
+    spread_of,
 )
+from lsp_calib.tools.bench.measured import Measured
+from lsp_calib.tools.bench.peer import PeerPass
+from lsp_calib.tools.bench.report_beside import beside
 from lsp_calib.tools.bench.typing_on import TypedOn
 from lsp_calib.tools.bench.typist import Place, Reading
 
@@ -40,7 +43,9 @@ def to_json(measured: Measured) -> dict[str, Any]:
         "model": measured.card.name,
         "quantisation": measured.card.quantisation,
         "engine": measured.engine,
-        "threads": stats.threads,
+        "threads": stats.threads if stats else None,
+        "stopped": measured.stopped.value if measured.stopped else None,
+        "seconds": round(measured.seconds, 1),
         "machine": {
             "system": platform.system(),
             "architecture": platform.machine(),
@@ -48,12 +53,12 @@ def to_json(measured: Measured) -> dict[str, Any]:
             "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         },
         "steps": len(readings),
-        "startMs": round(measured.start_ms, 1),
+        "startMs": None if measured.start_ms is None else round(measured.start_ms, 1),
         "latencyMs": latencies(readings),
         "answers": answers(readings),
         "tokens": {place.value: tokens(readings, place) for place in Place if place is not Place.COLD},
         "newLines": new_lines(readings),
-        "ahead": {"tokens": stats.ahead_tokens, "ms": round(stats.ahead_ms, 1)},
+        "ahead": {"tokens": stats.ahead_tokens, "ms": round(stats.ahead_ms, 1)} if stats else None,
         "overhead": overhead(readings),
         "speed": speed(readings),
         "cancel": cancel(measured),
@@ -62,6 +67,7 @@ def to_json(measured: Measured) -> dict[str, Any]:
         "two": two(measured.two),
         "idle": idle(measured),
         "peer": against_peer(measured.peer),
+        "beside": beside(measured.beside),
         "notMeasured": measured.missing,
     }
 
@@ -69,10 +75,10 @@ def to_json(measured: Measured) -> dict[str, Any]:
 def latencies(readings: Sequence[Reading]) -> dict[str, Any]:
     """Milliseconds from a keystroke to its answer, by what the keystroke was."""
     return {
-        **{place.value: _spread([r.wall_ms for r in readings if r.place is place]) for place in Place},
+        **{place.value: spread_of([r.wall_ms for r in readings if r.place is place]) for place in Place},
         # What typing feels like where memory does not help.
-        "typingModel": _spread([r.wall_ms for r in readings if r.asked_model and r.place in _TYPING]),
-        "askedModel": _spread([r.wall_ms for r in readings if r.asked_model]),
+        "typingModel": spread_of([r.wall_ms for r in readings if r.asked_model and r.place in _TYPING]),
+        "askedModel": spread_of([r.wall_ms for r in readings if r.asked_model]),
     }
 
 
@@ -90,9 +96,9 @@ def tokens(readings: Sequence[Reading], place: Place) -> dict[str, Any] | None:
     pairs = [(float(r.evaluated), float(r.needed or 1)) for r in asked]
     return {
         "n": len(asked),
-        "evaluated": _spread([evaluated for evaluated, _ in pairs]),
-        "needed": _spread([needed for _, needed in pairs]),
-        "medianRatio": _value(median_ratio(pairs)),
+        "evaluated": spread_of([evaluated for evaluated, _ in pairs]),
+        "needed": spread_of([needed for _, needed in pairs]),
+        "medianRatio": interval(median_ratio(pairs)),
     }
 
 
@@ -114,8 +120,9 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
     # The bare loop has one cache and the server several: where it could keep less, its work was not the same.
     pairs = [(r.wall_ms, r.raw.ms) for r in bare if r.raw and r.raw.evaluated == r.evaluated]
     return {
-        "overDecode": _value(median_ratio(inside)),
-        "overRaw": _value(median_ratio(pairs)),
+        "overDecode": interval(median_ratio(inside)),
+        "inside": len(inside),
+        "overRaw": interval(median_ratio(pairs)),
         "n": len(pairs),
         "unequal": len(bare) - len(pairs),
         "medianWallMs": round(statistics.median(wall for wall, _ in pairs), 2) if pairs else None,
@@ -146,6 +153,8 @@ def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
     return {
         "promptTokensPerS": round(statistics.median(prompt), 1),
         "generatedTokensPerS": round(generated_per_s, 1),
+        "prompts": len(prompt),
+        "generations": len(generation),
     }
 
 
@@ -154,8 +163,8 @@ def cancel(measured: Measured) -> dict[str, Any] | None:
     if done is None:
         return None
     return {
-        "toIdleMs": _spread(done.idle_ms),
-        "supersededToNextMs": _spread(done.superseded_ms),
+        "toIdleMs": spread_of(done.idle_ms),
+        "supersededToNextMs": spread_of(done.superseded_ms),
         "tooLate": done.too_late,
         "promptTokens": done.prompt_tokens,
         "uncancelledMs": round(done.alone_ms, 1),
@@ -166,15 +175,17 @@ def typing_on(measured: TypedOn | None) -> dict[str, Any] | None:
     """What of the time in which somebody typed on was not lost on the answer to the last key."""
     if measured is None:
         return None
-    typed, then, at_once = (
-        statistics.median(values) for values in (measured.typed_ms, measured.then_ms, measured.at_once_ms)
-    )
+    read = (measured.typed_ms, measured.then_ms, measured.at_once_ms)
+    share = None
+    if all(read):
+        typed, then, at_once = (statistics.median(values) for values in read)
+        share = round((at_once - then) / typed, 3)
     return {
         "keys": measured.keys,
-        "typedMs": _spread(measured.typed_ms),
-        "thenMs": _spread(measured.then_ms),
-        "atOnceMs": _spread(measured.at_once_ms),
-        "shareUsed": round((at_once - then) / typed, 3),
+        "typedMs": spread_of(measured.typed_ms),
+        "thenMs": spread_of(measured.then_ms),
+        "atOnceMs": spread_of(measured.at_once_ms),
+        "shareUsed": share,
     }
 
 
@@ -185,10 +196,10 @@ def long_file(measured: LongFile | None) -> dict[str, Any] | None:
     return {
         "lines": list(measured.lines),
         "n": len(measured.pairs),
-        "extraMs": _value(median_of([long - short for short, long in measured.pairs])),
+        "extraMs": interval(median_of([long - short for short, long in measured.pairs])),
         "asked": len(asked),
-        "p50Ms": [round(statistics.median(times), 2) for times in zip(*asked, strict=True)],
-        "p50Ratio": _value(ratio_of_percentiles([(long, short) for short, long in asked], 50)),
+        "p50Ms": [round(statistics.median(times), 2) for times in zip(*asked, strict=True)] or None,
+        "p50Ratio": interval(ratio_of_percentiles([(long, short) for short, long in asked], 50)),
     }
 
 
@@ -206,9 +217,9 @@ def two(measured: Two | None) -> dict[str, Any] | None:
 def _together(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     """pairs: milliseconds alone and together, where the model was asked both times."""
     return {
-        "aloneMs": _spread([alone for alone, _ in pairs]),
-        "togetherMs": _spread([together for _, together in pairs]),
-        "p50Ratio": _value(ratio_of_percentiles([(together, alone) for alone, together in pairs], 50)),
+        "aloneMs": spread_of([alone for alone, _ in pairs]),
+        "togetherMs": spread_of([together for _, together in pairs]),
+        "p50Ratio": interval(ratio_of_percentiles([(together, alone) for alone, together in pairs], 50)),
     }
 
 
@@ -231,27 +242,18 @@ def against_peer(passed: PeerPass | None) -> dict[str, Any] | None:
     return {
         **passed.description,
         "n": len(readings),
-        "oursMs": _spread([ours for ours, _ in pairs]),
-        "peerMs": _spread([theirs for _, theirs in pairs]),
-        "p50Ratio": _value(ratio_of_percentiles(pairs, 50)),
-        "p95Ratio": _value(ratio_of_percentiles(pairs, 95)),
-        "medianOfRatios": _value(median_ratio(pairs)),
+        "oursMs": spread_of([ours for ours, _ in pairs]),
+        "peerMs": spread_of([theirs for _, theirs in pairs]),
+        "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
+        "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
+        "medianOfRatios": interval(median_ratio(pairs)),
         # Where these are not 0, both did not do the same work.
         "otherPromptLength": sum(r.peer.prompt_tokens != r.prompt_tokens for r in readings),
         "otherAnswerLength": sum(r.generated != r.predicted for r in readings),
         "otherPeerAnswerLength": sum(r.peer.generated != r.predicted for r in readings),
-        "evaluated": _spread([float(r.evaluated) for r in readings]),
-        "peerEvaluated": _spread([float(r.peer.evaluated) for r in readings]),
+        "evaluated": spread_of([float(r.evaluated) for r in readings]),
+        "peerEvaluated": spread_of([float(r.peer.evaluated) for r in readings]),
     }
-
-
-def _spread(values: Sequence[float]) -> dict[str, Any] | None:
-    found = spread(values)
-    return found.to_json() if found else None
-
-
-def _value(value: Value | None) -> list[float | None] | None:
-    return value.to_json() if value else None
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -5,35 +5,86 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Collection
 from typing import Any
 
 import click
 
+from lsp_calib.errors import EngineError, SettingsError, StoppedError
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.models.speeds import remember_speed
 from lsp_calib.server.settings import Trusted, resolve_trusted
+from lsp_calib.tools.bench import PARTS
 from lsp_calib.tools.bench.course import Options, Progress, measure
+from lsp_calib.tools.bench.measured import Measured
 from lsp_calib.tools.bench.report import to_json
+from lsp_calib.tools.bench.stopping import Stopped
 from lsp_calib.tools.bench.table import print_report
 
 _SHORT: dict[str, Any] = {"steps": 36, "cancels": 3, "typing_on": False, "long_file": False, "idle": 2.0}
+# An option that is off by itself, for who names its part, and how to switch off the others.
+_ON: dict[str, dict[str, Any]] = {
+    "typing-on": {"typing_on": True},
+    "long-file": {"long_file": True},
+    "two": {"two": True},
+    "beside": {"beside": 1},
+}
+_OFF: dict[str, dict[str, Any]] = {
+    "typing": {"typing": False},
+    "cancel": {"cancels": 0},
+    "typing-on": {"typing_on": False},
+    "long-file": {"long_file": False},
+    "idle": {"idle": 0.0},
+    "two": {"two": False},
+    "beside": {"beside": 0},
+}
 
 
-def run(*, as_json: bool, model: str | None, threads: int, short: bool, **given: Any) -> None:
-    """Measure and print.
+def run(
+    *,
+    as_json: bool,
+    model: str | None,
+    threads: int,
+    short: bool,
+    only: Collection[str] = (),
+    **given: Any,
+) -> int:
+    """Measure and print; returns the exit code.
 
-    given: `Options` by name; what is None is the default's, or the short form's. Raises LspCalibError.
+    only: of `PARTS`, those to measure; empty for the usual ones. given: `Options` by name; what is None is
+    the default's, or the short form's. Raises LspCalibError.
     """
     trusted, problems = resolve_trusted(Trusted(model=model, threads=threads), Trusted())
     for problem in problems:
         click.echo(f"lsp-calib: {problem}", err=True)
-    changes = {name: value for name, value in given.items() if value is not None}
-    options = Options(trusted=trusted, **{**(_SHORT if short else {}), **changes})
-    report = bench(options, lambda text: None if as_json else click.echo(text, err=True))
+    options = Options(trusted=trusted, **chosen(short=short, only=only, given=given))
+    if not options.parts():
+        raise SettingsError("There is nothing to measure: the options leave every part out.")
+    try:
+        measured, report = _measure(options, lambda text: click.echo(text, err=True))
+    except KeyboardInterrupt:
+        raise StoppedError("Stopped at once; nothing was printed.") from None
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False, indent=2))
-    else:
+    elif not measured.empty:
         print_report(report)
+    if measured.stopped is None:
+        return 0
+    if measured.empty:
+        click.echo(f"lsp-calib: {_nothing(measured.stopped, options)}", err=True)
+    return measured.stopped.exit_code or (EngineError.exit_code if measured.empty else 0)
+
+
+def chosen(*, short: bool, only: Collection[str], given: dict[str, Any]) -> dict[str, Any]:
+    """`Options` by name: the short form's, then those that `only` makes, then those that were given."""
+    options: dict[str, Any] = dict(_SHORT) if short else {}
+    off: dict[str, Any] = {}
+    for part in PARTS if only else ():
+        if part in only:
+            options |= _ON.get(part, {})
+        else:
+            off |= _OFF[part]
+    return {**options, **{name: value for name, value in given.items() if value is not None}, **off}
 
 
 def short_options(trusted: Trusted) -> Options:
@@ -42,13 +93,35 @@ def short_options(trusted: Trusted) -> Options:
 
 
 def bench(options: Options, progress: Progress) -> dict[str, Any]:
-    """The report of a bench. Its speed is remembered, for whoever has to choose a model."""
+    """The report of a bench. Its speed is remembered, for whoever has to choose a model.
+
+    At the time limit it is of what was read until then. Raises LspCalibError where that is nothing,
+    KeyboardInterrupt for Ctrl-C, SystemExit for a signal to terminate.
+    """
+    measured, report = _measure(options, progress)
+    if measured.stopped is Stopped.INTERRUPT:
+        raise KeyboardInterrupt
+    if measured.stopped is Stopped.TERMINATE:
+        raise SystemExit(measured.stopped.exit_code)
+    if measured.stopped and measured.empty:
+        raise EngineError(_nothing(measured.stopped, options))
+    return report
+
+
+def _measure(options: Options, progress: Progress) -> tuple[Measured, dict[str, Any]]:
     # What goes wrong is raised here, once; pygls would log it as well.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
     measured = asyncio.run(measure(options, progress))
     report = to_json(measured)
     _remember(measured.card, report)
-    return report
+    return measured, report
+
+
+def _nothing(stopped: Stopped, options: Options) -> str:
+    words = f"The bench was stopped {stopped.words} before anything was measured."
+    if stopped is Stopped.LIMIT:
+        words += f" Allow it more than {options.limit:g} s (--limit)."
+    return words
 
 
 def _remember(card: ModelCard, report: dict[str, Any]) -> None:

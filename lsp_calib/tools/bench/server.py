@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -14,14 +15,17 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import home
-from lsp_calib.errors import ModelError
+from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
+from lsp_calib.inference.process import lockfile
 from lsp_calib.server.settings import Trusted
 from lsp_calib.tools.client import Editor
 
 # Seconds; generous, for a machine that has other things to do.
 LOAD = 300.0
 _STATES = ("ready", "noModel", "error")
+# For a server to end that is stopped in the middle of something, and then for the model process.
+_END = 5.0
 
 
 @attrs.frozen
@@ -54,7 +58,20 @@ def scratch_folder(trusted: Trusted) -> Iterator[Scratch]:
             shutil.copyfile(known, models / known.name)
         with state_folder(state):
             card = card_for_file(path)
-        yield Scratch(state, project, chosen, card, path, trusted)
+        try:
+            yield Scratch(state, project, chosen, card, path, trusted)
+        finally:
+            _end_models(state)
+
+
+def _end_models(state: Path) -> None:
+    """Wait until the model processes of a state folder are gone, as they are with their last client."""
+    deadline = time.monotonic() + _END
+    for lock in (state / "run").glob("*.lock"):
+        while (pid := lockfile.holder(lock)) is not None:
+            if time.monotonic() > deadline:
+                lockfile.kill_holder(lock, pid)
+            time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -72,8 +89,11 @@ def state_folder(folder: Path) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def serving(scratch: Scratch) -> AsyncIterator[tuple[Editor, float]]:
-    """A server whose model is ready, and the milliseconds from its start until then."""
+async def serving(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[tuple[Editor, float]]:
+    """A server whose model is ready, and the milliseconds from its start until then.
+
+    ahead: whether it has evaluated in pauses what will soon be asked about.
+    """
     editor = Editor()
     # Of the user's own settings, those that were resolved already count, and nothing names a remote server.
     env = {name: value for name, value in os.environ.items() if not name.startswith("LSP_CALIB_REMOTE")}
@@ -87,6 +107,7 @@ async def serving(scratch: Scratch) -> AsyncIterator[tuple[Editor, float]]:
     options = {
         "feedback": {"enabled": False},
         "diagnostics": {"enabled": False},
+        "ahead": {"enabled": ahead},
         "trusted": {
             "threads": trusted.threads,
             "gpuLayers": trusted.gpu_layers,
@@ -94,7 +115,8 @@ async def serving(scratch: Scratch) -> AsyncIterator[tuple[Editor, float]]:
         },
     }
     began = time.perf_counter()
-    await editor.start([sys.executable, "-P", "-m", "lsp_calib", "serve"], env=env, cwd=scratch.project)
+    command = [sys.executable, "-P", "-m", "lsp_calib", "serve"]
+    await editor.start(command, env=env, cwd=scratch.project, own_group=True)
     try:
         await editor.open_session(scratch.project, options)
         await editor.until(lambda: editor.state in _STATES, "loading the model", LOAD)
@@ -102,5 +124,11 @@ async def serving(scratch: Scratch) -> AsyncIterator[tuple[Editor, float]]:
             raise ModelError(" ".join(editor.messages) or editor.state_message)
         yield editor, 1e3 * (time.perf_counter() - began)
         await editor.quit()
+    except asyncio.CancelledError:
+        # The bench was stopped. A server that is killed could leave a model process behind that it has just
+        # started.
+        with contextlib.suppress(LspCalibError, TimeoutError):
+            await asyncio.wait_for(editor.quit(), _END)
+        raise
     finally:
         await editor.close()

@@ -8,6 +8,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from lsp_calib.tools.bench.stopping import Stopped
+from lsp_calib.tools.bench.table_beside import beside_lines
+from lsp_calib.tools.bench.table_beside import with_interval as _value
+
 _PLACES = {
     "cold": "first in a document",
     "keystroke": "keystroke",
@@ -21,17 +25,27 @@ _PLACES = {
 def print_report(report: dict[str, Any], console: Console | None = None) -> None:
     """Print the document of `report.to_json`."""
     console = console or Console(highlight=False)
-    console.print(
-        f"[bold]{report['model']}[/bold] {report['quantisation']} · {report['engine']} · "
-        f"{report['threads']} threads · {report['machine']['processors']} processors · "
-        f"ready after {report['startMs'] / 1e3:.1f} s"
-    )
-    console.print(_latencies(report))
+    console.print(_heading(report))
+    if report["stopped"]:
+        console.print(
+            f"[yellow]Stopped {Stopped(report['stopped']).words} after {report['seconds']:.0f} s: "
+            "the figures are of what was read until then.[/yellow]"
+        )
+    if report["steps"]:
+        console.print(_latencies(report))
     for line in _lines(report):
         console.print(line)
     for what, why in report["notMeasured"].items():
         console.print(f"[yellow]Not measured: {what}: {why}.[/yellow]")
     console.print("[dim]In brackets: 95 % bootstrap intervals over runs of consecutive keystrokes.[/dim]")
+
+
+def _heading(report: dict[str, Any]) -> str:
+    words = f"[bold]{report['model']}[/bold] {report['quantisation']}"
+    if report["engine"]:
+        words += f" · {report['engine']} · {report['threads']} threads"
+    words += f" · {report['machine']['processors']} processors"
+    return words + (f" · ready after {report['startMs'] / 1e3:.1f} s" if report["startMs"] else "")
 
 
 def _latencies(report: dict[str, Any]) -> Table:
@@ -49,8 +63,33 @@ def _latencies(report: dict[str, Any]) -> Table:
 
 
 def _lines(report: dict[str, Any]) -> list[str]:
-    share = report["answers"]["shareFromMemory"]
-    lines = [f"From memory, without the model: {share:.0%} of {report['steps']}.".replace("%", " %")]
+    lines = _typing(report) if report["steps"] else []
+    if (cancel := report["cancel"]) and cancel["toIdleMs"]:
+        lines.append(
+            f"From cancelling to an idle model: p50 {_value(cancel['toIdleMs']['p50'])} ms, "
+            f"p95 {_value(cancel['toIdleMs']['p95'])} ms ({cancel['toIdleMs']['n']} requests; "
+            f"prompts of {cancel['promptTokens']} tokens, {cancel['uncancelledMs']:.0f} ms if left alone)."
+        )
+    if (typed := report["typingOn"]) and typed["shareUsed"] is not None:
+        used = _share(typed["shareUsed"])
+        lines.append(
+            f"In a new document, after {typed['keys']} keys without a pause "
+            f"({_value(typed['typedMs']['p50'])} ms): the suggestion "
+            f"{_value(typed['thenMs']['p50'])} ms after the last key ({typed['thenMs']['n']} times); "
+            f"without them {_value(typed['atOnceMs']['p50'])} ms. {used} of that time was used."
+        )
+    if long_file := report["longFile"]:
+        lines.append(
+            f"A file of {long_file['lines'][1]:,} lines against one of {long_file['lines'][0]}: "
+            f"{_value(long_file['extraMs'], 1)} ms more a keystroke ({long_file['n']} pairs); where the "
+            f"model was asked, p50 ratio {_value(long_file['p50Ratio'], 2)} ({long_file['asked']} pairs)."
+        )
+    return lines + _others(report) + beside_lines(report["beside"])
+
+
+def _typing(report: dict[str, Any]) -> list[str]:
+    share = _share(report["answers"]["shareFromMemory"])
+    lines = [f"From memory, without the model: {share} of {report['steps']}."]
     if new := report["newLines"]:
         lines.append(
             f"New lines that cost no more than the line and the text below: {new['within']} of {new['n']}. "
@@ -64,33 +103,16 @@ def _lines(report: dict[str, Any]) -> list[str]:
             f"{overhead['medianWallMs']:.0f} and {overhead['medianRawMs']:.0f} ms)."
         )
     if overhead["overDecode"]:
-        lines.append(f"Over the time inside llama.cpp: {_value(overhead['overDecode'], 3)}.")
+        lines.append(
+            f"Over the time inside llama.cpp: {_value(overhead['overDecode'], 3)} "
+            f"({overhead['inside']} keystrokes)."
+        )
     if speed := report["speed"]:
         lines.append(
-            f"Speed: {speed['promptTokensPerS']:.0f} prompt tokens/s, "
-            f"{speed['generatedTokensPerS']:.0f} generated tokens/s."
+            f"Speed: {speed['promptTokensPerS']:.0f} prompt tokens/s ({speed['prompts']} prompts), "
+            f"{speed['generatedTokensPerS']:.0f} generated tokens/s ({speed['generations']} answers)."
         )
-    if (cancel := report["cancel"]) and cancel["toIdleMs"]:
-        lines.append(
-            f"From cancelling to an idle model: p50 {_value(cancel['toIdleMs']['p50'])} ms, "
-            f"p95 {_value(cancel['toIdleMs']['p95'])} ms "
-            f"(prompts of {cancel['promptTokens']} tokens, {cancel['uncancelledMs']:.0f} ms if left alone)."
-        )
-    if typed := report["typingOn"]:
-        used = f"{typed['shareUsed']:.0%}".replace("%", " %")
-        lines.append(
-            f"In a new document, after {typed['keys']} keys without a pause "
-            f"({_value(typed['typedMs']['p50'])} ms): the suggestion "
-            f"{_value(typed['thenMs']['p50'])} ms after the last key; "
-            f"without them {_value(typed['atOnceMs']['p50'])} ms. {used} of that time was used."
-        )
-    if long_file := report["longFile"]:
-        lines.append(
-            f"A file of {long_file['lines'][1]:,} lines against one of {long_file['lines'][0]}: "
-            f"{_value(long_file['extraMs'], 1)} ms more a keystroke; where the model was asked, p50 ratio "
-            f"{_value(long_file['p50Ratio'], 2)} ({long_file['asked']} pairs)."
-        )
-    return lines + _others(report)
+    return lines
 
 
 def _others(report: dict[str, Any]) -> list[str]:
@@ -98,7 +120,8 @@ def _others(report: dict[str, Any]) -> list[str]:
     if two := report["two"]:
         lines += [
             f"Two servers at once, server {at}: p50 {_value(one['togetherMs']['p50'])} ms, alone "
-            f"{_value(one['aloneMs']['p50'])} ms, ratio {_value(one['p50Ratio'], 2)}."
+            f"{_value(one['aloneMs']['p50'])} ms, "
+            f"ratio {_value(one['p50Ratio'], 2)} ({one['togetherMs']['n']} pairs)."
             for at, one in enumerate(two["servers"], 1)
             if one["p50Ratio"]
         ]
@@ -119,14 +142,9 @@ def _others(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _value(value: list[float | None] | None, digits: int = 0) -> str:
-    if value is None or value[0] is None:
-        return "?"
-    estimate, low, high = value
-    if low is None or high is None:
-        return f"{estimate:.{digits}f}"
-    return f"{estimate:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]".replace("[", "\\[")
-
-
 def _known(ms: float | None) -> str:
     return "not known on this system" if ms is None else f"{ms:.0f} ms"
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -13,6 +14,7 @@ from lsp_calib.tools.bench.server import Scratch
 from lsp_calib.tools.client import Editor
 
 _ANSWER = 120.0
+BURSTS = 3
 _KEYS = 20
 # Seconds from one key to the next: median, and spread of the logarithm.
 _PAUSE, _SPREAD = 0.15, 0.3
@@ -33,25 +35,43 @@ class TypedOn:
     at_once_ms: tuple[float, ...]
 
 
-async def type_on(editor: Editor, scratch: Scratch, probe: Probe, count: int, seed: int = 0) -> TypedOn:
-    """Read `count` times how long the answer takes after 20 keys, and after a single one, by turns."""
+@attrs.frozen
+class Burst:
+    """keys typed one after the other. typed_ms: from the first to the last. then_ms: to the answer."""
+
+    keys: int
+    typed_ms: float
+    then_ms: float
+
+
+def typed_on(bursts: Sequence[Burst]) -> TypedOn | None:
+    """None without any."""
+    if not bursts:
+        return None
+    long = [one for one in bursts if one.keys > 1]
+    return TypedOn(
+        _KEYS,
+        tuple(one.typed_ms for one in long),
+        tuple(one.then_ms for one in long),
+        tuple(one.then_ms for one in bursts if one.keys == 1),
+    )
+
+
+async def type_on(
+    editor: Editor,
+    scratch: Scratch,
+    probe: Probe,
+    seed: int,
+    keep: Callable[[Burst], None],
+) -> None:
+    """Read some times how long the answer takes after 20 keys, and after a single one, by turns."""
     chance = random.Random(f"typing on {seed}")
-    found: list[tuple[float, float]] = []
-    at_once: list[float] = []
-    for turn in range(count):
+    for turn in range(BURSTS):
         for keys in (_KEYS, 1) if turn % 2 else (1, _KEYS):
-            typed, then = await _burst(editor, scratch, probe, chance, keys)
-            if keys == 1:
-                at_once.append(then)
-            else:
-                found.append((typed, then))
-    return TypedOn(_KEYS, tuple(one for one, _ in found), tuple(two for _, two in found), tuple(at_once))
+            keep(await _burst(editor, scratch, probe, chance, keys))
 
 
-async def _burst(
-    editor: Editor, scratch: Scratch, probe: Probe, chance: random.Random, keys: int
-) -> tuple[float, float]:
-    """Milliseconds of typing, and from then to the answer."""
+async def _burst(editor: Editor, scratch: Scratch, probe: Probe, chance: random.Random, keys: int) -> Burst:
     document, line = open_digits(editor, scratch, chance)
     await until_idle(probe)
     began = 0.0
@@ -68,4 +88,4 @@ async def _burst(
     then = 1e3 * (editor.received_at - last)
     await until_idle(probe)
     document.close()
-    return 1e3 * (last - began), then
+    return Burst(keys, 1e3 * (last - began), then)

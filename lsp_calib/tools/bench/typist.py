@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import attrs
@@ -24,6 +24,9 @@ from lsp_calib.values import Prompt, Segment
 # Seconds; generous, for a machine that has other things to do.
 _ANSWER = 120.0
 _names = itertools.count()
+
+Answered = tuple[float, bool]
+"""Milliseconds until an answer, and whether the model was asked for it."""
 
 
 class Place(enum.StrEnum):
@@ -97,7 +100,7 @@ class Typist:
 
 async def type_edit(
     editor: Editor, scratch: Scratch, edit: Edit, *, probe: Probe, raw: Raw | None, replay: bool
-) -> AsyncIterator[Reading]:
+) -> AsyncGenerator[Reading, None]:
     """A reading for each step. raw: tokenises, and where `replay` does the model's work again."""
     typist = Typist(editor, scratch, edit)
     asked: Sequence[int] = ()
@@ -134,21 +137,19 @@ async def type_edit(
 
 
 async def type_in_rhythm(
-    editor: Editor, scratch: Scratch, edit: Edit, pace: float = 1.0
-) -> list[tuple[float, bool]]:
-    """Milliseconds of each answer, and whether the model was asked for it.
+    editor: Editor, scratch: Scratch, edit: Edit, keep: Callable[[Answered], None], pace: float = 1.0
+) -> None:
+    """Type an edit; each answer goes to `keep`.
 
     pace: what the recorded pauses are multiplied with; an answer that takes longer than its pause delays.
     """
     typist = Typist(editor, scratch, edit)
-    given: list[tuple[float, bool]] = []
+    waited = 0.0
     for step in edit.steps:
-        waited = given[-1][0] if given else 0.0
         await asyncio.sleep(max(pace * step.pause_ms - waited, 0.0) / 1e3)
-        ms, suggestion = await typist.answer(step)
-        given.append((ms, asked_model(suggestion)))
+        waited, suggestion = await typist.answer(step)
+        keep((waited, asked_model(suggestion)))
     typist.close()
-    return given
 
 
 def before_last_line(prompt: Prompt) -> Prompt:

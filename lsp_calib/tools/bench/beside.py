@@ -1,0 +1,336 @@
+"""How much longer a keystroke takes while other processes want a core, and how soon that is over.
+
+The same keystrokes quiet, beside busy processes, and after those have ended. Each asks the model for a few
+tokens, with all of its prompt but the current line in the cache, so that the readings differ in nothing but
+what runs beside them.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+import attrs
+
+from lsp_calib.inference.process.wire import Stats
+from lsp_calib.tools.bench.busy import (
+    NICEST,
+    SharedSession,
+    busy_elsewhere,
+    in_one_session,
+    shared_by_session,
+    shared_session,
+    used,
+)
+from lsp_calib.tools.bench.probe import Probe, connect, until_idle
+from lsp_calib.tools.bench.server import Scratch, serving
+from lsp_calib.tools.bench.trace import Edit, Kind, Step
+from lsp_calib.tools.bench.typist import Typist
+from lsp_calib.tools.client import Editor
+
+# Seconds of readings after the busy processes have ended.
+AFTER = 10.0
+# Lines of a document: enough that its last line is shown to no model.
+_LINES = 600
+_SCENES = 3
+# Keys of a scene that are tried, the last of a line: what is left of it is short.
+SCOUTED = 16
+_KEYS = 12
+_FEWEST_KEYS = 4
+# Tokens generated for a key that is taken.
+_FEW = range(2, 9)
+# A busy process that nothing ends is over after so many seconds.
+_LONGEST = 3600.0
+
+
+class How(enum.StrEnum):
+    """How the busy processes stand to the model process."""
+
+    EQUAL = "equalShare"  # each in a session of its own
+    NICE = "niceSameSession"  # at nice 19, in the model process's session
+
+    @property
+    def words(self) -> str:
+        equal = "of an equal share (another session)"
+        return equal if self is How.EQUAL else "at nice 19 in the model's session"
+
+
+@attrs.frozen
+class Asked:
+    """One keystroke. key: which, from 0. at: seconds from the beginning of its phase until it was typed."""
+
+    key: int
+    at: float
+    ms: float
+    evaluated: int
+    generated: int
+
+    def same_work(self, other: Asked) -> bool:
+        return (self.key, self.evaluated, self.generated) == (other.key, other.evaluated, other.generated)
+
+
+@attrs.frozen
+class Run:
+    """Readings beside busy processes, and after those have ended.
+
+    share: of a processor that each of them had. same_session: whether all were in the model process's;
+    None where that is not known.
+    """
+
+    how: How
+    readings: tuple[Asked, ...]
+    after: tuple[Asked, ...]
+    share: float | None
+    same_session: bool | None
+
+
+@attrs.frozen
+class Beside:
+    """processes: how many were busy. keys: how many keystrokes there are, which come again and again.
+
+    by_session: whether the system shares processors by session; None where that is not known.
+    """
+
+    processes: int
+    keys: int
+    quiet: tuple[Asked, ...]
+    runs: tuple[Run, ...]
+    by_session: bool | None
+
+
+@attrs.define
+class RunNotes:
+    how: How
+    readings: list[Asked] = attrs.field(factory=list)
+    after: list[Asked] = attrs.field(factory=list)
+    share: float | None = None
+    same_session: bool | None = None
+
+
+@attrs.define
+class BesideNotes:
+    """engine, stats: of the model process of this part, which is one of its own."""
+
+    engine: str | None = None
+    stats: Stats | None = None
+    processes: int = 0
+    keys: int = 0
+    quiet: list[Asked] = attrs.field(factory=list)
+    runs: list[RunNotes] = attrs.field(factory=list)
+
+    def values(self) -> Beside | None:
+        """None without a reading."""
+        if not self.quiet:
+            return None
+        runs = [
+            Run(run.how, tuple(run.readings), tuple(run.after), run.share, run.same_session)
+            for run in self.runs
+            if run.readings
+        ]
+        return Beside(self.processes, self.keys, tuple(self.quiet), tuple(runs), shared_by_session())
+
+
+async def measure_beside(
+    scratch: Scratch,
+    edits: Sequence[Edit],
+    processes: int,
+    requests: int,
+    notes: BesideNotes,
+    missing: dict[str, str],
+    step: Callable[[str, int], None],
+) -> None:
+    """Read `requests` keystrokes quiet, and as many beside, for each way of being busy.
+
+    step: told what is done and the number of keystrokes so far.
+    """
+    notes.processes = processes
+    async with (
+        shared_session(scratch) as shared,
+        serving(scratch, ahead=False) as (editor, _),
+        connect(scratch) as probe,
+    ):
+        notes.engine, notes.stats = probe.engine, await probe.stats()
+        hand = _Hand(editor, scratch, probe, scenes(edits), step)
+        await hand.choose_keys()
+        notes.keys = len(hand.keys)
+        if not hand.keys:
+            missing["beside"] = "the model had nothing to say to any of the keystrokes that were tried"
+            return
+        await hand.lead_in()
+        began = time.monotonic()
+        for _ in range(requests):
+            notes.quiet.append(await hand.next("on the quiet machine", began))
+        for how in How:
+            if how is How.NICE and (shared is None or shared.model != probe.pid):
+                missing[f"beside.{how}"] = "the model process could not be put into a session with others"
+                continue
+            run = RunNotes(how)
+            notes.runs.append(run)
+            await hand.lead_in()
+            await _beside(hand, run, processes, requests, shared, probe.pid or 0)
+
+
+async def _beside(
+    hand: _Hand, run: RunNotes, processes: int, requests: int, shared: SharedSession | None, model: int
+) -> None:
+    async with _busy(run.how, processes, shared) as pids:
+        began, before = time.monotonic(), used(pids)
+        run.same_session = in_one_session([model, *pids])
+        for _ in range(requests):
+            run.readings.append(await hand.next(f"processes {run.how.words}", began))
+            now = used(pids)
+            if before is not None and now is not None:
+                run.share = (now - before) / processes / (time.monotonic() - began)
+    ended = time.monotonic()
+    while time.monotonic() < ended + AFTER:
+        run.after.append(await hand.next("after they have ended", ended))
+
+
+def _busy(how: How, count: int, shared: SharedSession | None) -> AbstractAsyncContextManager[list[int]]:
+    if how is How.NICE:
+        assert shared is not None
+        return shared.busy(count, NICEST, _LONGEST)
+    return busy_elsewhere(count, _LONGEST)
+
+
+class _Hand:
+    """Types the same keys again and again. keys: (scene, key in it) of those that are used."""
+
+    def __init__(
+        self,
+        editor: Editor,
+        scratch: Scratch,
+        probe: Probe,
+        edits: Sequence[Edit],
+        step: Callable[[str, int], None],
+    ) -> None:
+        self.keys: list[tuple[int, int]] = []
+        self._editor, self._scratch, self._probe, self._step = editor, scratch, probe, step
+        self._edits = edits
+        self._scenes: list[_Scene] = []
+        self._typed = self._next = 0
+
+    async def choose_keys(self) -> None:
+        """Type the keys of one scene after the other until enough of them were answered with few tokens."""
+        tried: list[tuple[int, tuple[int, int]]] = []
+        for number, edit in enumerate(self._edits):
+            self._scenes.append(_Scene(self._editor, self._scratch, edit))
+            for key in range(len(edit.steps)):
+                asked = await self._ask((number, key))
+                tried.append((asked.generated, (number, key)))
+                self._step("choosing keystrokes", self._typed)
+            if sum(generated in _FEW for generated, _ in tried) >= _KEYS:
+                break
+        self.keys = chosen(tried)
+
+    async def lead_in(self) -> None:
+        """Leave the cache as each phase finds it: as after the last of the keys."""
+        await self._ask(self.keys[-1])
+        self._next = 0
+
+    async def next(self, phase: str, began: float) -> Asked:
+        """The next key's reading. began: by `time.monotonic`, when the phase began."""
+        number = self._next % len(self.keys)
+        self._next += 1
+        asked = await self._ask(self.keys[number])
+        self._step(phase, self._typed)
+        return attrs.evolve(asked, key=number, at=asked.at - began)
+
+    async def _ask(self, key: tuple[int, int]) -> Asked:
+        scene, step = self._scenes[key[0]], key[1]
+        scene.before(step)
+        before = await until_idle(self._probe)
+        at = time.monotonic()
+        ms = await scene.type(step)
+        after = await until_idle(self._probe)
+        self._typed += 1
+        return Asked(
+            -1,
+            at,
+            ms,
+            after.prompt_tokens - before.prompt_tokens,
+            after.generated_tokens - before.generated_tokens,
+        )
+
+
+class _Scene:
+    """A document in which keys of one line are typed, in any order."""
+
+    def __init__(self, editor: Editor, scratch: Scratch, edit: Edit) -> None:
+        self._typist = Typist(editor, scratch, edit)
+        self._lines = line_before_each(edit)
+        self._visits = 0
+
+    def before(self, step: int) -> None:
+        """Bring the line to what it is before a key.
+
+        The document's last line is changed as well: the model is not shown it, but the server's memory of its
+        last answer, which belongs to one text of the document, does not hold any more.
+        """
+        document, line = self._typist.document, self._typist.edit.steps[0].start[0]
+        self._visits += 1
+        last = len(document.lines) - 1
+        document.replace(last, 0, len(document.lines[last]), f"visits = {self._visits}")
+        document.replace(line, 0, len(document.lines[line]), self._lines[step])
+
+    async def type(self, step: int) -> float:
+        return (await self._typist.answer(self._typist.edit.steps[step]))[0]
+
+
+def scenes(edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """The last keys of a line of code, in a long document; of an edit the line with most keys."""
+    runs = [(edit, run) for edit in edits if (run := _longest_line(edit))]
+    return tuple(
+        attrs.evolve(edit, before=_lines_before(edit, run[-SCOUTED]), steps=run[-SCOUTED:]).padded(_LINES)
+        for edit, run in runs[:_SCENES]
+    )
+
+
+def chosen(tried: Sequence[tuple[int, tuple[int, int]]]) -> list[tuple[int, int]]:
+    """Of keys, each with the number of tokens generated for it, those to use, in the order of typing."""
+    few = [key for generated, key in tried if generated in _FEW][:_KEYS]
+    if len(few) >= _FEWEST_KEYS:
+        return few
+    asked = sorted(one for one in tried if one[0])
+    return sorted(key for _, key in asked[:_KEYS])
+
+
+def line_before_each(edit: Edit) -> list[str]:
+    """What the line in which all steps are holds before each of them."""
+    line, lines = edit.steps[0].start[0], list(edit.before)
+    found = []
+    for step in edit.steps:
+        found.append(lines[line])
+        step.apply(lines)
+    return found
+
+
+def _longest_line(edit: Edit) -> tuple[Step, ...]:
+    """The most keys that were typed one after the other in one line of code; empty if that are too few."""
+    runs: list[list[Step]] = [[]]
+    lines = list(edit.before)
+    for step in edit.steps:
+        step.apply(lines)
+        if step.kind is not Kind.TYPE or step.jump or (runs[-1] and step.start != runs[-1][-1].cursor):
+            runs.append([])
+        if step.kind is Kind.TYPE and _is_code(lines[step.start[0]]):
+            runs[-1].append(step)
+    best = max(runs, key=len)
+    return tuple(best) if len(best) >= SCOUTED else ()
+
+
+def _is_code(line: str) -> bool:
+    """Whether it is no prose: what a model makes of a sentence may go on for long."""
+    return re.match(r"\s*[\w.]+( = |\()|\s*return \w", line) is not None
+
+
+def _lines_before(edit: Edit, step: Step) -> tuple[str, ...]:
+    lines = list(edit.before)
+    for one in edit.steps:
+        if one is step:
+            break
+        one.apply(lines)
+    return tuple(lines)

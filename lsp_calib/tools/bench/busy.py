@@ -1,0 +1,169 @@
+"""Processes that want a core: in sessions of their own, or in that of the model process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+from lsp_calib.errors import EngineError
+from lsp_calib.tools.bench.idle import cpu_seconds
+from lsp_calib.tools.bench.server import Scratch
+
+NICEST = 19
+# Seconds; generous, for a machine that has other things to do.
+_PATIENCE = 90.0
+_PROC = Path("/proc")
+
+
+def start_busy(count: int, *, nice: int = 0, seconds: float, new_session: bool = False) -> list[Popen[bytes]]:
+    """`count` processes that are busy now. They end with this process, or after so many seconds.
+
+    new_session: each in a session of its own (POSIX). Raises EngineError if one does not begin.
+    """
+    command = [sys.executable, "-P", "-m", "lsp_calib.tools.bench.busy_loop"]
+    command += [str(os.getpid()), str(nice), str(seconds)]
+    started: list[Popen[bytes]] = []
+    try:
+        for _ in range(count):
+            started.append(
+                Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=new_session and os.name == "posix",
+                )
+            )
+        for one in started:
+            assert one.stdout is not None
+            if not one.stdout.readline():
+                raise EngineError("A process that was to be busy beside the model ended at once.")
+    except BaseException:
+        end_all(started)
+        raise
+    return started
+
+
+def end_all(processes: Sequence[Popen[bytes]]) -> None:
+    """Kill them, and return when they are gone."""
+    for one in processes:
+        one.kill()
+    for one in processes:
+        one.wait()
+        if one.stdout is not None:
+            one.stdout.close()
+
+
+@contextlib.asynccontextmanager
+async def busy_elsewhere(count: int, seconds: float) -> AsyncIterator[list[int]]:
+    """Busy processes, each in a session of its own, whose share is equal where Linux shares by session."""
+    processes = start_busy(count, seconds=seconds, new_session=True)
+    try:
+        yield [one.pid for one in processes]
+    finally:
+        end_all(processes)
+
+
+class SharedSession:
+    """A session with the model process in it. model: its number."""
+
+    def __init__(self, process: asyncio.subprocess.Process, model: int) -> None:
+        self._process = process
+        self.model = model
+
+    @contextlib.asynccontextmanager
+    async def busy(self, count: int, nice: int, seconds: float) -> AsyncIterator[list[int]]:
+        """Busy processes in this session."""
+        asked = {"busy": count, "nice": nice, "seconds": seconds}
+        try:
+            yield list((await _ask(self._process, asked))["busy"])
+        finally:
+            await _ask(self._process, {**asked, "busy": 0})
+
+
+@contextlib.asynccontextmanager
+async def shared_session(scratch: Scratch) -> AsyncIterator[SharedSession | None]:
+    """Start the model process of a state folder in a new session; its first client says how to load it.
+
+    None where there are no sessions.
+    """
+    if os.name != "posix":
+        yield None
+        return
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "lsp_calib.tools.bench.session_child", str(scratch.model)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "LSP_CALIB_HOME": str(scratch.home), "LSP_CALIB_LINGER": "0"},
+        start_new_session=True,
+    )
+    try:
+        first = await _read(process)
+        if not first["listening"]:
+            raise EngineError("The model process ended before it listened: `lsp-calib doctor` finds out why.")
+        yield SharedSession(process, int(first["model"]))
+    finally:
+        await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), 10.0)
+    except TimeoutError:
+        # It leads its session and its group: all that it has started is in there.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+        await process.wait()
+
+
+async def _ask(process: asyncio.subprocess.Process, message: dict[str, Any]) -> dict[str, Any]:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(message).encode() + b"\n")
+    return await _read(process)
+
+
+async def _read(process: asyncio.subprocess.Process) -> dict[str, Any]:
+    assert process.stdout is not None
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), _PATIENCE)
+    except TimeoutError as error:
+        raise EngineError(
+            f"The process that starts others beside the model did not answer within {_PATIENCE:.0f} s."
+        ) from error
+    if not line:
+        raise EngineError("The process that starts others beside the model ended.")
+    answer: dict[str, Any] = json.loads(line)
+    return answer
+
+
+def in_one_session(pids: Sequence[int]) -> bool | None:
+    """Whether processes belong to one session; None where there are none, or a process is gone."""
+    try:
+        return len({os.getsid(pid) for pid in pids}) == 1
+    except (AttributeError, OSError):
+        return None
+
+
+def shared_by_session() -> bool | None:
+    """Whether Linux is told to share the processor by session (autogroups); None on other systems."""
+    try:
+        return (_PROC / "sys/kernel/sched_autogroup_enabled").read_text().strip() == "1"
+    except OSError:
+        return None
+
+
+def used(pids: Sequence[int]) -> float | None:
+    """Seconds of processor time that processes have used together; None where that is not known."""
+    seconds = [cpu_seconds(pid) for pid in pids]
+    return None if None in seconds else sum(one for one in seconds if one is not None)

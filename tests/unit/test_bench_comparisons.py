@@ -1,0 +1,82 @@
+"""The same keystrokes twice: what one of them leaves to be done does not fall into the time of another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lsp_calib.tools.bench import comparisons
+from lsp_calib.tools.bench.comparisons import LONG_FILE, LongFileNotes, TwoNotes, long_file
+from lsp_calib.tools.bench.trace import Edit, load_trace, select
+
+
+class Machine:
+    """A model that has something to evaluate ahead after each key; it delays a key that comes too soon."""
+
+    def __init__(self) -> None:
+        self.ahead = False
+        self.keys = 0
+
+    def typist(self, _editor: Any, _scratch: Any, edit: Edit) -> Any:
+        machine = self
+
+        class Typist:
+            def __init__(self) -> None:
+                self.edit = edit
+
+            async def answer(self, _step: Any) -> tuple[float, None]:
+                delayed, machine.ahead = machine.ahead, True
+                machine.keys += 1
+                return (500.0 if delayed else 10.0), None
+
+            def close(self) -> None:
+                return
+
+        return Typist()
+
+    async def settled(self, _probe: Any) -> None:
+        self.ahead = False
+
+
+async def test_no_key_in_a_long_file_waits_for_what_is_evaluated_ahead_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine, notes, steps = Machine(), LongFileNotes(), []
+    monkeypatch.setattr(comparisons, "Typist", machine.typist)
+    monkeypatch.setattr(comparisons, "settled", machine.settled)
+    edits = select(load_trace(), 48)
+    nothing: Any = None
+    await long_file(nothing, nothing, nothing, edits, notes, lambda done, total: steps.append((done, total)))
+    values = notes.values()
+    assert values is not None
+    assert values.lines == LONG_FILE
+    assert set(values.pairs) == {(10.0, 10.0)}
+    # What comes first in a document is not counted.
+    assert len(values.pairs) == machine.keys / 2 - 4
+    assert steps[-1] == (machine.keys, machine.keys)
+
+
+def test_keys_that_were_typed_in_one_of_both_only_are_no_pair() -> None:
+    notes = LongFileNotes()
+    assert notes.values() is None
+    notes.add(0, 1, LONG_FILE[0], (10.0, True))
+    assert notes.values() is None
+    notes.add(0, 1, LONG_FILE[1], (12.0, False))
+    notes.add(1, 1, LONG_FILE[1], (9.0, True))
+    values = notes.values()
+    assert values is not None
+    assert values.pairs == ((10.0, 12.0),)
+    assert values.asked == (False,)
+
+
+def test_two_servers_that_were_stopped_have_the_keys_that_were_typed_both_times() -> None:
+    notes = TwoNotes()
+    assert notes.values() is None
+    for server, count in enumerate((3, 2)):
+        notes.alone[server].extend([(10.0, True)] * 5)
+        notes.together[server].extend([(15.0, True)] * count)
+    values = notes.values()
+    assert values is not None
+    assert [len(pairs) for pairs in values.pairs] == [2, 1]
+    assert values.pairs[0][0] == (10.0, 15.0)
