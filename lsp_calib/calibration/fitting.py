@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
+from lsp_calib.calibration.arrays import FloatArray
 from lsp_calib.calibration.calibrator import Calibrator, Origin, Purpose, Source, State
 from lsp_calib.calibration.folds import CANDIDATES, select_first_t
 from lsp_calib.calibration.intervals import summarise
 from lsp_calib.calibration.platt import LOOSE_PRIOR, PlattCalibrator, Prior
 from lsp_calib.confidence import by_name, measure_name
+
+
+@attrs.frozen(eq=False)
+class Fitted:
+    """A calibrator, and what it is judged by.
+
+    confidence: float array of shape (n,): each label predicted with the choice and fit of the other folds.
+    """
+
+    calibrator: Calibrator
+    confidence: FloatArray
 
 
 def fit_calibrator(
@@ -29,7 +42,7 @@ def fit_calibrator(
     provenance: Sequence[Origin] = (),
     parent: str | None = None,
     seed: int = 0,
-) -> Calibrator:
+) -> Fitted:
     """Choose t, fit Platt scaling on all labels, and measure it honestly out of fold.
 
     log_probabilities: n sequences of token log-probabilities. correct: bool array of shape (n,).
@@ -47,7 +60,7 @@ def fit_calibrator(
     chosen = select_first_t(log_probabilities, labels, groups, candidates, fit=fit, seed=seed)
     measure = measure_name(chosen.first)
     raw = np.array([by_name(measure)(item) for item in log_probabilities])
-    return Calibrator(
+    calibrator = Calibrator(
         purpose=purpose,
         measure=measure,
         platt=fit(raw, labels),
@@ -62,3 +75,4 @@ def fit_calibrator(
         created=created,
         parent=parent,
     )
+    return Fitted(calibrator, chosen.confidence)

@@ -73,6 +73,15 @@ class Shelf:
         _remove(others)
         return slot
 
+    def keep(self, calibrator: Calibrator) -> Path:
+        """Keep a calibrator that is not put in force where `rollback` finds it; returns its file.
+
+        Raises CalibratorError if it cannot be written.
+        """
+        path = self._history / f"{calibrator.id}.json"
+        calibrator.save(path)
+        return path
+
     def rollback(self, purpose: Purpose, *, to: str | None = None) -> Choice:
         """Take the user's calibrator out of force, and return the one that now is.
 
@@ -118,7 +127,7 @@ class Shelf:
         """Copy what is in force into the history; returns the files beside the slot, now superfluous."""
         mine, _ = self._personal(purpose)
         for _, calibrator in mine:
-            calibrator.save(self._history / f"{calibrator.id}.json")
+            self.keep(calibrator)
         if slot.exists() and slot not in [path for path, _ in mine]:
             # Unreadable or foreign: kept for whoever wants to know, under a name that is never read.
             try:

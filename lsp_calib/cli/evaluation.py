@@ -84,7 +84,8 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @click.option(
     "--records", type=_FILE, help="Keep (and resume) generations here; without PATH, fit on those in there."
 )
-@click.option("--output", type=_FILE, help="Write the calibrator here; else it is yours.")
+@click.option("--output", type=_FILE, help="Write the calibrator here, and leave the one in force alone.")
+@click.option("--install", is_flag=True, help="Put it in force even if the present one predicts better.")
 @click.option("--created", metavar="DATE", help="YYYY-MM-DD; the day of the records, else today.")
 @_workers
 @_quiet
@@ -93,7 +94,10 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @threads_option
 def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
     """Fit a calibrator on Python source: each PATH is a project, kept together in cross-validation; or on
-    lines of your own (.jsonl, docs/data.md)."""
+    lines of your own (.jsonl, docs/data.md).
+
+    It is put in force, for all your work, if it predicts these lines no worse than the present one.
+    """
     from lsp_calib.tools.calibrate import calibrate as run
 
     del options["task"]  # there is only one

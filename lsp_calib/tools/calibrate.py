@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any, overload
 
 import attrs
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from lsp_calib.calibration.calibrator import Calibrator, Purpose
-from lsp_calib.calibration.fitting import fit_calibrator
+from lsp_calib.calibration.fitting import Fitted, fit_calibrator
+from lsp_calib.calibration.refit import MIN_LABELS, no_worse
 from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.confidence import by_name
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
 from lsp_calib.evaluation.records import Header, Record, read_records, sources_of
@@ -25,14 +28,28 @@ from lsp_calib.tools.collecting import generate, writable
 
 @attrs.frozen
 class Report:
-    """A fitted calibrator, where it lies, and how many lines were asked for (of projects not held out)."""
+    """A fitted calibrator, where it lies, and how many lines were asked for (of projects not held out).
+
+    promoted: whether it is in force now. reason: why, or why not. present: id of the one that it was compared
+    with, and has replaced if it was promoted; None if it was only written to a file.
+    """
 
     calibrator: Calibrator
     path: Path
     asked: int
+    promoted: bool
+    reason: str
+    present: str | None
 
     def to_wire(self) -> dict[str, Any]:
-        return {"path": str(self.path), "asked": self.asked, "calibrator": self.calibrator.to_json()}
+        return {
+            "path": str(self.path),
+            "asked": self.asked,
+            "promoted": self.promoted,
+            "reason": self.reason,
+            "present": self.present,
+            "calibrator": self.calibrator.to_json(),
+        }
 
     def print(self) -> None:
         console = Console(highlight=False)
@@ -47,6 +64,13 @@ class Report:
             f"{c.n} of {self.asked} lines had an answer, {c.n_correct} of them right; {c.measure}, "
             f"slope {c.platt.slope:.2f}, intercept {c.platt.intercept:.2f}. It is in {self.path}."
         )
+        if self.promoted:
+            console.print(f"It is in force now, in the place of {self.present}: {self.reason}.")
+        elif self.present is not None:
+            console.print(
+                f"It is not in force; {self.present} stays: {self.reason}. "
+                "The same command with --install puts it in force all the same."
+            )
 
 
 def calibrate(
@@ -60,6 +84,7 @@ def calibrate(
     *,
     created: str | None = None,
     held_out_projects: int | None = None,
+    install: bool = False,
     workers: Workers = ALONE,
     quiet: bool = False,
 ) -> Report:
@@ -67,10 +92,15 @@ def calibrate(
 
     records: keeps the generations, and is resumed if it has some already. Without `paths` the calibrator is
         made of what is in there: neither a model nor source is needed.
-    output: None puts the calibrator in force for this user. created: ISO date; None: the day of the records.
+    output: write the calibrator to this file, and leave the one in force alone. None puts it in force for
+        this user, in every workspace, if it is no worse than the present one by the rule of a refit, or else
+        keeps it beside the earlier ones.
+    install: put it in force without that proof. created: ISO date; None: the day of the records.
     held_out_projects: so many are left out of the fit; None: those that the records name.
     Raises DataError if there is too little source, SettingsError if there is nothing to fit on.
     """
+    if install and output is not None:
+        raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
     writable(records, output)
     if paths:
         task = line_task(paths, samples, seed)
@@ -96,13 +126,44 @@ def calibrate(
         raise SettingsError("Name the source to calibrate on (PATH...), or records to fit again (--records).")
     shipped = output is not None
     day = created or header.created or datetime.date.today().isoformat()
-    calibrator = fit_records(header, kept, shipped=shipped, created=day)
-    if output is None:
-        path = Shelf.open().promote(calibrator)
-    else:
-        path = output
-        calibrator.save(output)
-    return Report(calibrator, path, sum(record.group not in header.held_out for record in kept))
+    asked = sum(record.group not in header.held_out for record in kept)
+    fitted, shown = _fit(header, kept, shipped=shipped, created=day)
+    if output is not None:
+        fitted.calibrator.save(output)
+        return Report(fitted.calibrator, output, asked, False, "it was written to a file only", None)
+    shelf = Shelf.open()
+    present = shelf.choose(fitted.calibrator.purpose).calibrator
+    calibrator = attrs.evolve(fitted.calibrator, parent=present.id)
+    promoted, reason = _proof(fitted, shown, present)
+    if install and not promoted:
+        promoted, reason = True, f"installed as asked for, though {reason}"
+    path = shelf.promote(calibrator) if promoted else shelf.keep(calibrator)
+    return Report(calibrator, path, asked, promoted, reason, present.id)
+
+
+def _proof(fitted: Fitted, shown: list[Record], present: Calibrator) -> tuple[bool, str]:
+    """Whether a new calibrator may take the place of the present one, as a refit decides it; and why.
+
+    It counts for every workspace, not only the one whose lines it was fitted on. And those that the present
+    one was fitted on would make that one look better than it is.
+    """
+    seen = {(origin.name, origin.version) for origin in present.provenance}
+    sources = [sources_of([record])[0] for record in shown]
+    fresh = np.array([(source.name, source.version) not in seen for source in sources], dtype=np.bool_)
+    n = int(np.count_nonzero(fresh))
+    if n < MIN_LABELS:
+        few = f"{n} of {len(shown)} lines are of projects that it was not fitted on"
+        return False, f"too little to compare the present calibrator by: {few}"
+    correct = np.array([record.correct["exact"] for record in shown])
+    measure = by_name(present.measure)
+    old = present.platt.predict(np.array([measure(record.logprobs_given_typed) for record in shown]))
+    better, numbers = no_worse(fitted.confidence[fresh], old[fresh], correct[fresh])
+    numbers = f"{numbers} on {n} lines"
+    if not better:
+        return False, f"the present calibrator is better: {numbers}"
+    if fitted.calibrator.platt.slope <= 0.0:
+        return False, f"the lines contradict the raw confidence: slope {fitted.calibrator.platt.slope:.2f}"
+    return True, f"the new calibrator is no worse: {numbers}"
 
 
 def fit_records(header: Header, records: list[Record], *, shipped: bool, created: str) -> Calibrator:
@@ -111,6 +172,13 @@ def fit_records(header: Header, records: list[Record], *, shipped: bool, created
 
     Raises DataError if they are of another task, or too few.
     """
+    return _fit(header, records, shipped=shipped, created=created)[0].calibrator
+
+
+def _fit(
+    header: Header, records: list[Record], *, shipped: bool, created: str
+) -> tuple[Fitted, list[Record]]:
+    """The calibrator of `fit_records`, and the records it was fitted on."""
     if header.task != "line":
         raise DataError(
             f"The records are of the task {header.task!r}: a calibrator for the editor is made of lines as "
@@ -121,7 +189,7 @@ def fit_records(header: Header, records: list[Record], *, shipped: bool, created
         for record in records
         if record.shown and record.logprobs and record.group not in header.held_out
     ]
-    calibrator = fit_calibrator(
+    fitted = fit_calibrator(
         Purpose(header.model, header.prompt_version, "line", header.language),
         [record.logprobs_given_typed for record in shown],
         [record.correct["exact"] for record in shown],
@@ -132,7 +200,7 @@ def fit_records(header: Header, records: list[Record], *, shipped: bool, created
         strata=dict(sorted(Counter(record.stratum for record in shown).items())),
         provenance=sources_of(shown),
     )
-    return _rounded(calibrator)
+    return attrs.evolve(fitted, calibrator=_rounded(fitted.calibrator)), shown
 
 
 def _rounded(calibrator: Calibrator) -> Calibrator:

@@ -26,6 +26,7 @@ from lsp_calib.calibration import (
     TierPolicy,
     certify,
     fit_calibrator,
+    skill_score,
 )
 from lsp_calib.confidence import geometric_mean
 from lsp_calib.errors import CalibratorError
@@ -294,7 +295,7 @@ def test_fitting_puts_quality_choice_and_origin_on_record():
     rng = np.random.default_rng(0)
     correct = rng.random(200) < 0.4
     items = [list(-rng.exponential(0.3 if right else 1.2, 8)) for right in correct]
-    calibrator = fit_calibrator(
+    fitted = fit_calibrator(
         Purpose(MODEL, "1", "line", "python"),
         items,
         correct,
@@ -305,6 +306,8 @@ def test_fitting_puts_quality_choice_and_origin_on_record():
         candidates=[1, 4, 8],
         provenance=[Origin("here", "1", 200)],
     )
+    calibrator = fitted.calibrator
+    assert skill_score(fitted.confidence, correct) == calibrator.metrics["skill"].value
     assert calibrator.n == 200
     assert calibrator.n_correct == correct.sum()
     assert calibrator.first_tokens in (4, 8)

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lsp_calib import home as state
-from lsp_calib.calibration import Calibrator
+from lsp_calib.calibration import Calibrator, Purpose, Shelf
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
@@ -223,13 +223,61 @@ class TestCommand:
         assert result.exit_code == DataError.exit_code
         assert "infill" in result.stderr
 
-    def test_a_refit_puts_the_calibrator_in_force(self, kept: Path) -> None:
-        result = self.invoke("calibrate", "--records", kept, "--json", "--created", "2026-03-04")
+    def calibrate(self, kept: Path, *options: str) -> dict[str, Any]:
+        result = self.invoke("calibrate", "--records", kept, "--json", *options)
         assert result.exit_code == 0, result.output
-        document = json.loads(result.stdout)
+        document: dict[str, Any] = json.loads(result.stdout)
+        return document
+
+    def in_force(self) -> str:
+        return (
+            Shelf.open().choose(Purpose(HEADER.model, HEADER.prompt_version, "line", "python")).calibrator.id
+        )
+
+    def test_a_calibrator_that_predicts_better_is_put_in_force(self, kept: Path) -> None:
+        before = self.in_force()
+        document = self.calibrate(kept, "--created", "2026-03-04")
+        assert document["promoted"], document["reason"]
+        assert (document["present"], document["calibrator"]["parent"]) == (before, before)
         assert document["calibrator"]["created"] == "2026-03-04"
         assert document["calibrator"]["source"] == "workspace"
+        assert document["calibrator"]["id"] == self.in_force()
         assert Path(document["path"]).is_file()
+
+    def test_one_that_predicts_worse_is_not_unless_it_is_installed(self, kept: Path) -> None:
+        """The present one knows these lines better than a fit can that is judged out of fold."""
+        document = self.calibrate(kept)
+        knowing = attrs.evolve(Calibrator.load(Path(document["path"])), provenance=())
+        Shelf.open().promote(knowing)
+        document = self.calibrate(kept)
+        assert not document["promoted"]
+        assert document["reason"].startswith("the present calibrator is better: log loss 0.")
+        assert document["present"] == self.in_force() == knowing.id
+        assert Calibrator.load(Path(document["path"])).id == document["calibrator"]["id"], "it is kept"
+        said = self.invoke("calibrate", "--records", kept).stdout.replace("\n", " ")
+        assert f"{knowing.id} stays: the present calibrator is better" in said
+        assert "--install" in said
+        document = self.calibrate(kept, "--install")
+        assert document["promoted"]
+        assert (document["present"], self.in_force()) == (knowing.id, document["calibrator"]["id"])
+        assert "installed as asked for" in document["reason"]
+        assert Shelf.open().rollback(knowing.purpose).calibrator.id == knowing.id, "the way back"
+
+    def test_lines_that_the_present_one_was_fitted_on_prove_nothing(self, kept: Path) -> None:
+        first = self.calibrate(kept)
+        assert first["promoted"]
+        second = self.calibrate(kept)
+        assert not second["promoted"]
+        assert second["reason"].startswith("too little to compare the present calibrator by: 0 of 180 lines")
+        assert self.in_force() == first["calibrator"]["id"]
+
+    def test_a_file_and_a_place_in_force_are_two_things(self, kept: Path, tmp_path: Path) -> None:
+        before = self.in_force()
+        document = self.calibrate(kept, "--output", str(tmp_path / "c.json"))
+        assert (document["promoted"], document["present"], self.in_force()) == (False, None, before)
+        result = self.invoke("calibrate", "--records", kept, "--install", "--output", tmp_path / "d.json")
+        assert result.exit_code == SettingsError.exit_code
+        assert "not both" in result.stderr
 
     @pytest.mark.parametrize(
         "arguments",
