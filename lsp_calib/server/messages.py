@@ -58,12 +58,13 @@ def take(protocol: CalibProtocol, data: object) -> None:
     if not isinstance(data, dict):
         _refuse(protocol, None, JsonRpcInvalidRequest("A message must be one object."))
         return
-    if "method" not in data and ("result" in data or "error" in data):
-        _take_response(protocol, data)
-        return
     identity = data.get("id")
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         identity = None
+    # Where nothing is the result, some clients leave it out.
+    if "method" not in data and ("result" in data or "error" in data or protocol.asked(identity)):
+        _take_response(protocol, identity, data)
+        return
     try:
         message = _read(protocol, data)
         if message is not None:
@@ -148,10 +149,9 @@ def _of_open_document(protocol: CalibProtocol, method: str, params: Any) -> bool
     return True
 
 
-def _take_response(protocol: CalibProtocol, data: dict[str, Any]) -> None:
-    """Hand an answer to who waits for it; one that cannot be read is an error."""
-    identity = data.get("id")
-    if isinstance(identity, bool) or not isinstance(identity, int | str):
+def _take_response(protocol: CalibProtocol, identity: int | str | None, data: dict[str, Any]) -> None:
+    """Hand an answer to the request of ours that waits for it; one that cannot be read is an error."""
+    if identity is None:
         logger.warning("The editor sent an answer to nothing; it was ignored.")
         return
     kind = protocol.expected_result(identity)
@@ -159,13 +159,13 @@ def _take_response(protocol: CalibProtocol, data: dict[str, Any]) -> None:
         if "error" in data:
             answer = protocol.structure(data, types.ResponseErrorMessage)
         elif kind is None:
-            answer = JsonRPCResponseMessage(identity, "2.0", data["result"])
+            answer = JsonRPCResponseMessage(identity, "2.0", data.get("result"))
         else:
-            answer = protocol.structure(data, kind)
+            answer = protocol.structure({"result": None, **data}, kind)
         protocol.handle_message(answer)
     except BrokenPipeError:
         raise
-    except Exception as error:  # noqa: BLE001 - who waits is told, and nobody else is harmed
+    except Exception as error:  # noqa: BLE001 - the request fails, and nothing else
         logger.warning("An answer of the editor cannot be read%s.", _where(error))
         words = types.ResponseError(JsonRpcInvalidRequest.CODE, "The answer cannot be read.")
         protocol.fail_request(identity, words)

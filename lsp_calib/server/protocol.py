@@ -35,7 +35,6 @@ class CalibProtocol(LanguageServerProtocol):
         # The converter makes a text of whatever stands where one should.
         self._converter.register_structure_hook(str, self._text)
         self._converter.register_structure_hook(int, self._number)
-        self._converter.register_structure_hook(bool, lambda value, _kind: bool(value))
 
     @property
     def initialized(self) -> bool:
@@ -59,6 +58,10 @@ class CalibProtocol(LanguageServerProtocol):
         if error.data is not None:
             answer["data"] = error.data
         self._send_data({"jsonrpc": "2.0", "id": identity, "error": answer})
+
+    def asked(self, identity: int | str | None) -> bool:
+        """Whether a request of ours with this id waits for its answer."""
+        return identity in self._result_types
 
     def expected_result(self, identity: int | str) -> Any:
         """The type of the answer to a request of ours, None if that is not known. Can be had once."""
@@ -84,15 +87,17 @@ class CalibProtocol(LanguageServerProtocol):
         self._server.on_initialize(params, capabilities)  # type: ignore[attr-defined]
         return result
 
-    def _text(self, value: object, _kind: object) -> str:
-        if self._strict and not isinstance(value, str):
+    def _text(self, value: object, kind: type[str]) -> str:
+        # Enumerations of texts come here as well, as do those of numbers below, and truth values.
+        if kind is str and self._strict and not isinstance(value, str):
             raise TypeError("not a text")
-        return str(value)
+        return kind(value)
 
-    def _number(self, value: Any, _kind: object) -> int:
-        if self._strict and (isinstance(value, bool) or not isinstance(value, int | float) or value % 1):
+    def _number(self, value: Any, kind: type[int]) -> int:
+        whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
+        if kind is int and self._strict and not whole:
             raise TypeError("not a whole number")
-        return int(value)
+        return kind(value)
 
     def _execute_handler(
         self,
