@@ -15,8 +15,9 @@ import attrs
 
 logger = logging.getLogger(__name__)
 
-# More than any editor sends; what claims more is a mistake, and would swallow all that follows.
-MOST_BYTES = 256 << 20
+# More than any editor sends (VS Code leaves out files above 50 MB). What claims more is a mistake, and would
+# swallow all that follows.
+MOST_BYTES = 64 << 20
 # No header has a longer line. What is kept of one is enough to find a header's end in it.
 _MOST_LINE = 8192
 _TAIL = 128

@@ -71,7 +71,8 @@ class Listener:
         self._token = token.encode()
         self._choice = choice
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-        self._strangers: dict[asyncio.StreamWriter, str] = {}  # and why they are closed
+        self._strangers: dict[asyncio.StreamWriter, None] = {}  # oldest first
+        self._sent_away: dict[asyncio.StreamWriter, str] = {}  # and why
         self._server: asyncio.Server | None = None
 
     async def open(self) -> list[tuple[str, int]]:
@@ -103,7 +104,7 @@ class Listener:
             logger.warning("A connection from %s was refused: %s.", _peer(writer), _TAKEN)
             writer.close()
             return
-        self._strangers[writer] = ""
+        self._strangers[writer] = None
         if len(self._strangers) > _MOST_STRANGERS:
             # Not the newest: connections that only wait must not keep the client out.
             self._send_away(next(iter(self._strangers)), "too many connections wait to show the token")
@@ -116,7 +117,8 @@ class Listener:
         except OSError:
             why = "it left without showing the token"
         finally:
-            why = self._strangers.pop(writer) or why
+            self._strangers.pop(writer, None)
+            why = self._sent_away.pop(writer, "") or why
             if why:
                 logger.warning("A connection from %s was closed: %s.", _peer(writer), why)
                 writer.close()
@@ -129,7 +131,7 @@ class Listener:
             if count == most:
                 return f"it sent {most} bytes without showing the token"
             data = await reader.read(min(_AT_ONCE, most - count))
-            if not data:
+            if not data or writer.is_closing():
                 return "it left without showing the token"
             count += len(data)
             start = (start + data)[:_AT_ONCE]
@@ -151,7 +153,8 @@ class Listener:
         return ""
 
     def _send_away(self, stranger: asyncio.StreamWriter, why: str) -> None:
-        self._strangers[stranger] = why
+        del self._strangers[stranger]
+        self._sent_away[stranger] = why
         stranger.close()
 
 
@@ -240,7 +243,9 @@ async def _refuse(writer: asyncio.StreamWriter, identity: object, why: str) -> N
     """Answer a request with an error, as far as the other side reads it."""
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         identity = None
-    words = f"The connection is closed: {why}. The token stands where `lsp-calib serve --tcp` was started."
+    words = f"The connection is closed: {why}."
+    if why != _TAKEN:
+        words += " The token stands where `lsp-calib serve --tcp` was started, or in its --token-file."
     error = {"code": types.LSPErrorCodes.RequestFailed.value, "message": words, "data": {"retry": False}}
     body = json.dumps({"jsonrpc": "2.0", "id": identity, "error": error}).encode()
     with contextlib.suppress(OSError, TimeoutError):
