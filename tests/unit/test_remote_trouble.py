@@ -280,6 +280,18 @@ class TestTheKey:
         await scene.say()
         assert scene.server.asked[0].headers["authorization"] == f"Bearer {SECRET}"
 
+    async def test_is_not_looked_for_in_the_workspace(
+        self, play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The server is usually started there: a relative path would lead to a file of the workspace's."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "key").write_text(SECRET)
+        (tmp_path / "key").chmod(0o600)
+        scene = await play(remote={"key_file": Path("key")})
+        with pytest.raises(SettingsError, match="absolute path"):
+            await scene.say()
+        assert scene.server.connections == 0
+
     async def test_is_not_sent_where_there_is_none(self, play: Play) -> None:
         scene = await play()
         await scene.say()

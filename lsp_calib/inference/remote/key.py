@@ -25,6 +25,11 @@ def read_key(file: Path | None) -> str | None:
             return None
         source = f"The key file {file}"
         try:
+            if not file.expanduser().is_absolute():
+                raise SettingsError(
+                    f"{source} has a relative path: it would lead into the folder that the server is started "
+                    "in, usually the workspace. Give `remote.keyFile` an absolute path."
+                )
             with file.expanduser().open("rb") as stream:
                 status = os.fstat(stream.fileno())
                 if os.name == "posix" and status.st_mode & 0o077:
