@@ -51,6 +51,29 @@ class TestAnAnswer:
         assert (asked.body["temperature"], asked.body["logprobs"], asked.body["stream"]) == (0, 5, True)
         assert (asked.body["max_tokens"], asked.body["model"]) == (12, "smollm2-135m")
 
+    @pytest.mark.parametrize("forced", ["\ud83d", "'\udc00"], ids=ascii)
+    async def test_half_a_character_in_what_is_typed_is_no_failure(self, play: Play, forced: str) -> None:
+        """Editors that count in UTF-16 can delete one half of an emoji."""
+        scene = await play(tokens=lambda _: spoken("?x\n" if forced == "\ud83d" else "'?x\n"))
+        assert (await scene.say("a = '\ud800'\n", forced)).text == "x"
+
+    async def test_idle_work_has_its_turn_with_that_of_the_background(self, play: Play) -> None:
+        scene = await play(tokens=lambda _: spoken("return x\n"))
+        assert (await scene.say(priority=Priority.IDLE)).text == "return x"
+
+    async def test_a_server_that_is_no_llama_server_after_all_is_not_believed_to_be_held(
+        self, play: Play
+    ) -> None:
+        """One that ignores a grammar goes another way than what is typed a second time."""
+
+        def tokens(prompt: str) -> list[Tok]:
+            return spoken("bra\n" if prompt.endswith("ze") else "return x\n")
+
+        scene = await play(owner="llamacpp", tokens=tokens)
+        got = await scene.say("a\n", "ze")
+        assert got.text == "bra"
+        assert ["grammar" in asked.body for asked in scene.server.completions] == [False, True, False]
+
     async def test_nothing_is_evaluated_ahead(self, play: Play) -> None:
         scene = await play(tokens=lambda _: spoken("return x\n", -0.5, -0.25, -1.5))
         await scene.say()

@@ -68,9 +68,11 @@ class RemoteEngine:
         self._remote = remote
         self._on_state = on_state
         self._server = RemoteServer(remote, patience or Patience())
+        background = asyncio.Semaphore(remote.background)
         self._slots = {
             Priority.INTERACTIVE: asyncio.Semaphore(remote.interactive),
-            Priority.BACKGROUND: asyncio.Semaphore(remote.background),
+            Priority.BACKGROUND: background,
+            Priority.IDLE: background,
         }
         self._asking = asyncio.Lock()
         self._loaded: LoadedModel | None = None
@@ -192,16 +194,18 @@ class RemoteEngine:
             clock.started = time.perf_counter()
             with self._reported():
                 prompt = flatten(request.prompt, loaded.card)
-                answer, early = await self._ask(prompt, request, request.prompt.forced, early_stop, clock)
+                # As in the prompt: half a character (of an emoji, in UTF-16) cannot be sent.
+                forced = request.prompt.forced.encode("utf-8", "replace").decode("utf-8")
+                answer, early = await self._ask(prompt, request, forced, early_stop, clock)
                 spent = answer.generated_tokens
+                # The server's tokens may go another way than what is typed. It is held to that if possible.
+                if answer.contradicts and self._llama_server:
+                    answer, early = await self._ask(prompt, request, forced, early_stop, clock, hold=True)
+                    spent += answer.generated_tokens
+                # Else it gets what is typed as part of the prompt, most of which is in its cache now.
                 if answer.contradicts:
-                    # The server's tokens go another way than what is typed. It is held to that where that can
-                    # be; else it gets what is typed as part of the prompt, most of which is in its cache now.
-                    forced = request.prompt.forced if self._llama_server else ""
-                    prompt = flatten(request.prompt, loaded.card, forced=not forced)
-                    answer, early = await self._ask(
-                        prompt, request, forced, early_stop, clock, hold=bool(forced)
-                    )
+                    prompt = flatten(request.prompt, loaded.card, forced=True)
+                    answer, early = await self._ask(prompt, request, "", early_stop, clock)
                     spent += answer.generated_tokens
         if self._failing:
             self._tell_ready()
