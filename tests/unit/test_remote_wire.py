@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import time
 from typing import Any
 
 import attrs
@@ -397,3 +398,19 @@ class TestAnAnswer:
         expected = math.log(sum(math.exp(value) for value in (-1.0, -2.0, -3.0)))
         assert typed_logprob(one, b"ret") == pytest.approx(expected)
         assert typed_logprob(entry("return", -1.0), b"ret") == 0.0
+
+
+def test_a_line_that_never_ends_costs_what_its_bytes_cost() -> None:
+    """And not their square: the editor's keystrokes wait meanwhile."""
+
+    def seconds(pieces: int) -> float:
+        reader, piece = EventReader(), b"x" * 4096
+        began = time.process_time()
+        for _ in range(pieces):
+            assert reader.feed(piece) == []
+        took = time.process_time() - began
+        assert reader.feed(b"\n") == []
+        return took
+
+    seconds(10)
+    assert seconds(4096) < 24 * max(seconds(512), 1e-3)

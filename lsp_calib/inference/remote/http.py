@@ -184,7 +184,7 @@ class RemoteServer:
         streamed = kind == "text/event-stream"
         if not streamed and kind not in ("application/json", "text/json", ""):
             raise EngineError(f"{NOT_COMPATIBLE} It sent {shown(kind, 40)}.")
-        reader, whole, size, begun = EventReader(), b"", 0, False
+        reader, whole, size, begun = EventReader(), bytearray(), 0, False
         limit = first
         raw = aiter(response.aiter_raw())
         while True:

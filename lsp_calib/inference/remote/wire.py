@@ -66,19 +66,23 @@ class EventReader:
     """Server-sent events from bytes as they arrive: the text after `data:`, without comments and the rest."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []  # of a line whose end has not come
         self._data: list[str] = []
 
     def feed(self, data: bytes) -> list[str]:
         """The events that `data` completes."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*self._rest, lines[0]])
+            self._rest = []
+        self._rest.append(rest)
         events = [self._line(line) for line in lines]
         return [event for event in events if event is not None]
 
     def end(self) -> list[str]:
         """What was not followed by an empty line."""
-        events = [self._line(self._rest), self._line(b"")]
-        self._rest = b""
+        events = [self._line(b"".join(self._rest)), self._line(b"")]
+        self._rest = []
         return [event for event in events if event is not None]
 
     def _line(self, line: bytes) -> str | None:
