@@ -39,7 +39,7 @@ demo: model ## Set up everything and run the main job on the default model
 # What needs no model runs on all processors; what decodes, or measures time, runs alone afterwards: two decodes at
 # once on the same cores are many times slower than one after the other. $(1): the tests to choose from.
 define pytest
-@export LSP_CALIB_REQUIRE_MODEL=1; code=0; set -x; \
+@export LSP_CALIB_REQUIRE_MODEL=1; code=0; \
 $(bin)/python -m pytest -m '$(1) and not (model or alone)' -n logical --maxprocesses 8 --dist worksteal || code=$$?; \
 test $$code -le 1 || exit $$code; \
 $(bin)/python -m pytest -m '$(1) and (model or alone)' || exit $$?; \

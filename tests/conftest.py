@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from marks import mark
 
 from lsp_calib import home as state
 from lsp_calib.errors import SettingsError
@@ -34,10 +35,8 @@ _MODEL = _installed_model()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for the real model is marked so: `make test` runs it alone (see the Makefile)."""
     for item in items:
-        if "model_path" in getattr(item, "fixturenames", ()):
-            item.add_marker("model")
+        mark(item)
 
 
 @pytest.fixture

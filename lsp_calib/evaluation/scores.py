@@ -114,6 +114,8 @@ def score(
     first: dict[str, int | None] = {}
     judges = list(fitted[0].correct)
     for judge in judges:
+        _labels(usable, judge)  # before a minute is spent on the first of them
+    for judge in judges:
         table = _Table(judge, fitted, [r for r in usable if r.group in held_out], resamples, seed)
         rows += table.headline() if headline else table.rows()
         first[judge] = table.first

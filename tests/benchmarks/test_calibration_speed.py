@@ -22,7 +22,7 @@ from lsp_calib.calibration import (
 )
 from lsp_calib.calibration.platt import log_odds
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 N = 1_000_000
 _rng = np.random.default_rng(0)

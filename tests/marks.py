@@ -1,4 +1,8 @@
-"""Which of these tests are for `make test-long`: runs of the real model like others, kills, simulations."""
+"""Which of these tests are for `make test-long`, and which may have nothing beside them.
+
+For `make test-long`: runs of the real model like others, kills, simulations. Alone: what measures time. Whole
+files say so themselves. Whatever asks for the real model is marked too: two decodes never run at once.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +41,25 @@ LONG = {
     "test_runner.py": {"test_killed_at_twenty_moments_nothing_is_lost_or_done_twice"},
 }
 
+ALONE = {
+    "test_calibration_certificates.py": {"test_a_million_labels_take_under_a_second"},
+    "test_calibration_metrics.py": {"test_intervals_are_reproducible_and_fast"},
+    "test_calibration_platt.py": {"test_a_million_labels_take_seconds_and_recover_the_truth"},
+    "test_context.py": {"test_a_line_of_200_000_characters_costs_no_time"},
+    "test_feedback_lines.py": {
+        "test_a_file_full_of_repeated_lines_takes_milliseconds",
+        "test_a_local_change_in_a_huge_document_takes_milliseconds",
+    },
+    "test_server_completion.py": {"test_the_menu_does_not_wait_for_a_slow_model"},
+    "test_healing.py": {"test_an_endless_line_costs_no_time_and_little_is_forced"},
+}
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.name in LONG.get(item.path.name, ()):
-            item.add_marker("long")
+
+def mark(item: pytest.Item) -> None:
+    name = item.path.name
+    if item.name in LONG.get(name, ()):
+        item.add_marker("long")
+    if item.path.stem.endswith("_speed") or item.name.partition("[")[0] in ALONE.get(name, ()):
+        item.add_marker("alone")
+    if "model_path" in getattr(item, "fixturenames", ()):
+        item.add_marker("model")
