@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 from marks import mark
 
@@ -14,6 +15,12 @@ from lsp_calib.inference.models import checksum
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 
 DEFAULT_MODEL = "smollm2-135m"
+
+# On a machine that is slow or does other things an example takes as long as it takes.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 
 def _installed_model() -> Path | None:
