@@ -104,7 +104,7 @@ class Feedback:
         if now < self._expires_at:
             return
         self._expires_at = now + _DAY
-        self._expire(now - self._session.settings.retention_days * _DAY)
+        self._expire(now - self._session.server.trusted.retention_days * _DAY)
 
     def _expire(self, before: float) -> None:
         loop = asyncio.get_running_loop()

@@ -42,6 +42,7 @@ class Trusted:
     remote_model: str | None = None  # remote.model
     remote_key_file: str | None = None  # remote.keyFile
     exclude: tuple[str, ...] = ()
+    retention_days: int = 365  # feedback.retentionDays
 
 
 def _texts(value: Iterable[str]) -> tuple[str, ...]:
@@ -65,7 +66,6 @@ class Settings:
     accept_from: float | None = None  # tiers.acceptFrom
     reject_below: float | None = None  # tiers.rejectBelow
     feedback: bool = True  # feedback.enabled
-    retention_days: int = 365  # feedback.retentionDays
     linger_seconds: float = 10.0  # lingerSeconds
     exclude: tuple[str, ...] = attrs.field(default=(), converter=_texts)  # exclude
 
@@ -109,7 +109,6 @@ _KEYS: dict[str, tuple[str, Any]] = {
     "tiers.acceptFrom": ("accept_from", (0.0, 1.0, float)),
     "tiers.rejectBelow": ("reject_below", (0.0, 1.0, float)),
     "feedback.enabled": ("feedback", bool),
-    "feedback.retentionDays": ("retention_days", (1, 36_500, int)),
     "lingerSeconds": ("linger_seconds", (0.0, 3600.0, float)),
     "exclude": ("exclude", _PATTERNS),
 }
@@ -122,6 +121,8 @@ _TRUSTED_KEYS: dict[str, tuple[str, Any]] = {
     "remote.model": ("remote_model", str),
     "remote.keyFile": ("remote_key_file", str),
     "exclude": ("exclude", _PATTERNS),
+    # A workspace that set it could have feedback deleted.
+    "feedback.retentionDays": ("retention_days", (1, 36_500, int)),
 }
 # Problems told of one object, and characters of a value that is repeated.
 _MOST_PROBLEMS = 20

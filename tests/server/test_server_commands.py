@@ -142,7 +142,7 @@ async def test_a_refit_that_is_promoted_is_in_force_at_once(connect: Connect) ->
 
 async def test_what_is_older_than_the_retention_is_deleted_bit_by_bit(connect: Connect) -> None:
     """More than one piece of it, as soon as a suggestion is shown; what is younger stays."""
-    editor = await connect(SCRIPT, options={"feedback.retentionDays": 30})
+    editor = await connect(SCRIPT, options={"trusted": {"feedback": {"retentionDays": 30}}})
     learn(editor, 10)
     learn(editor, 450, language="rust", days_ago=31)
     editor.open("a")

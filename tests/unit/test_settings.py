@@ -49,7 +49,6 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
             ["*.js", {"*.js": True}, [1], [None], ["!keep.py"], [""], ["/"], ["x" * 401], True, 1],
         ),
     ),
-    "feedback.retentionDays": ("retention_days", ([1, 365, 36_500], [0, -1, 36_501, 1.5, "9", True, []])),
     "lingerSeconds": ("linger_seconds", ([0, 10, 0.5, 3600], [-1, 3601, "9", True, float("nan"), []])),
 }
 GOOD = [(key, name, value) for key, (name, (good, _)) in KEYS.items() for value in good]
@@ -162,10 +161,16 @@ def test_a_change_keeps_what_was_set_before() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["model", "threads", "gpuLayers", "mlock", "remote.url", "remote.model", "remote.keyFile"]
+    "key",
+    [
+        *("model", "threads", "gpuLayers", "mlock", "remote.url", "remote.model", "remote.keyFile"),
+        "feedback.retentionDays",
+    ],
 )
-def test_what_names_a_file_or_a_host_or_costs_the_machine_is_not_taken_from_a_workspace(key: str) -> None:
-    """What comes with a checkout may not choose a model, nor where code is sent."""
+def test_what_names_a_file_or_a_host_costs_the_machine_or_deletes_is_not_taken_from_a_workspace(
+    key: str,
+) -> None:
+    """What comes with a checkout may not choose a model or where code is sent, nor have feedback deleted."""
     for raw in ({key: "http://evil.example"}, nested(key, "http://evil.example")):
         settings, (problem,) = parse(raw)
         assert settings == Settings()
@@ -179,6 +184,13 @@ def test_the_trusted_part_is_read_apart() -> None:
     remote = {"url": "https://host/v1", "model": "m", "keyFile": "~/key"}
     expected = Trusted(mlock=True, remote_url="https://host/v1", remote_model="m", remote_key_file="~/key")
     assert parse_trusted({"mlock": True, "remote": remote}) == (expected, [])
+    assert parse_trusted({"gpuLayers": "auto"}) == (Trusted(), [])
+    assert parse_trusted({"gpuLayers": 0}) == (Trusted(gpu_layers=0), [])
+    assert parse_trusted({"feedback": {"retentionDays": 9}}) == (Trusted(retention_days=9), [])
+    for days in (0, -1, 36_501, 1.5, "9", True, []):
+        trusted, problems = parse_trusted({"feedback": {"retentionDays": days}})
+        assert trusted == Trusted()
+        assert len(problems) == 1
     trusted, problems = parse_trusted({"model": 1, "threads": -1, "gpuLayers": True, "hover": 1})
     assert trusted == Trusted()
     assert [problem.split()[0] for problem in problems] == [

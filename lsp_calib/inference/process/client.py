@@ -202,7 +202,8 @@ class ModelProcess:
         except EngineDiedError:
             raise
         except LspCalibError as error:
-            self._fail(error)
+            if self._failure is None:  # it was not given up after too many deaths
+                self._fail(error)
             raise
         self._connection = connection
         self._tell_linger()
