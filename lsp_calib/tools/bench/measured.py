@@ -71,7 +71,11 @@ class Notes:
     ) -> Measured:
         """unfinished: the parts that were cut short or not begun when it was stopped."""
         # Of what was cut short there may be figures all the same.
-        words = dict.fromkeys(unfinished, f"the bench was stopped {stopped.words}") if stopped else {}
+        words = (
+            dict.fromkeys(unfinished, f"the bench was stopped {stopped.words} before this was finished")
+            if stopped
+            else {}
+        )
         return Measured(
             card=card,
             stats=self.stats or self.beside.stats,
