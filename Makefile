@@ -7,6 +7,7 @@ CONSTRAINTS ?=
 
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check --quiet
+workers = $(shell $(bin)/python -c 'import os; print(min((os.cpu_count() or 1) + 1, 8))')
 constrained := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
@@ -36,11 +37,12 @@ model: $(VENV)/.local ## Get the small default model (98 MB, once)
 demo: model ## Set up everything and run the main job on the default model
 	@$(bin)/lsp-calib demo
 
-# What needs no model runs on all processors; what decodes, or measures time, runs alone afterwards: two decodes at
-# once on the same cores are many times slower than one after the other. $(1): the tests to choose from.
+# What needs no model runs on all processors, and one more that works while the others wait; what decodes, or measures
+# time, runs alone afterwards: two decodes at once on the same cores are many times slower than one after the other.
+# $(1): the tests to choose from. $(2), $(3): the same for those that need no model, and options for them.
 define pytest
 @export LSP_CALIB_REQUIRE_MODEL=1; code=0; \
-$(bin)/python -m pytest -m '$(1) and not (model or alone)' -n logical --maxprocesses 8 --dist worksteal || code=$$?; \
+$(bin)/python -m pytest -m '($(2)) and not (model or alone)' $(3) -n $(workers) --dist worksteal || code=$$?; \
 test $$code -le 1 || exit $$code; \
 $(bin)/python -m pytest -m '$(1) and (model or alone)' || exit $$?; \
 exit $$code
@@ -51,7 +53,7 @@ test: $(VENV)/.dev model ## Set up everything and run the tests; ARGS: for pytes
 ifdef ARGS
 	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest $(ARGS)
 else
-	$(call pytest,not long)
+	$(call pytest,not long,not long)
 endif
 
 .PHONY: test-long
@@ -59,7 +61,7 @@ test-long: $(VENV)/.dev model ## The longer suites: simulations, kills, fuzzed f
 ifdef ARGS
 	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest -m long $(ARGS)
 else
-	$(call pytest,long)
+	$(call pytest,long,long or hypothesis,--hypothesis-profile=thorough)
 endif
 
 .PHONY: bench

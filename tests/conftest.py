@@ -17,10 +17,11 @@ from lsp_calib.inference.models.cards import ModelCard, load_cards
 DEFAULT_MODEL = "smollm2-135m"
 
 # On a machine that is slow or does other things an example takes as long as it takes.
-hypothesis.settings.register_profile(
-    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("suite")
+_SUITE = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# `make test` looks for a counterexample a little each time; `make test-long` asks for the other one.
+hypothesis.settings.register_profile("quick", _SUITE, max_examples=25)
+hypothesis.settings.register_profile("thorough", _SUITE, max_examples=100)
+hypothesis.settings.load_profile("quick")
 
 
 def _installed_model() -> Path | None:

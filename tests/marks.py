@@ -10,7 +10,8 @@ import pytest
 
 LONG = {
     "test_llama.py": {
-        # One run of each kind stays: interrupted at many moments, scored, sampled, evaluated ahead.
+        # One run of each kind stays: giving way, scored, sampled, evaluated ahead.
+        "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[greedy]",
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[sampled]",
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[background]",
         "test_what_was_evaluated_before_an_interruption_is_kept",
@@ -29,11 +30,15 @@ LONG = {
         "test_what_is_evaluated_ahead_takes_nothing_from_who_types",
     },
     "test_model_process.py": {
-        # In llama.cpp's own room the same is tested without a process, in test_llama.py.
+        # In llama.cpp's own room the same is tested without a process, in test_llama.py, and the order of work
+        # with a scripted model, in test_shared_process.py and test_scheduler.py.
+        "test_interactive_work_goes_before_background_work_that_waits",
         "test_cancelling_stops_the_work_and_the_next_answer_is_right",
         "test_of_a_prompt_longer_than_the_context_the_end_is_evaluated",
     },
     "test_bench_raw.py": {"test_more_work_takes_longer"},
+    # The whole demo, half a minute: its steps one by one are test_path.py's.
+    "test_demo.py": {"TestReport"},
     "test_calibration_refit.py": {"test_who_differs_is_found_and_who_does_not_is_mostly_left_alone"},
     "test_calibration_folds.py": {"test_choosing_among_many_on_noise_is_optimistic_and_the_estimate_is_not"},
     "test_excess_loss.py": {"test_few_data_sets_already_show_what_the_table_is_about"},
@@ -59,7 +64,8 @@ ALONE = {
 
 def mark(item: pytest.Item) -> None:
     name = item.path.name
-    if item.name in LONG.get(name, ()):
+    group = item.parent.name if item.parent is not None else ""
+    if {item.name, group} & LONG.get(name, set()):
         item.add_marker("long")
     if item.path.stem.endswith("_speed") or item.name.partition("[")[0] in ALONE.get(name, ()):
         item.add_marker("alone")

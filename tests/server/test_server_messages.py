@@ -76,6 +76,7 @@ async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
     client = await start(tmp_path)
     client.send(INITIALIZE)
     await client.answer(0)
+    client.send({"method": "initialized", "params": {}})
     yield client
     assert client.process.stdin is not None
     client.process.stdin.close()

@@ -31,9 +31,14 @@ class Service:
         return None
 
 
+async def _used(_uri: str, _patience: float | None = None) -> str:
+    return ""
+
+
 def completions(service: Any) -> Completions:
     session: Any = SimpleNamespace(
         running=True,
+        excluded=_used,
         notice_calibrators=lambda: None,
         documents=SimpleNamespace(requested=lambda *_: None),
         status=SimpleNamespace(made=lambda _: None, count=lambda _: None),
@@ -44,7 +49,7 @@ def completions(service: Any) -> Completions:
 
 async def ready(asked: Completions) -> None:
     """Until the answer is made, and whoever waits for it has not yet been told."""
-    while not asked._running[URI].task.done():
+    while URI not in asked._running or not asked._running[URI].task.done():
         await asyncio.sleep(0)
 
 

@@ -69,9 +69,10 @@ def test_what_is_no_part_of_a_window_is_not_kept() -> None:
 def test_the_default_models_tokens_are_the_same_with_and_without(model_path: Path) -> None:
     """On every source file of this package."""
     pytest.importorskip("llama_cpp")
+    from lsp_calib.inference.backend import Acceleration
     from lsp_calib.inference.local.native import Weights
 
-    weights = Weights(model_path, layers=0, mlock=False, on_progress=lambda _: None)
+    weights = Weights(model_path, acceleration=Acceleration(), mlock=False, on_progress=lambda _: None)
     try:
         assert weights.tokenize.cuts
         for path in sorted(Path(lsp_calib.__file__).parent.rglob("*.py")):
