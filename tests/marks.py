@@ -30,7 +30,7 @@ LONG = {
         "test_what_is_evaluated_ahead_takes_nothing_from_who_types",
     },
     "test_model_process.py": {
-        # In llama.cpp's own room the same is tested without a process, in test_llama.py, and the order of work
+        # In llama.cpp's own room the same is tested without a process (test_llama.py), and the order of work
         # with a scripted model, in test_shared_process.py and test_scheduler.py.
         "test_interactive_work_goes_before_background_work_that_waits",
         "test_cancelling_stops_the_work_and_the_next_answer_is_right",
