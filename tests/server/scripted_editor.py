@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import functools
 import json
 import os
+import shutil
 import sqlite3
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +26,7 @@ from pytest_lsp.client import register_lsp_features
 
 URI = "file:///project/module.py"
 PROGRAM = Path(__file__).with_name("scripted_server.py")
+FORK_SERVER = Path(__file__).with_name("fork_server.py")
 # Nothing here takes long; what has not happened by then never will.
 PATIENCE = 20.0
 
@@ -332,6 +337,39 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
     return file
 
 
+def command(script: Path, *, forked: bool = True) -> list[str]:
+    """What starts a scripted server. forked: from a process that has done the imports, if possible."""
+    if forked and hasattr(os, "fork"):
+        return [sys.executable, "-I", "-S", str(FORK_SERVER), _fork_server(), "--start", str(script)]
+    return [sys.executable, str(PROGRAM), str(script)]
+
+
+@functools.cache
+def _fork_server() -> str:
+    """The socket of this process's fork server, which ends with it."""
+    folder = tempfile.mkdtemp(prefix="lsp-calib-fork-")
+    path = f"{folder}/socket"
+    server = subprocess.Popen(
+        [sys.executable, str(FORK_SERVER), path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+
+    def end() -> None:
+        for stream in (server.stdin, server.stdout):
+            assert stream is not None
+            stream.close()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    return path
+
+
 def environment(home: Path) -> dict[str, str]:
     """That of a server: nothing of whoever runs the tests gets in."""
     kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "TMPDIR") if name in os.environ}
@@ -348,11 +386,13 @@ async def start(
     calibrated: bool = True,
     env: Mapping[str, str] | None = None,
     initialized: bool = True,
+    forked: bool = True,
 ) -> Editor:
     """An editor connected to a server of its own.
 
     settings: what the editor answers to `workspace/configuration`. env: more for the server's environment.
-    calibrated: with the calibrator of `install_calibrator`. initialized: with the handshake done.
+    calibrated: with the calibrator of `install_calibrator`. initialized: with the handshake done. forked: see
+    `command`.
     """
     home = folder / "home"
     journal = Journal(folder / "journal.jsonl")
@@ -364,7 +404,7 @@ async def start(
     if settings is not None:
         connection.set_configuration(settings, section="lspCalib")
     await connection.start_io(
-        sys.executable, str(PROGRAM), str(file), env=environment(home) | dict(env or {}), cwd=folder
+        *command(file, forked=forked), env=environment(home) | dict(env or {}), cwd=folder
     )
     editor = Editor(connection, home, journal)
     connection.capabilities = client or capabilities(inline=True)

@@ -89,7 +89,7 @@ async def test_a_client_that_pulls_but_cannot_be_told_to_is_pushed_to(connect: C
 
 async def test_initialize_waits_for_nothing(connect: Connect) -> None:
     """The answer to `initialize` needs no engine and none of the imports that take long."""
-    editor = await connect({"readyWhen": "/nowhere"}, initialized=False)
+    editor = await connect({"readyWhen": "/nowhere"}, initialized=False, forked=False)
     heavy = await editor.client.protocol.send_request_async("test/heavyModules", None)
     assert list(heavy) == []
     assert editor.engine.read() == []

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-from scripted_editor import PATIENCE, PROGRAM, environment
+from scripted_editor import PATIENCE, command, environment
 
 INITIALIZE = {
     "id": 0,
@@ -61,7 +60,7 @@ async def start(folder: Path) -> Raw:
     (folder / "script.json").write_text(json.dumps({"otherwise": {"text": "x"}}))
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(PROGRAM), str(folder / "script.json")),
+        *command(folder / "script.json"),
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,

@@ -6,14 +6,13 @@ import asyncio
 import json
 import logging
 import re
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-from scripted_editor import PATIENCE, PROGRAM, environment, until
+from scripted_editor import PATIENCE, command, environment, until
 
 from lsp_calib.errors import SettingsError
 from lsp_calib.server.app import create_server
@@ -107,7 +106,7 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
         script = {"tcp": {"host": "127.0.0.1", "port": 0, **choice}, "journal": str(tmp_path / "journal")}
         (tmp_path / "script.json").write_text(json.dumps(script))
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(PROGRAM), str(tmp_path / "script.json")),
+            *command(tmp_path / "script.json"),
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             env=environment(tmp_path / "home"),

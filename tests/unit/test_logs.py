@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
 from lsp_calib.server.logs import WithoutParameters
 
 
+@pytest.fixture(autouse=True)
+def filtered(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """pytest has one handler for all tests of a run."""
+    only = WithoutParameters()
+    caplog.handler.addFilter(only)
+    yield
+    caplog.handler.removeFilter(only)
+
+
 @pytest.fixture
-def logger(caplog: pytest.LogCaptureFixture) -> logging.Logger:
-    caplog.handler.addFilter(WithoutParameters())
+def logger() -> logging.Logger:
     return logging.getLogger("pygls.protocol.json_rpc")
 
 
@@ -33,6 +42,5 @@ def test_an_error_is_named_without_its_text(logger: logging.Logger, caplog: pyte
 
 
 def test_our_own_messages_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.handler.addFilter(WithoutParameters())
     logging.getLogger("lsp_calib.server").warning("No model: %s", "none is installed")
     assert "No model: none is installed" in caplog.text
