@@ -1,10 +1,9 @@
 """Metrics on a million pairs, and Full-ECE over a vocabulary; run by `make test-long`."""
 
-import time
-
 import numpy as np
 import pytest
 import sklearn.metrics as sk
+from yardstick import loops, seconds
 
 from lsp_calib.calibration import (
     ClasswiseECE,
@@ -49,16 +48,6 @@ SCIKIT_LEARN = {
 }
 
 
-def seconds(function, *arguments):
-    """The best of three: what the machine can, whatever else it does."""
-    took = []
-    for _ in range(3):
-        start = time.process_time()
-        function(*arguments)
-        took.append(time.process_time() - start)
-    return min(took)
-
-
 @pytest.fixture(scope="module")
 def million():
     rng = np.random.default_rng(0)
@@ -68,14 +57,15 @@ def million():
 
 @pytest.mark.parametrize("name", METRICS)
 def test_a_million_pairs_take_less_than_a_second(name, million):
-    took = seconds(METRICS[name], *million)
-    print(f"{name}: {took:.3f} s")
-    assert took < 1.0
+    took = loops(lambda: METRICS[name](*million))
+    print(f"{name}: {took:.0f} loops")
+    assert took < 2000
 
 
 @pytest.mark.parametrize("name", SCIKIT_LEARN)
 def test_not_slower_than_scikit_learn(name, million):
-    assert seconds(METRICS[name], *million) < 1.2 * seconds(SCIKIT_LEARN[name], *million)
+    theirs = seconds(lambda: SCIKIT_LEARN[name](*million))
+    assert seconds(lambda: METRICS[name](*million)) < 1.2 * theirs
 
 
 @pytest.mark.parametrize("kind", [FullECE, ClasswiseECE])
@@ -87,6 +77,6 @@ def test_whole_distributions_at_a_few_nanoseconds_an_entry(kind):
     targets = rng.integers(p.shape[1], size=p.shape[0])
     metric = kind(10)
     metric.update(p, targets)
-    took = seconds(metric.update, p, targets) / p.size * 1e9
-    print(f"{kind.__name__}: {took:.2f} ns an entry")
-    assert took < 4.0
+    took = loops(lambda: metric.update(p, targets)) / p.size * 1e6
+    print(f"{kind.__name__}: {took:.2f} loops a million entries")
+    assert took < 10.0

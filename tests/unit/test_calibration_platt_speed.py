@@ -1,10 +1,9 @@
 """Platt scaling on a million labels and on a hundred; run by `make test-long`."""
 
-import time
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from yardstick import loops, seconds
 
 from lsp_calib.calibration import IsotonicCalibrator, PlattCalibrator
 from lsp_calib.calibration.platt import log_odds, sigmoid
@@ -18,25 +17,14 @@ def simulated(n):
     return raw, rng.random(n) < sigmoid(0.7 * log_odds(raw) - 1.8)
 
 
-def seconds(function, repeats):
-    """The best of three runs, a call: what the machine can, whatever else it does."""
-    took = []
-    for _ in range(3):
-        start = time.process_time()
-        for _ in range(repeats):
-            function()
-        took.append((time.process_time() - start) / repeats)
-    return min(took)
-
-
-def test_a_million_labels_take_less_than_two_seconds():
+def test_a_million_labels_take_a_second_or_two():
     raw, correct = simulated(1_000_000)
-    assert seconds(lambda: PlattCalibrator.fit(raw, correct), 1) < 2.0
+    assert loops(lambda: PlattCalibrator.fit(raw, correct)) < 2000
 
 
-def test_a_hundred_labels_take_less_than_a_millisecond():
+def test_a_hundred_labels_take_a_millisecond_or_less():
     raw, correct = simulated(100)
-    assert seconds(lambda: PlattCalibrator.fit(raw, correct), 100) < 1e-3
+    assert loops(lambda: PlattCalibrator.fit(raw, correct), 100) < 2.0
 
 
 @pytest.mark.parametrize("n", [100, 100_000])
@@ -51,9 +39,9 @@ def test_it_is_no_slower_than_scikit_learns_logistic_regression(n):
 def test_a_million_labels_in_a_hundred_groups_take_seconds():
     raw, correct = simulated(1_000_000)
     groups = np.arange(raw.size) % 100
-    assert seconds(lambda: PlattCalibrator.fit(raw, correct, groups=groups), 1) < 30.0
+    assert loops(lambda: PlattCalibrator.fit(raw, correct, groups=groups)) < 20_000
 
 
 def test_isotonic_on_a_million_labels_takes_seconds():
     raw, correct = simulated(1_000_000)
-    assert seconds(lambda: IsotonicCalibrator.fit(raw, correct), 1) < 4.0
+    assert loops(lambda: IsotonicCalibrator.fit(raw, correct)) < 2000
