@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ from scripted_model import ask, install
 from lsp_calib.errors import ModelError, ModelFileError
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.inference.models import sidecar
-from lsp_calib.inference.process import acceleration
+from lsp_calib.inference.process import acceleration, starting
 from lsp_calib.inference.process.client import ModelProcess
 
 pytestmark = [
@@ -100,3 +102,25 @@ async def test_a_restart_forgets_what_failed(scripted: Scripted) -> None:
     with pytest.raises(ModelFileError):
         await engine.ready()
     await engine.close()
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["its parent lives", "its parent is gone"])
+def test_a_trial_ends_with_the_process_that_wants_to_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """It is not left behind, with a model in memory, where its standard input has ended."""
+    path = install(monkeypatch, tmp_path, "slow")
+    wanted = json.dumps({"gpu_layers": 0, "amx": True, "repack": True, "threads": 1})
+    command = [sys.executable, *starting.PROGRAM, f"--model={path}", "--context=64", f"--trial={wanted}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        if not held:
+            child.stdin.close()
+        output = child.stdout.read()
+    if held:
+        assert child.returncode == 0
+        assert json.loads(output)["seconds"] > 0
+    else:
+        assert child.returncode == 1
+        assert output == b""
