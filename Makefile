@@ -37,21 +37,28 @@ model: $(VENV)/.local ## Get the small default model (98 MB, once)
 demo: model ## Set up everything and run the main job on the default model
 	@$(bin)/lsp-calib demo
 
-# What needs no model runs on all processors, and one more that works while the others wait; what decodes, or measures
-# time, runs alone afterwards: two decodes at once on the same cores are many times slower than one after the other.
+# Three parts. What decodes runs one after the other on one processor, for two decodes at once on the same cores are many
+# times slower than one after the other; what needs no model runs beside it; what measures time has nothing beside it.
 # $(1): the tests to choose from. $(2), $(3): the same for those that need no model, and options for them.
 define pytest
-@export LSP_CALIB_REQUIRE_MODEL=1; code=0; \
-$(bin)/python -m pytest -m '($(2)) and not (model or alone)' $(3) -n $(workers) --dist worksteal || code=$$?; \
-test $$code -le 1 || exit $$code; \
-$(bin)/python -m pytest -m '$(1) and (model or alone)' || exit $$?; \
+@code=0; log=$$(mktemp); \
+$(MAKE) --no-print-directory -k -j2 .with-model .without-model log=$$log with='$(1)' without='$(2)' options='$(3)' || code=1; \
+cat $$log; rm $$log; \
+$(run-pytest) -m '$(1) and alone' || code=1; \
 exit $$code
 endef
+run-pytest = LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest
+
+.PHONY: .with-model .without-model
+.with-model:
+	@$(run-pytest) -m '$(with) and model and not alone' >$(log) 2>&1
+.without-model:
+	@$(run-pytest) -m '($(without)) and not (model or alone)' $(options) -n $(workers) --dist worksteal
 
 .PHONY: test
 test: $(VENV)/.dev model ## Set up everything and run the tests; ARGS: for pytest, such as one test
 ifdef ARGS
-	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest $(ARGS)
+	$(run-pytest) $(ARGS)
 else
 	$(call pytest,not long,not long)
 endif
@@ -59,7 +66,7 @@ endif
 .PHONY: test-long
 test-long: $(VENV)/.dev model ## The longer suites: simulations, kills, fuzzed files, hostile code, real-model runs, noise
 ifdef ARGS
-	LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest -m long $(ARGS)
+	$(run-pytest) -m long $(ARGS)
 else
 	$(call pytest,long,long or hypothesis,--hypothesis-profile=thorough)
 endif

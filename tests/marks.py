@@ -1,7 +1,8 @@
 """Which of these tests are for `make test-long`, and which may have nothing beside them.
 
 For `make test-long`: runs of the real model like others, kills, simulations. Alone: what measures time. Whole
-files say so themselves. Whatever asks for the real model is marked too: two decodes never run at once.
+files say so themselves. Whatever asks for the real model is marked too: two decodes never run at once, but other
+tests run beside one.
 """
 
 from __future__ import annotations
@@ -49,6 +50,12 @@ LONG = {
 ALONE = {
     "test_calibration_certificates.py": {"test_a_million_labels_take_under_a_second"},
     "test_calibration_metrics.py": {"test_intervals_are_reproducible_and_fast"},
+    "test_bench_raw.py": {"test_more_work_takes_longer"},
+    "test_model_process.py": {"test_cancelling_stops_the_work_and_the_next_answer_is_right"},
+    "test_path.py": {
+        "test_cancelling_frees_the_model",
+        "test_initialize_is_little_more_than_importing_the_protocol",
+    },
     "test_calibration_platt.py": {"test_a_million_labels_take_seconds_and_recover_the_truth"},
     "test_context.py": {"test_a_line_of_200_000_characters_costs_no_time"},
     "test_feedback_lines.py": {

@@ -36,7 +36,14 @@ class IsotonicCalibrator:
 
     def predict(self, raw: npt.ArrayLike) -> FloatArray:
         """Probabilities in [0, 1], in the shape of `raw`. Raises DataError on values outside [0, 1]."""
-        return np.asarray(np.interp(probabilities(raw, "raw confidence"), self.scores, self.values))
+        at = probabilities(raw, "raw confidence")
+        scores, values = np.array(self.scores), np.array(self.values)
+        left = np.clip(np.searchsorted(scores, at, side="right") - 1, 0, scores.size - 1)
+        right = np.minimum(left + 1, scores.size - 1)
+        apart = scores[right] - scores[left]
+        # The share of the way, not a slope: between the nearest of numbers that would be infinite.
+        share = np.clip((at - scores[left]) / np.where(apart > 0.0, apart, 1.0), 0.0, 1.0)
+        return np.asarray(np.minimum(values[left] + share * (values[right] - values[left]), values[right]))
 
     @classmethod
     def fit(

@@ -16,7 +16,7 @@ from lsp_calib.inference.models import checksum
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.models.speeds import known_speed
 
-pytestmark = [pytest.mark.model, pytest.mark.long]
+pytestmark = [pytest.mark.model, pytest.mark.long, pytest.mark.alone]
 
 # Seconds; only so that a bench that hangs ends.
 LIVENESS = 900

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from noise import make_noise
 
-pytestmark = [pytest.mark.model, pytest.mark.long]
+pytestmark = [pytest.mark.model, pytest.mark.long, pytest.mark.alone]
 
 TESTS = Path(__file__).with_name("test_path.py")
 # What needs a model that knows something. The others hold for any model.

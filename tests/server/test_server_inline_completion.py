@@ -234,6 +234,7 @@ async def test_a_document_changed_during_a_request(connect: Connect, tmp_path: P
     assert (await same)["text"] == "x"
     # Only one of them was shown.
     assert (await editor.status())["tiers"] == {"accept": 1, "review": 0, "reject": 0}
+    await editor.in_order()
     assert editor.rows("SELECT COUNT(*) FROM events WHERE kind = 'shown'") == [(1,)]
 
 

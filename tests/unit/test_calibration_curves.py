@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
@@ -55,6 +55,7 @@ def simulated(n, slope=0.7, intercept=-1.8, seed=0):
 @pytest.mark.parametrize("kind", FITS)
 @settings(**SETTLED)
 @given(items=pairs, scores=st.lists(probability, min_size=1, max_size=20))
+@example(items=[(0.0, False), (2.2250738585e-313, True)], scores=[5e-324])
 def test_predictions_are_probabilities_whatever_the_labels(kind, items, scores):
     fitted = kind.fit(*split(items))
     p = fitted.predict(np.array(scores))
