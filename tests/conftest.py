@@ -17,7 +17,7 @@ from lsp_calib.inference.models.cards import ModelCard, load_cards
 DEFAULT_MODEL = "smollm2-135m"
 
 # On a machine that is slow or does other things an example takes as long as it takes.
-# In CI the examples are the same each time: a change fails there for what it does, and anybody can see it fail.
+# In CI the examples are the same each time: a change fails there for what it does, wherever it is run.
 _SUITE = hypothesis.settings(
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],

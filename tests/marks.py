@@ -1,8 +1,8 @@
 """Which of these tests are for `make test-long`, and which may have nothing beside them.
 
 For `make test-long`: runs of the real model like others, kills, simulations. Alone: what measures time. Whole
-files say so themselves. Whatever asks for the real model is marked too: two decodes never run at once, but other
-tests run beside one.
+files say so themselves. Whatever asks for the real model is marked too: two decodes never run at once, while
+tests that need no model run beside one.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ import os
 import sys
 import threading
 import types
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 PAYLOAD, TOKEN, PROOF = 3, 4, 5
 _DEEP = 6

@@ -11,11 +11,14 @@ import resource
 import signal
 import time
 from pathlib import Path
-from typing import Any, NoReturn
 
 from lsp_calib.evaluation.sandbox import kernel
 
-Plan = dict[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    Plan = dict[str, Any]
 
 # File descriptors of a program that has to prove that it came to its end.
 PAYLOAD, TOKEN, PROOF = 3, 4, 5

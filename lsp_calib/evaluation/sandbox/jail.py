@@ -11,18 +11,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
 
 from lsp_calib.evaluation.sandbox import init, kernel
 
-Plan = dict[str, Any]
+# This runs before each program that is judged: what only types need, or few plans, is not imported.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
 
-_NOT_COPIED = shutil.ignore_patterns(".git", ".hg", ".venv", "node_modules", "__pycache__")
+    from lsp_calib.evaluation.sandbox.init import Plan
+
+_NOT_COPIED = (".git", ".hg", ".venv", "node_modules", "__pycache__")
 
 
 def main() -> NoReturn:
@@ -45,7 +48,7 @@ def main() -> NoReturn:
 def _report(plan: Plan, act: Callable[[Plan], dict[str, Any]]) -> NoReturn:
     try:
         said = act(plan)
-    except (OSError, shutil.Error) as error:
+    except OSError as error:
         said = {"ended": "setup", "why": str(error)}
     if said:
         os.write(plan["report"], json.dumps(said).encode())
@@ -163,6 +166,9 @@ def _bind(source: str, target: str) -> None:
 
 def copy_project(source: str, target: str) -> None:
     """A project's files; links as links, nothing that is neither a file nor a folder, no version history."""
+    import shutil
+
+    not_copied = shutil.ignore_patterns(*_NOT_COPIED)
 
     def skipped(folder: str, names: list[str]) -> set[str]:
         odd = {
@@ -170,7 +176,7 @@ def copy_project(source: str, target: str) -> None:
             for name in names
             if not (path := Path(folder, name)).is_symlink() and not path.is_file() and not path.is_dir()
         }
-        return odd | set(_NOT_COPIED(folder, names))
+        return odd | set(not_copied(folder, names))
 
     shutil.copytree(source, target, symlinks=True, ignore=skipped)
 

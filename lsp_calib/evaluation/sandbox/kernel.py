@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
@@ -42,7 +41,7 @@ _LAST_CAPABILITY = 63
 
 # System calls that the C library does not wrap. New ones have the same number everywhere.
 _MOUNT_SETATTR = 442
-_PIVOT_ROOT = 155 if platform.machine() == "x86_64" else 41
+_PIVOT_ROOT = 155 if os.uname().machine == "x86_64" else 41
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -22,4 +22,4 @@ def interpreter() -> str:
 
 def command(root: str = str(ROOT)) -> list[str]:
     """root: the folder that holds the package, as the new process sees it."""
-    return [interpreter(), "-I", "-S", "-B", "-c", _CODE, root]
+    return [interpreter(), "-I", "-S", "-c", _CODE, root]
