@@ -46,7 +46,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, model_path: Path, model_card:
 
 @pytest.fixture(scope="module")
 def report(home: Path) -> dict[str, Any]:
-    options = ("--short", "--steps", "24", "--threads", "1", "--long-file", "--typing-on", "--json")
+    options = ("--short", "--steps", "24", "--long-file", "--typing-on", "--json")
     done = command("bench", *options, home=home)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)

@@ -1,9 +1,13 @@
 """Many continuations with a reused cache, after cancelled and after pre-empted work: the numbers stay true.
 
-The yardstick is llama.cpp itself: how far its numbers for the same texts are apart when they are evaluated in
-other batches. A cache that held a wrong token, or one at a wrong place, would be far beyond that.
+The yardstick is llama.cpp itself: its numbers for the same texts, evaluated from scratch in small and in
+large batches. Where a text was evaluated in batches of one kind, they are the same; where a part of it is
+left from another kind, they are no further off than the kinds are from each other. A cache that held a wrong
+token, or one at a wrong place, would be far beyond that.
 """
 
+import itertools
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -41,12 +45,13 @@ LINES = [
     "        raise ValueError(name)",
     "    # the last one wins",
 ]
-WAYS: list[dict[str, Any]] = [
-    {"splits": [1] * 1024},
-    {"splits": [3] * 512},
-    {"splits": [512], "ubatch": 512},
-    {"splits": [512], "ubatch": 32},
-]
+# llama.cpp attends in one of two ways, which differ by up to some tenths of a nat: one for fewer than 64
+# tokens at once, one for 64 and more.
+SMALL, LARGE = [32] * 32, [64] * 16
+# A few at once: on some processors the other kernels differ too.
+FEW = [3] * 512
+# Nats: the order of additions.
+SAME = 1e-3
 
 
 class Typist:
@@ -66,7 +71,7 @@ class Typist:
             lines.pop()
         else:
             lines[random.randrange(len(lines))] = random.choice(LINES)
-        del lines[:-9]
+        del lines[:-7]
         words = random.choice(LINES).split(" ")
         return "\n".join([*lines, " ".join(words[: random.randint(1, len(words))])])
 
@@ -82,8 +87,11 @@ def model(model_path: Path) -> Iterator[llama.LlamaModel]:
     loaded.close()
 
 
+Case = tuple[str, Request, Generation]
+
+
 class Cases:
-    """A request that is answered after something has happened to the cache, with its answer."""
+    """What happened to the cache, then a request that was answered, and its answer."""
 
     def __init__(self, model: llama.LlamaModel, random: Random) -> None:
         self._model = model
@@ -92,23 +100,30 @@ class Cases:
         self._longest = 2 * step_seconds(model)
         self.interrupted = 0
 
-    def reuse(self) -> tuple[Request, Generation]:
+    def all(self) -> Iterator[Case]:
+        """One kind after the other, for ever."""
+        while True:
+            yield "reuse", *self._next()
+            yield self._cancel()
+            yield from self._pre_emption()
+
+    def _next(self) -> tuple[Request, Generation]:
         wanted = self._typist.request(Priority.INTERACTIVE)
         return wanted, generate(self._model, wanted)
 
-    def cancel(self) -> tuple[Request, Generation]:
+    def _cancel(self) -> Case:
         """Something is abandoned on its way; then the next is asked."""
         self._start(self._model.begin(self._typist.request(Priority.INTERACTIVE), on_tokens=ignore))
-        return self.reuse()
+        return "cancel", *self._next()
 
-    def pre_emption(self) -> tuple[Request, Generation]:
+    def _pre_emption(self) -> Iterator[Case]:
         """Background work is interrupted, interactive work goes first, and it resumes."""
         wanted = self._typist.request(Priority.BACKGROUND)
         run = self._model.begin(wanted, on_tokens=ignore)
         for _ in range(self._random.randint(1, 3)):
             self._start(run)
-            self.reuse()
-        return wanted, finish(run)
+            yield "went first", *self._next()
+        yield "resumed", wanted, finish(run)
 
     def _start(self, run: Run) -> None:
         with interruptions(self._model, self._random, self._longest):
@@ -151,37 +166,41 @@ class Judged:
 def test_log_probabilities_are_as_near_to_those_from_scratch_as_llama_cpp_is_to_itself(
     model: llama.LlamaModel, model_path: Path
 ) -> None:
-    random = Random(20)
-    cases = Cases(model, random)
+    cases = Cases(model, Random(20))
     reference = Reference(model_path)
-    found: dict[str, list[float]] = {"reuse": [], "cancel": [], "pre_emption": []}
+    found: dict[str, list[float]] = defaultdict(list)
     apart: list[float] = []
+    few: list[float] = []
     judged = Judged()
     reused = total = 0
-    for n in range(CONTINUATIONS):
-        kind = list(found)[n % 3]
-        wanted, generation = getattr(cases, kind)()
+    for n, (kind, wanted, generation) in enumerate(itertools.islice(cases.all(), CONTINUATIONS)):
         reused += generation.timing.prompt_reused
         total += generation.timing.prompt_tokens
         given = reference.tokens(wanted.prompt.segments[0][1])
         assert generation.timing.prompt_tokens == len(given)
         tokens = [*given, *(token.id for token in generation.tokens)]
-        scratch = reference.log_probabilities(tokens, len(given))
-        found[kind] += [abs(token.logprob - s) for token, s in zip(generation.tokens, scratch, strict=True)]
-        judged.ours([token.logprob for token in generation.tokens], scratch)
-        if n % 5 == 0:
-            for way in WAYS:
-                other = reference.log_probabilities(tokens, len(given), **way)
-                apart += abs(other - scratch).tolist()
-                judged.llama_cpps(other, scratch)
+        ours = np.array([token.logprob for token in generation.tokens])
+        scratch = reference.log_probabilities(tokens, len(given), splits=SMALL)
+        if n % 8 == 0:
+            few += abs(reference.log_probabilities(tokens, len(given), splits=FEW) - scratch).tolist()
+        if n % 8 == 0 or not np.allclose(ours, scratch, rtol=0, atol=SAME):
+            large = reference.log_probabilities(tokens, len(given), splits=LARGE)
+            apart += abs(large - scratch).tolist()
+            judged.llama_cpps(large, scratch)
+            scratch = min(scratch, large, key=lambda numbers: abs(ours - numbers).max())
+        found[kind] += abs(ours - scratch).tolist()
+        judged.ours(ours, scratch)
     reference.close()
     assert reused > 0.2 * total, "there was something to go wrong"
     assert cases.interrupted > CONTINUATIONS / 8
+    assert set(found) == {"reuse", "cancel", "went first", "resumed"}
     for differences in found.values():
-        # A floor, for processors on which no way of splitting makes a difference.
-        assert max(differences) <= max(2 * max(apart), 1e-3)
-        assert np.quantile(differences, 0.95) <= max(1.5 * np.quantile(apart, 0.95), 1e-3)
-        assert np.mean(differences) <= max(1.5 * np.mean(apart), 2e-4)
+        assert len(differences) > CONTINUATIONS / 2
+        # Most are the same, and what is not is no further off than llama.cpp can be from itself. A floor, for
+        # processors on which its ways make no difference.
+        assert np.quantile(differences, 0.75) <= max(1.5 * np.quantile(few, 0.75), SAME)
+        assert max(differences) <= max(max(apart), 2 * max(few), SAME)
+        assert np.mean(differences) <= max(np.mean(apart), 1.5 * np.mean(few), 2e-4)
     # A tier changes only where the probability was at a threshold to begin with, and as seldom as it does
     # when llama.cpp itself takes other batches.
     assert judged.moved == 0, "a tier changed far from a threshold"
