@@ -7,7 +7,7 @@ CONSTRAINTS ?=
 
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check --quiet
-workers = $(shell $(bin)/python -c 'import os; print(min((os.cpu_count() or 1) + 1, 8))')
+workers = $(shell $(bin)/python -c 'import os; print(min(os.cpu_count() or 1, 8))')
 constrained := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
@@ -37,21 +37,24 @@ model: $(VENV)/.local ## Get the small default model (98 MB, once)
 demo: model ## Set up everything and run the main job on the default model
 	@$(bin)/lsp-calib demo
 
-# Three parts. What decodes runs one after the other on one processor, for two decodes at once on the same cores are many
-# times slower than one after the other; what needs no model runs beside it; what measures time has nothing beside it.
+# What measures time runs last, with nothing beside it. Before, three at once: what needs no model; the model in a test's
+# own process, on one processor; servers and their model processes, which wait most of the time, one after the other.
 # $(1): the tests to choose from. $(2), $(3): the same for those that need no model, and options for them.
 define pytest
-@code=0; log=$$(mktemp); \
-$(MAKE) --no-print-directory -k -j2 .with-model .without-model log=$$log with='$(1)' without='$(2)' options='$(3)' || code=1; \
-cat $$log; rm $$log; \
+@code=0; logs=$$(mktemp -d); \
+$(MAKE) --no-print-directory -k -j3 .in-process .with-servers .without-model \
+  logs=$$logs with='$(1)' without='$(2)' options='$(3)' || code=1; \
+cat $$logs/*; rm -r $$logs; \
 $(run-pytest) -m '$(1) and alone' || code=1; \
 exit $$code
 endef
 run-pytest = LSP_CALIB_REQUIRE_MODEL=1 $(bin)/python -m pytest
 
-.PHONY: .with-model .without-model
-.with-model:
-	@$(run-pytest) -m '$(with) and model and not alone' >$(log) 2>&1
+.PHONY: .in-process .with-servers .without-model
+.in-process:
+	@$(run-pytest) tests/unit -m '$(with) and model and not alone' >$(logs)/1 2>&1
+.with-servers:
+	@$(run-pytest) --ignore=tests/unit -m '$(with) and model and not alone' >$(logs)/2 2>&1
 .without-model:
 	@$(run-pytest) -m '($(without)) and not (model or alone)' $(options) -n $(workers) --dist worksteal
 

@@ -129,14 +129,14 @@ def test_beside_has_as_many_busy_processes_as_asked_for_and_none_afterwards(home
 def test_stopped_beside_busy_processes_it_says_what_it_has_and_leaves_none(
     home: Path, number: signal.Signals, code: int
 ) -> None:
-    with bench(home, "--only", "beside", "--requests", "40") as running:
+    with bench(home, "--only", "beside", "--requests", "12") as running:
         running.until(lambda: bool(running.busy))
         os.kill(running.process.pid, number)
         out, err = running.end()
     assert running.process.returncode == code, err
     report = json.loads(out)
     assert report["stopped"] == number.name
-    assert report["beside"]["quietMs"]["n"] == 40
+    assert report["beside"]["quietMs"]["n"] == 12
     assert report["beside"]["niceSameSession"] is None
     assert "beside" in report["notMeasured"]
 

@@ -28,7 +28,7 @@ URI = "file:///project/module.py"
 PROGRAM = Path(__file__).with_name("scripted_server.py")
 FORK_SERVER = Path(__file__).with_name("fork_server.py")
 # Nothing here takes long; what has not happened by then never will.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 _converter = functools.cache(default_converter)
