@@ -84,7 +84,7 @@ def serve(
 ) -> None:
     """Serve one editor."""
     from lsp_calib.server.app import serve as run
-    from lsp_calib.server.settings import Trusted
+    from lsp_calib.settings import Trusted
 
     if stdio and tcp:
         raise SettingsError("Give --stdio or --tcp, not both.")
@@ -107,7 +107,7 @@ def serve(
 @_model
 def demo(as_json: bool, model: str | None) -> None:
     """The main job, end to end: a real server, a real client, a real model."""
-    from lsp_calib.tools.demo.course import run
+    from lsp_calib.tools.demo.scenario import run
 
     raise SystemExit(run(as_json=as_json, model=model))
 
@@ -120,8 +120,8 @@ def demo(as_json: bool, model: str | None) -> None:
 @_remote
 def complete(place: str, as_json: bool, model: str | None, threads: int, remote: str | None) -> None:
     """Complete LINE at COL; without COL, say what the whole line would be. Both count from 1."""
-    from lsp_calib.tools.oneshot import complete_at
-    from lsp_calib.tools.print import print_suggestions
+    from lsp_calib.commands.oneshot import complete_at
+    from lsp_calib.commands.printing import print_suggestions
 
     suggestions = complete_at(*_place(place, column=True), model=model, threads=threads, remote=remote)
     if as_json:
@@ -138,8 +138,8 @@ def complete(place: str, as_json: bool, model: str | None, threads: int, remote:
 @_remote
 def summarize(place: str, as_json: bool, model: str | None, threads: int, remote: str | None) -> None:
     """Summarise the function at LINE (its signature or its body)."""
-    from lsp_calib.tools.oneshot import summarize_at
-    from lsp_calib.tools.print import print_suggestions
+    from lsp_calib.commands.oneshot import summarize_at
+    from lsp_calib.commands.printing import print_suggestions
 
     path, line, _ = _place(place, column=False)
     suggestion = summarize_at(path, line, model=model, threads=threads, remote=remote)
@@ -155,7 +155,7 @@ def summarize(place: str, as_json: bool, model: str | None, threads: int, remote
 @_remote
 def refit(as_json: bool, model: str | None, remote: str | None) -> None:
     """Refit your calibrators, one for each language, on what became of the suggestions you were shown."""
-    from lsp_calib.tools.oneshot import refit_now
+    from lsp_calib.commands.oneshot import refit_now
 
     refits = refit_now(model, remote)
     if as_json:

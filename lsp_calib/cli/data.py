@@ -46,9 +46,9 @@ def data_list(as_json: bool, data_dir: Path | None) -> None:
 @_data_dir
 def data_pull(name: str, data_dir: Path | None) -> None:
     """Get a data set and verify its checksum; `projects` gets the pinned projects."""
+    from lsp_calib.commands.printing import download_progress
     from lsp_calib.errors import SettingsError
     from lsp_calib.evaluation.datasets import catalogue, pinned, pull
-    from lsp_calib.tools.print import download_progress
 
     if data_dir is None:
         raise SettingsError("Say where to put it: set LSP_CALIB_DATA to a folder, or give --data-dir.")

@@ -98,7 +98,7 @@ def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
 
     It is put in force, for all your work, if it predicts these lines no worse than the present one.
     """
-    from lsp_calib.tools.calibrate import calibrate as run
+    from lsp_calib.commands.calibrate import calibrate as run
 
     del options["task"]  # there is only one
     workers = _take_workers(options)
@@ -142,7 +142,9 @@ def line(paths: tuple[Path, ...], samples: int, **options: Any) -> None:
 @evaluate.command()
 @click.option("--data-dir", type=_FOLDER, help="Where the data sets are; else LSP_CALIB_DATA.")
 @click.option("--samples", type=click.IntRange(20), help="So many lines, drawn at random; else all 1,033.")
-@click.option("--tests/--no-tests", default=True, help="Judge by the functions' tests, too, in a sandbox.")
+@click.option(
+    "--tests/--no-tests", default=True, help="ConfidenceEstimator by the functions' tests, too, in a sandbox."
+)
 @_seed
 @_held_out
 @_resamples
@@ -163,8 +165,8 @@ def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: A
 
 def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
     """Generate, or replay; print what comes of it."""
-    from lsp_calib.tools.evaluate import evaluate as run
-    from lsp_calib.tools.evaluate import replay
+    from lsp_calib.commands.evaluate import evaluate as run
+    from lsp_calib.commands.evaluate import replay
 
     as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
     records, apart, seed = options.pop("records"), options.pop("held_out"), options.pop("seed")

@@ -49,8 +49,8 @@ def _line(entry: Entry) -> str:
 @json_option
 def pull(name: str, as_json: bool) -> None:
     """Get a model and verify its checksum. An interrupted pull goes on where it was."""
+    from lsp_calib.commands.printing import download_progress
     from lsp_calib.inference.models.download import pull as run
-    from lsp_calib.tools.print import download_progress
 
     card = _card(name)
     if card.notice:

@@ -13,7 +13,7 @@ from lsp_calib.inference.engine import Engine, Priority, Request
 from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop, Suggestion
 
 if TYPE_CHECKING:
-    from lsp_calib.calibration.judge import Judge
+    from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
     from lsp_calib.inference.models.cards import ModelCard
 
 # A line of source seldom has more tokens; what has not ended by then is running away.
@@ -39,7 +39,7 @@ class Completion:
 class CompletionService:
     """Completes lines with one engine."""
 
-    def __init__(self, engine: Engine, judge: Judge) -> None:
+    def __init__(self, engine: Engine, judge: ConfidenceEstimator) -> None:
         self._engine = engine
         self._judge = judge
         self._card: ModelCard | None = None  # of the model that was asked last

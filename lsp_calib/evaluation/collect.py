@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.asking import Answerer, Completing, close_engines
-from lsp_calib.evaluation.pools import DaskPool, DirectPool, JoblibPool, TeamPool
+from lsp_calib.evaluation.executors import DaskPool, DirectPool, JoblibPool, TeamPool
+from lsp_calib.evaluation.item_worker import Answerer, Completing, close_engines
 from lsp_calib.evaluation.records import Header, Record, read_records
 from lsp_calib.evaluation.runner import Pool, run
 from lsp_calib.evaluation.tasks import Task

@@ -15,10 +15,10 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.newton import sigmoid_and_loss
-from lsp_calib.calibration.platt import CLIP, sigmoid
+from lsp_calib.calibration.methods.newton import sigmoid_and_loss
+from lsp_calib.calibration.methods.platt import CLIP, sigmoid
+from lsp_calib.evaluation.data_generating_processes import CALIBRATED, HELD_OUT, TRUTHS, Truth
 from lsp_calib.evaluation.excess_methods import METHODS, Method
-from lsp_calib.evaluation.truths import CALIBRATED, HELD_OUT, TRUTHS, Truth
 
 COMMAND = "lsp-calib eval excess-loss"
 

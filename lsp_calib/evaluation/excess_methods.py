@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.beta import BetaCalibrator
-from lsp_calib.calibration.isotonic import IsotonicCalibrator
-from lsp_calib.calibration.platt import LOOSE_PRIOR, PlattCalibrator, log_odds
-from lsp_calib.calibration.temperature import TemperatureCalibrator
+from lsp_calib.calibration.methods.beta import BetaCalibrator
+from lsp_calib.calibration.methods.isotonic import IsotonicCalibrator
+from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, log_odds
+from lsp_calib.calibration.methods.temperature import TemperatureCalibrator
 
 Curve = Callable[[FloatArray], FloatArray]
 Method = Callable[[FloatArray, BoolArray], Curve]

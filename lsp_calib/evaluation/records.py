@@ -16,7 +16,7 @@ from typing import Any, Self
 import attrs
 
 from lsp_calib import __version__
-from lsp_calib.calibration.calibrator import Origin
+from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.errors import DataError
 from lsp_calib.files import replace_file
 from lsp_calib.values import ModelIdentity

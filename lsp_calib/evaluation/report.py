@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_calib.calibration.intervals import Interval
-from lsp_calib.calibration.reliability import wilson_interval
+from lsp_calib.calibration.metrics.reliability import wilson_interval
+from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.confidence import measure_name
 from lsp_calib.evaluation.scores import ALL, CHOSEN, Row, Scores
 from lsp_calib.files import replace_file

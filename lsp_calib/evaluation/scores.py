@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.cautions import quietly
-from lsp_calib.calibration.folds import out_of_fold, select_first_t
-from lsp_calib.calibration.intervals import Interval, summarise
-from lsp_calib.calibration.platt import LOOSE_PRIOR, PlattCalibrator
-from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator
+from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.calibration.validation.folds import out_of_fold, select_first_t
+from lsp_calib.calibration.validation.intervals import Interval, summarise
+from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence import by_name, measure_name
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.records import Header, Record
@@ -96,7 +96,7 @@ def score(
     seed: int = 0,
     headline: bool = False,
 ) -> Scores:
-    """Judge the confidences of the answers that would have been offered.
+    """ConfidenceEstimator the confidences of the answers that would have been offered.
 
     held_out: projects that are predicted by what was fitted on all others. resamples: for the intervals.
     headline: only the rows of the chosen measure over all places, rescaled; each as it would be among all.

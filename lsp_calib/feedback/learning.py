@@ -9,9 +9,9 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.calibration.calibrator import Calibrator, Purpose
-from lsp_calib.calibration.refit import RefitResult, refit, seen_until
-from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.refit import RefitResult, refit, seen_until
 from lsp_calib.feedback.store import FeedbackStore, LabelledRow
 
 
@@ -36,7 +36,7 @@ class Refits:
         return {**wire, "reason": f"{language}: {result.reason}", "languages": languages}
 
 
-def refit_languages(store: FeedbackStore, shelf: Shelf, purpose: Purpose, today: str) -> Refits:
+def refit_languages(store: FeedbackStore, shelf: CalibratorStore, purpose: Purpose, today: str) -> Refits:
     """`refit_from_feedback` for every language that the model and task of `purpose` have labels in.
 
     The language of `purpose` stands in where there is none.
@@ -50,7 +50,9 @@ def refit_languages(store: FeedbackStore, shelf: Shelf, purpose: Purpose, today:
     )
 
 
-def refit_from_feedback(store: FeedbackStore, shelf: Shelf, purpose: Purpose, today: str) -> RefitResult:
+def refit_from_feedback(
+    store: FeedbackStore, shelf: CalibratorStore, purpose: Purpose, today: str
+) -> RefitResult:
     """Refit on all labels of a purpose, and put the new calibrator in force if it is no worse.
 
     today: ISO date. Raises LspCalibError if store or shelf cannot be used.

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from lsp_calib.badges import percent, tier_words
 from lsp_calib.server.app import CalibServer
 from lsp_calib.server.convert import column_units, cursor_at, position_of
-from lsp_calib.server.words import percent, tier_words
 
 if TYPE_CHECKING:
     from lsp_calib.completion import Completion

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from lsp_calib.badges import tier_words
 from lsp_calib.server.app import CalibServer
 from lsp_calib.server.convert import whole_line
 from lsp_calib.server.protocol import pulls_diagnostics
-from lsp_calib.server.settings import Settings
 from lsp_calib.server.text import CalibDocument
-from lsp_calib.server.words import tier_words
+from lsp_calib.settings import Settings
 
 if TYPE_CHECKING:
     from lsp_calib.values import Suggestion

@@ -7,7 +7,7 @@ import asyncio
 from lsprotocol import types
 
 from lsp_calib.server.app import CalibServer
-from lsp_calib.server.settings import parse
+from lsp_calib.settings import parse
 
 SECTION = "lspCalib"
 

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import attrs
 from lsprotocol import types
 
-from lsp_calib.calibration.judge import Judge
-from lsp_calib.calibration.shelf import Shelf
-from lsp_calib.calibration.tiers import PRESETS, TierPolicy
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import CompletionService
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import EngineState, Lingering
-from lsp_calib.server.asking import Completions, Summaries
-from lsp_calib.server.following import Documents
-from lsp_calib.server.learning import Feedback
+from lsp_calib.server.completion_requests import Completions, Summaries
+from lsp_calib.server.feedback_recorder import Feedback
 from lsp_calib.server.progress import LoadProgress
-from lsp_calib.server.settings import Settings
 from lsp_calib.server.status import Status
+from lsp_calib.server.suggestion_tracking import Documents
+from lsp_calib.settings import Settings
 from lsp_calib.summarization import SummaryService
 from lsp_calib.values import CalibratorRef
 
@@ -45,7 +45,9 @@ class Session:
         self._said: set[str] = set()
         self._settled = asyncio.Event()  # set once the settings of the start are known
         self._progress = LoadProgress(server)
-        self._judge = Judge(Shelf.open(), _policy(server.settings), self._calibrator_changed)
+        self._judge = ConfidenceEstimator(
+            CalibratorStore.open(), _policy(server.settings), self._calibrator_changed
+        )
         self.engine = server.make_engine(self._engine_state)
         self.feedback = Feedback(self, self._judge)
         self.documents = Documents(self)

@@ -11,7 +11,7 @@ def serve_editor() -> None:
     # and again takes a tenth of the time until the answer.
     gc.disable()
     from lsp_calib.server.app import serve
-    from lsp_calib.server.settings import Trusted
+    from lsp_calib.settings import Trusted
 
     gc.freeze()
     gc.enable()

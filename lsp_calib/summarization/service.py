@@ -14,7 +14,7 @@ from lsp_calib.syntax import Function
 from lsp_calib.values import ModelIdentity, Stop, Suggestion
 
 if TYPE_CHECKING:
-    from lsp_calib.calibration.judge import Judge
+    from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 
 MOST_TOKENS = 48
 
@@ -34,7 +34,7 @@ class Summary:
 class SummaryService:
     """Summarises functions with one engine."""
 
-    def __init__(self, engine: Engine, judge: Judge) -> None:
+    def __init__(self, engine: Engine, judge: ConfidenceEstimator) -> None:
         self._engine = engine
         self._judge = judge
 

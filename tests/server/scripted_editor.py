@@ -313,9 +313,9 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
 
     intercept: another one does not quite believe it. Returns the file of the last one.
     """
-    from lsp_calib.calibration.calibrator import Calibrator, Purpose
-    from lsp_calib.calibration.platt import PlattCalibrator, Prior
-    from lsp_calib.calibration.shelf import Shelf
+    from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+    from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+    from lsp_calib.calibration.methods.platt import PlattCalibrator, Prior
     from lsp_calib.home import private_folder
     from lsp_calib.values import ModelIdentity
 
@@ -333,7 +333,7 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
             state="ready",
             created="2026-01-01",
         )
-        file = Shelf(home / "calibrators", home / "none").promote(calibrator)
+        file = CalibratorStore(home / "calibrators", home / "none").promote(calibrator)
     return file
 
 

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_calib import errors
 from lsp_calib.server import app
-from lsp_calib.server.settings import Trusted
 from lsp_calib.server.tcp import TcpChoice
+from lsp_calib.settings import Trusted
 
 if TYPE_CHECKING:
     from lsp_calib.inference.engine import Engine, LoadedModel, Request, StateListener

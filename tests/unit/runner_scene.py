@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import EngineError, StoppedError
-from lsp_calib.evaluation.pools import DirectPool, JoblibPool
+from lsp_calib.evaluation.executors import DirectPool, JoblibPool
 from lsp_calib.evaluation.records import Header, Record
 from lsp_calib.evaluation.runner import Plain, run
 from lsp_calib.values import ModelIdentity

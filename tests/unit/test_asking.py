@@ -9,7 +9,7 @@ from typing import Any
 from feedback_scene import suggestion
 
 from lsp_calib.completion import Completion, Cursor
-from lsp_calib.server.asking import Answer, Completions
+from lsp_calib.server.completion_requests import Answer, Completions
 from lsp_calib.values import ModelIdentity
 
 URI = "file:///a.py"

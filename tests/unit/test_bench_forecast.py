@@ -12,8 +12,8 @@ from lsp_calib.cli import main
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.inference.models.speeds import Speed
 from lsp_calib.tools.bench import PARTS
-from lsp_calib.tools.bench.course import Options, costs
 from lsp_calib.tools.bench.forecast import Cost, Forecast, Part, Unit, Watch, about
+from lsp_calib.tools.bench.measurement import Options, costs
 from lsp_calib.tools.bench.run import _OFF, chosen
 
 CARD = load_cards()["qwen2.5-coder-1.5b"]

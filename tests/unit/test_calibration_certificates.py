@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from lsp_calib.calibration import certify, fewest_labels, labels_needed, power_table
-from lsp_calib.calibration.binomial import least_trials, lower_tail
+from lsp_calib.calibration.metrics.binomial import least_trials, lower_tail
 from lsp_calib.errors import DataError
 
 levels = st.sampled_from([0.05, 0.1, 0.2, 0.35, 0.45])  # at 0.5 tails equal delta but for rounding

@@ -17,11 +17,11 @@ from lsp_calib.calibration import (
     Calibrator,
     HistogramCalibrator,
     IsotonicCalibrator,
-    MultipleCalibrator,
+    LogisticCalibrator,
+    OnlineCalibrator,
     PlattCalibrator,
     Prior,
     Purpose,
-    SequentialCalibrator,
     TemperatureCalibrator,
     curve_from_json,
     curve_to_json,
@@ -29,9 +29,9 @@ from lsp_calib.calibration import (
     log_sum_exp,
     token_log_probabilities,
 )
-from lsp_calib.calibration.curves import prior_from_json, prior_to_json
-from lsp_calib.calibration.document import Fields
-from lsp_calib.calibration.platt import log_odds, sigmoid
+from lsp_calib.calibration.calibrators.document import Fields
+from lsp_calib.calibration.calibrators.serialization import prior_from_json, prior_to_json
+from lsp_calib.calibration.methods.platt import log_odds, sigmoid
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.values import ModelIdentity
 
@@ -230,13 +230,13 @@ def test_token_temperature_survives_huge_logits_and_refuses_nonsense():
 @given(items=pairs)
 def test_json_gives_back_an_equal_curve(items):
     raw, correct = split(items)
-    sequential = SequentialCalibrator()
+    sequential = OnlineCalibrator()
     for p, y in items[:10]:
         sequential = sequential.update(p, y)
     curves = [kind.fit(raw, correct) for kind in FITS] + [
         PlattCalibrator.fit(raw, correct, groups=["a" if p < 0.5 else "b" for p in raw]),
         PlattCalibrator.maximum_likelihood(raw, correct, input="log-p"),
-        MultipleCalibrator.fit(np.column_stack((raw, raw**2)), correct),
+        LogisticCalibrator.fit(np.column_stack((raw, raw**2)), correct),
         sequential,
     ]
     for curve in curves:

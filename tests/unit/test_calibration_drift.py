@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.calibration import Watch, certify
-from lsp_calib.calibration.drift import RISEN
+from lsp_calib.calibration.policies.drift import RISEN
 from lsp_calib.errors import DataError
 
 RISK = 0.1

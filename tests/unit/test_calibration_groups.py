@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.calibration import PlattCalibrator
-from lsp_calib.calibration.offsets import group_names, group_offsets
-from lsp_calib.calibration.platt import log_odds, sigmoid
+from lsp_calib.calibration.methods.offsets import group_names, group_offsets
+from lsp_calib.calibration.methods.platt import log_odds, sigmoid
 from lsp_calib.errors import DataError
 
 
@@ -129,7 +129,7 @@ def test_the_offset_of_one_spread_is_the_ridge_estimate(monkeypatch):
     """With a single spread the offsets are those of a penalised logistic regression on group indicators."""
     from scipy.optimize import minimize
 
-    monkeypatch.setattr("lsp_calib.calibration.offsets.SPREADS", (0.5,))
+    monkeypatch.setattr("lsp_calib.calibration.methods.offsets.SPREADS", (0.5,))
     raw, correct, groups = simulated([15, 25], [0.0, 0.8])
     z = log_odds(raw)
     found = [offset for _, offset in group_offsets(z, correct, np.ones(40), group_names(groups))]

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from lsp_calib.calibration import (
-    MultipleCalibrator,
+    LogisticCalibrator,
     PlattCalibrator,
     log_loss,
-    multiple_out_of_fold,
+    logistic_out_of_fold,
     out_of_fold,
 )
-from lsp_calib.calibration.platt import log_odds, platt_targets, sigmoid
+from lsp_calib.calibration.methods.platt import log_odds, platt_targets, sigmoid
 from lsp_calib.errors import DataError
 
 
@@ -28,7 +28,7 @@ def simulated(n, useless=0, seed=0):
 def test_it_is_scikit_learns_with_the_penalty_that_was_chosen():
     """On smoothed targets, written as each label given twice with the weights of its two classes."""
     table, correct = simulated(300, useless=1)
-    ours = MultipleCalibrator.fit(table, correct, spreads=[0.3])
+    ours = LogisticCalibrator.fit(table, correct, spreads=[0.3])
     targets = platt_targets(correct, np.ones(300))
     scaled = (table - table.mean(axis=0)) / table.std(axis=0)
     # Its intercept is free, ours has a standard deviation of 10 nats: the same to four digits.
@@ -42,8 +42,8 @@ def test_it_is_scikit_learns_with_the_penalty_that_was_chosen():
 def test_more_measures_help_where_they_carry_something():
     table, correct = simulated(600)
     groups = np.arange(600) % 60
-    both = multiple_out_of_fold(table, correct, groups)
-    one = multiple_out_of_fold(table[:, :1], correct, groups)
+    both = logistic_out_of_fold(table, correct, groups)
+    one = logistic_out_of_fold(table[:, :1], correct, groups)
     assert log_loss(both, correct) < log_loss(one, correct) - 0.02
 
 
@@ -51,9 +51,9 @@ def test_the_penalty_grows_with_what_is_useless():
     few, correct = simulated(60)
     many, _ = simulated(60, useless=40)
     groups = np.arange(60) % 12
-    narrow = MultipleCalibrator.fit(many, correct, groups=groups)
-    assert narrow.spread < MultipleCalibrator.fit(few, correct, groups=groups).spread
-    unpenalised = MultipleCalibrator.fit(many, correct, spreads=[1e6])
+    narrow = LogisticCalibrator.fit(many, correct, groups=groups)
+    assert narrow.spread < LogisticCalibrator.fit(few, correct, groups=groups).spread
+    unpenalised = LogisticCalibrator.fit(many, correct, spreads=[1e6])
     fresh, fresh_correct = simulated(2000, useless=40, seed=1)
     assert log_loss(narrow.predict(fresh), fresh_correct) < 0.3 * log_loss(
         np.clip(unpenalised.predict(fresh), 1e-6, 1 - 1e-6), fresh_correct
@@ -64,10 +64,10 @@ def test_what_is_held_out_is_never_seen():
     """Labels of one fold do not change that fold's predictions."""
     table, correct = simulated(100)
     groups = np.repeat(np.arange(5), 20)
-    before = multiple_out_of_fold(table, correct, groups)
+    before = logistic_out_of_fold(table, correct, groups)
     turned = correct.copy()
     turned[groups == 2] ^= True
-    after = multiple_out_of_fold(table, turned, groups)
+    after = logistic_out_of_fold(table, turned, groups)
     assert np.array_equal(before[groups == 2], after[groups == 2])
     assert not np.array_equal(before, after)
 
@@ -77,7 +77,7 @@ def test_one_measure_is_about_platt_scaling():
     raw = rng.beta(5, 1.2, 2000)
     correct = rng.random(2000) < sigmoid(0.7 * log_odds(raw) - 1.8)
     groups = np.arange(2000) % 40
-    one = multiple_out_of_fold(log_odds(raw)[:, None], correct, groups)
+    one = logistic_out_of_fold(log_odds(raw)[:, None], correct, groups)
     assert one == pytest.approx(out_of_fold(raw, correct, groups, PlattCalibrator.fit), abs=0.02)
 
 
@@ -90,7 +90,7 @@ rows = st.lists(st.tuples(number, number, st.booleans()), max_size=25)
 def test_predictions_are_probabilities_in_whatever_order_the_labels_come(items, data):
     def fit(items):
         table = np.array([item[:2] for item in items], dtype=float).reshape(-1, 2)
-        return MultipleCalibrator.fit(table, [item[2] for item in items], spreads=[0.5])
+        return LogisticCalibrator.fit(table, [item[2] for item in items], spreads=[0.5])
 
     grid = np.array([[0.0, 0.0], [-1e6, 1e6], [3.0, -2.0]])
     p = fit(items).predict(grid)
@@ -99,27 +99,27 @@ def test_predictions_are_probabilities_in_whatever_order_the_labels_come(items, 
     # Twice the labels weigh twice against the penalty, and as much as weights of two.
     table = np.array([item[:2] for item in items], dtype=float).reshape(-1, 2)
     labels = [item[2] for item in items]
-    weighted = MultipleCalibrator.fit(table, labels, spreads=[0.5], weights=np.full(len(items), 2.0))
+    weighted = LogisticCalibrator.fit(table, labels, spreads=[0.5], weights=np.full(len(items), 2.0))
     assert fit(items + items).predict(grid) == pytest.approx(weighted.predict(grid), abs=1e-6)
 
 
 def test_constants_one_class_and_no_labels_are_survived():
-    constant = MultipleCalibrator.fit(np.full((10, 1), 3.0), np.arange(10) < 7)
+    constant = LogisticCalibrator.fit(np.full((10, 1), 3.0), np.arange(10) < 7)
     assert constant.predict([[3.0]])[0] == pytest.approx(0.65, abs=0.05)
-    one_class = MultipleCalibrator.fit(np.arange(10.0)[:, None], [True] * 10)
+    one_class = LogisticCalibrator.fit(np.arange(10.0)[:, None], [True] * 10)
     assert 0.5 < one_class.predict([[4.0]])[0] < 1.0
-    assert MultipleCalibrator.fit(np.zeros((0, 3)), []).predict(np.ones((1, 3)))[0] == 0.5
+    assert LogisticCalibrator.fit(np.zeros((0, 3)), []).predict(np.ones((1, 3)))[0] == 0.5
 
 
 @pytest.mark.parametrize("table", [[[np.nan]], [[np.inf]], [1.0], [[]], [["a"]]])
 def test_features_that_are_no_table_of_finite_numbers_are_refused(table):
     with pytest.raises(DataError, match="features"):
-        MultipleCalibrator.fit(table, [True])
+        LogisticCalibrator.fit(table, [True])
 
 
 def test_measures_must_be_as_many_as_fitted():
-    fitted = MultipleCalibrator.fit([[1.0, 2.0], [2.0, 1.0]], [True, False])
+    fitted = LogisticCalibrator.fit([[1.0, 2.0], [2.0, 1.0]], [True, False])
     with pytest.raises(DataError, match="2 measures"):
         fitted.predict([[1.0]])
     with pytest.raises(DataError, match="spreads"):
-        MultipleCalibrator.fit([[1.0]], [True], spreads=[])
+        LogisticCalibrator.fit([[1.0]], [True], spreads=[])

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from lsp_calib.calibration import (
     LOOSE_PRIOR,
     Calibeater,
+    OnlineCalibrator,
     OnlinePlatt,
     PlattCalibrator,
     Prior,
-    SequentialCalibrator,
 )
-from lsp_calib.calibration.platt import log_odds, sigmoid
+from lsp_calib.calibration.methods.platt import log_odds, sigmoid
 from lsp_calib.errors import DataError
 
 pairs = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), max_size=40)
@@ -70,7 +70,7 @@ def test_what_says_nothing_leaves_only_the_prior():
 @settings(deadline=None)
 @given(items=pairs, memory=st.floats(1.01, 1e6))
 def test_any_labels_give_finite_numbers_and_probabilities(items, memory):
-    state = SequentialCalibrator(OnlinePlatt.start(memory=memory), Calibeater.start(memory=memory, enough=2))
+    state = OnlineCalibrator(OnlinePlatt.start(memory=memory), Calibeater.start(memory=memory, enough=2))
     for p, y in items:
         state = state.update(p, y)
     assert np.isfinite(state.platt.slope)
@@ -125,7 +125,7 @@ def test_calibeating_mends_what_no_line_can():
     raw = rng.random(6000)
     truth = np.where((raw > 0.4) & (raw < 0.6), 0.05, raw)
     correct = rng.random(6000) < truth
-    state = SequentialCalibrator(OnlinePlatt.start(memory=2000), Calibeater.start(20, memory=2000))
+    state = OnlineCalibrator(OnlinePlatt.start(memory=2000), Calibeater.start(20, memory=2000))
     losses = np.zeros((6000, 2))
     for i, (p, y) in enumerate(zip(raw, correct, strict=True)):
         losses[i] = [(float(f(p)) - y) ** 2 for f in (state.platt.predict, state.predict)]

@@ -6,7 +6,7 @@ import attrs
 import pytest
 from test_calibration_calibrator import make
 
-from lsp_calib.calibration import Calibrator, PlattCalibrator, Prior, Purpose, Shelf, TierPolicy
+from lsp_calib.calibration import Calibrator, CalibratorStore, PlattCalibrator, Prior, Purpose, TierPolicy
 from lsp_calib.errors import CalibratorError
 from lsp_calib.values import ModelIdentity, Tier
 
@@ -24,7 +24,7 @@ def personal(intercept, **changes):
 
 @pytest.fixture
 def shelf(tmp_path):
-    return Shelf(tmp_path / "home" / "calibrators", tmp_path / "shipped")
+    return CalibratorStore(tmp_path / "home" / "calibrators", tmp_path / "shipped")
 
 
 def ship(shelf, *calibrators):
@@ -173,6 +173,6 @@ def test_a_crash_while_promoting_leaves_one_in_force(shelf, monkeypatch):
 
 def test_open_uses_the_users_state_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path))
-    opened = Shelf.open()
+    opened = CalibratorStore.open()
     assert opened.personal == tmp_path / "calibrators"
     assert opened.shipped.name == "calibrators"

@@ -17,7 +17,7 @@ from lsp_calib.calibration import (
     paired_t_test,
     skill_score,
 )
-from lsp_calib.calibration.significance import student_t_two_sided
+from lsp_calib.calibration.validation.significance import student_t_two_sided
 from lsp_calib.errors import DataError
 
 triples = st.lists(

@@ -6,7 +6,7 @@ import pytest
 from lsp_calib.calibration import auc
 from lsp_calib.confidence import SELECTIONS, TokenSelection
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.choices import compare_choices
+from lsp_calib.evaluation.measure_ablation import compare_choices
 
 ALL, NO_NEWLINE = TokenSelection(), TokenSelection(newline=False)
 

@@ -17,12 +17,12 @@ import lsp_calib
 from lsp_calib import errors
 from lsp_calib.calibration import RefitResult
 from lsp_calib.cli import main
+from lsp_calib.commands.oneshot import language_of
 from lsp_calib.feedback.learning import Refits
 from lsp_calib.inference.models import checksum, download
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.inference.models.download import Checked, Pulled
 from lsp_calib.inference.models.speeds import remember_speed
-from lsp_calib.tools.oneshot import language_of
 
 # The smallest file that passes for a model: a header that promises nothing.
 EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
@@ -137,7 +137,7 @@ def test_any_error_is_one_line_and_its_exit_code(
     def fail(*_args: object, **_named: object) -> None:
         raise kind("What happened. What to do.")
 
-    monkeypatch.setattr("lsp_calib.tools.oneshot.complete_at", fail)
+    monkeypatch.setattr("lsp_calib.commands.oneshot.complete_at", fail)
     assert fails(invoke("complete", f"{source}:1"), kind) == "lsp-calib: What happened. What to do.\n"
 
 
@@ -145,7 +145,7 @@ def test_refit_prints_one_line_for_each_language(monkeypatch: pytest.MonkeyPatch
     python = RefitResult(False, "not enough labels yet: 3 of 5", 3)
     rust = RefitResult(False, "the present calibrator is better: log loss 0.5 against 0.4 on 9 labels", 9)
     refits = Refits((("rust", rust), ("python", python)))
-    monkeypatch.setattr("lsp_calib.tools.oneshot.refit_now", lambda *_: refits)
+    monkeypatch.setattr("lsp_calib.commands.oneshot.refit_now", lambda *_: refits)
     assert invoke("refit").stdout.splitlines() == [
         f"rust: the calibrator stays (9 labels): {rust.reason}.",
         f"python: the calibrator stays (3 labels): {python.reason}.",
@@ -174,7 +174,7 @@ def test_an_error_of_the_operating_system_is_one_line_too(
     def fail(*_args: object, **_named: object) -> None:
         raise OSError(28, "No space left on device", "/some/file")
 
-    monkeypatch.setattr("lsp_calib.tools.oneshot.complete_at", fail)
+    monkeypatch.setattr("lsp_calib.commands.oneshot.complete_at", fail)
     assert "No space left on device" in fails(invoke("complete", f"{source}:1"), errors.LspCalibError)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lsp_calib.calibration import power_table
 from lsp_calib.cli import main
-from lsp_calib.server.settings import _KEYS, _TRUSTED_KEYS
+from lsp_calib.settings import _KEYS, _TRUSTED_KEYS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

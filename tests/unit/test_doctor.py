@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lsp_calib.cli import main
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.process import lockfile
-from lsp_calib.server.settings import Trusted
+from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
 from lsp_calib.tools.doctor.finding import Level
 from lsp_calib.tools.doctor.speed import BUDGET_MS, Measurement, measurement, recommend
@@ -205,8 +205,9 @@ class TestBundle:
         log = home / "log"
         log.mkdir(mode=0o700)
         (log / "server.log").write_text(
-            "2026-01-02 03:04:05,678 WARNING lsp_calib.server.asking: No completion: EngineError "
-            "in secret_function(password)\nTraceback (most recent call last):\n  secret_line = 1\n"
+            "2026-01-02 03:04:05,678 WARNING lsp_calib.server.completion_requests: No completion: "
+            "EngineError in secret_function(password)\n"
+            "Traceback (most recent call last):\n  secret_line = 1\n"
         )
         path = tmp_path / "bundle.zip"
         doctor("--bundle", str(path))
@@ -217,7 +218,10 @@ class TestBundle:
         assert json.loads(texts["doctor.json"])["format"] == 1
         assert "secret" not in "".join(texts.values())
         assert "password" not in "".join(texts.values())
-        assert "2026-01-02 03:04:05,678 WARNING lsp_calib.server.asking EngineError" in texts["log.txt"]
+        assert (
+            "2026-01-02 03:04:05,678 WARNING lsp_calib.server.completion_requests EngineError"
+            in texts["log.txt"]
+        )
 
     def test_a_key_set_in_the_wrong_place_is_not_in_it(self, home: Path, tmp_path: Path) -> None:
         (home / "config.toml").write_text('threads = "sk-very-secret"\nkey = "sk-other"\n')

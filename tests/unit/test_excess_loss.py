@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from lsp_calib.calibration.platt import sigmoid
+from lsp_calib.calibration.methods.platt import sigmoid
+from lsp_calib.evaluation.data_generating_processes import CALIBRATED, HELD_OUT, TRUTHS
 from lsp_calib.evaluation.excess_loss import (
     LOOSE,
     OURS,
@@ -15,7 +16,6 @@ from lsp_calib.evaluation.excess_loss import (
     replications,
 )
 from lsp_calib.evaluation.excess_methods import METHODS
-from lsp_calib.evaluation.truths import CALIBRATED, HELD_OUT, TRUTHS
 
 
 def test_excess_is_the_divergence_from_the_truth():

@@ -10,8 +10,8 @@ import attrs
 import pytest
 from feedback_scene import Editor, suggestion
 
-from lsp_calib.calibration.calibrator import Purpose
-from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.calibration.calibrators.calibrator import Purpose
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.feedback.learning import refit_from_feedback, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
@@ -33,8 +33,8 @@ def store(tmp_path: Path) -> Iterator[FeedbackStore]:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path / "home" / "calibrators", tmp_path / "shipped")
+def shelf(tmp_path: Path) -> CalibratorStore:
+    return CalibratorStore(tmp_path / "home" / "calibrators", tmp_path / "shipped")
 
 
 def show(store: FeedbackStore, identity: str, logprob: float, at: float, language: str = "python") -> None:
@@ -82,7 +82,7 @@ def type_a_line(store: FeedbackStore, keystrokes: int) -> None:
 
 
 class TestEpisodes:
-    def test_keystrokes_on_one_line_are_one_label(self, store: FeedbackStore, shelf: Shelf) -> None:
+    def test_keystrokes_on_one_line_are_one_label(self, store: FeedbackStore, shelf: CalibratorStore) -> None:
         """They share one outcome: five of them prove no more than one."""
         type_a_line(store, 5)
         result = refit_from_feedback(store, shelf, PURPOSE, TODAY)
@@ -90,7 +90,7 @@ class TestEpisodes:
         assert (result.n, result.reason) == (1, "not enough labels yet: 1 of 5")
         assert shelf.choose(PURPOSE).calibrator.source == "prior"
 
-    def test_n_counts_lines(self, store: FeedbackStore, shelf: Shelf) -> None:
+    def test_n_counts_lines(self, store: FeedbackStore, shelf: CalibratorStore) -> None:
         live(store, 6)
         type_a_line(store, 20)
         result = refit_from_feedback(store, shelf, PURPOSE, TODAY)
@@ -99,7 +99,7 @@ class TestEpisodes:
         assert shelf.choose(PURPOSE).calibrator.n == 7
 
     def test_what_settled_at_one_moment_is_one_episode_in_old_stores(
-        self, store: FeedbackStore, shelf: Shelf
+        self, store: FeedbackStore, shelf: CalibratorStore
     ) -> None:
         """They do not tell which lines their labels are of."""
         for number in range(12):
@@ -112,13 +112,13 @@ class TestEpisodes:
 class TestFreshLabels:
     """A personal calibrator is compared on labels that it has not seen, told by their time."""
 
-    def test_none_are_left_right_after_a_refit(self, store: FeedbackStore, shelf: Shelf) -> None:
+    def test_none_are_left_right_after_a_refit(self, store: FeedbackStore, shelf: CalibratorStore) -> None:
         live(store, 40)
         assert refit_from_feedback(store, shelf, PURPOSE, TODAY).promoted
         again = refit_from_feedback(store, shelf, PURPOSE, TODAY)
         assert again.reason.startswith("not enough new labels yet: 0 of 5")
 
-    def test_old_ones_may_be_deleted(self, store: FeedbackStore, shelf: Shelf) -> None:
+    def test_old_ones_may_be_deleted(self, store: FeedbackStore, shelf: CalibratorStore) -> None:
         """Otherwise a user would have to gather as many labels again before anything is learned."""
         live(store, 40)
         assert refit_from_feedback(store, shelf, PURPOSE, TODAY).promoted
@@ -129,7 +129,7 @@ class TestFreshLabels:
         assert result.n == 10
 
     def test_a_calibrator_that_only_tells_its_day_has_seen_all_of_that_day(
-        self, store: FeedbackStore, shelf: Shelf
+        self, store: FeedbackStore, shelf: CalibratorStore
     ) -> None:
         live(store, 40)
         assert refit_from_feedback(store, shelf, PURPOSE, TODAY).promoted
@@ -142,7 +142,9 @@ class TestFreshLabels:
 
 
 class TestLanguages:
-    def test_each_language_with_labels_gets_its_own(self, store: FeedbackStore, shelf: Shelf) -> None:
+    def test_each_language_with_labels_gets_its_own(
+        self, store: FeedbackStore, shelf: CalibratorStore
+    ) -> None:
         live(store, 30, language="rust")
         live(store, 20, language="python")
         live(store, 3, language="go")
@@ -156,7 +158,7 @@ class TestLanguages:
             assert shelf.choose(attrs.evolve(PURPOSE, language=language)).calibrator.n == n
 
     def test_the_answer_is_about_the_first_that_was_promoted(
-        self, store: FeedbackStore, shelf: Shelf
+        self, store: FeedbackStore, shelf: CalibratorStore
     ) -> None:
         for number in range(9):  # more rows than Python has, of one line
             show(store, f"one-line-{number}", -0.1, START, "go")
@@ -172,7 +174,7 @@ class TestLanguages:
             ("python", True),
         ]
 
-    def test_without_labels_it_says_so(self, store: FeedbackStore, shelf: Shelf) -> None:
+    def test_without_labels_it_says_so(self, store: FeedbackStore, shelf: CalibratorStore) -> None:
         wire = refit_languages(store, shelf, PURPOSE, TODAY).to_wire()
         assert wire["reason"] == "not enough labels yet: 0 of 5"
         assert set(wire) == SHAPE

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lsp_calib.calibration import CalibrationWarning
-from lsp_calib.calibration.reliability import reliability
-from lsp_calib.calibration.selective import risk_coverage
+from lsp_calib.calibration.metrics.reliability import reliability
+from lsp_calib.calibration.policies.selective_risk import risk_coverage
 from lsp_calib.confidence import token_positions
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.figures import (

@@ -12,8 +12,8 @@ from feedback_scene import URI, suggestion
 
 from lsp_calib.feedback.events import Event
 from lsp_calib.feedback.tracker import SETTLE_AFTER
-from lsp_calib.server import following
-from lsp_calib.server.following import Documents
+from lsp_calib.server import suggestion_tracking as following
+from lsp_calib.server.suggestion_tracking import Documents
 
 
 async def test_the_timer_survives_an_error(

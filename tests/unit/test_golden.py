@@ -14,7 +14,7 @@ from lsp_calib.calibration import (
     maximum_calibration_error,
     spearman,
 )
-from lsp_calib.calibration.beta import BetaCalibrator
+from lsp_calib.calibration.methods.beta import BetaCalibrator
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden.json").read_text(encoding="utf-8"))
 OURS = {

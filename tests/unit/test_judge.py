@@ -9,8 +9,8 @@ import attrs
 import pytest
 from test_calibration_calibrator import make
 
-from lsp_calib.calibration import Calibrator, PlattCalibrator, Shelf
-from lsp_calib.calibration.judge import Judge
+from lsp_calib.calibration import Calibrator, CalibratorStore, PlattCalibrator
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.values import CalibratorRef
 
 PURPOSE = make().purpose
@@ -26,27 +26,27 @@ def personal(intercept: float, language: str = "python") -> Calibrator:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    shelf = Shelf(tmp_path / "home" / "calibrators", tmp_path / "shipped")
+def shelf(tmp_path: Path) -> CalibratorStore:
+    shelf = CalibratorStore(tmp_path / "home" / "calibrators", tmp_path / "shipped")
     make().save(shelf.shipped / "shipped.json")
     shelf.personal.mkdir(parents=True)
     return shelf
 
 
 class Watching:
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: CalibratorStore) -> None:
         self.changes: list[CalibratorRef] = []
-        self.judge = Judge(shelf, on_change=self.changes.append)
+        self.judge = ConfidenceEstimator(shelf, on_change=self.changes.append)
 
     def intercept(self) -> float:
         return self.judge.calibrator(PURPOSE).platt.intercept
 
 
-def test_another_process_promotes_and_rolls_back(shelf: Shelf) -> None:
+def test_another_process_promotes_and_rolls_back(shelf: CalibratorStore) -> None:
     watching = Watching(shelf)
     shipped = watching.intercept()
     assert watching.changes == []
-    other = Shelf(shelf.personal, shelf.shipped)
+    other = CalibratorStore(shelf.personal, shelf.shipped)
     mine = personal(-3.0)
     other.promote(mine)
     assert watching.intercept() == -3.0
@@ -56,7 +56,7 @@ def test_another_process_promotes_and_rolls_back(shelf: Shelf) -> None:
     assert watching.changes[1:] == [make().ref]
 
 
-def test_two_promotions_in_one_moment_are_told_apart(shelf: Shelf) -> None:
+def test_two_promotions_in_one_moment_are_told_apart(shelf: CalibratorStore) -> None:
     """The time of a folder is not exact enough to tell them apart by."""
     watching = Watching(shelf)
     moment = 1_790_000_000_000_000_000
@@ -67,7 +67,7 @@ def test_two_promotions_in_one_moment_are_told_apart(shelf: Shelf) -> None:
         assert watching.intercept() == -number
 
 
-def test_what_was_chosen_is_looked_after_without_a_judgement(shelf: Shelf) -> None:
+def test_what_was_chosen_is_looked_after_without_a_judgement(shelf: CalibratorStore) -> None:
     watching = Watching(shelf)
     watching.judge.notice()
     watching.judge.calibrator(PURPOSE)
@@ -80,7 +80,7 @@ def test_what_was_chosen_is_looked_after_without_a_judgement(shelf: Shelf) -> No
 
 
 def test_nothing_is_read_again_as_long_as_nothing_changes(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    shelf: CalibratorStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watching = Watching(shelf)
     watching.intercept()

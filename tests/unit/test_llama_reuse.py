@@ -18,8 +18,8 @@ import pytest
 from llama_scene import Reference, finish, generate, ignore, interruptions, request, step_seconds
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrator import Calibrator
-from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.inference.backend import Interrupted, LoadOptions, Run
 from lsp_calib.inference.engine import Priority, Request, Sampling
 from lsp_calib.values import Generation

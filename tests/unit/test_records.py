@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrator import Origin
+from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.records import (
     Header,

@@ -6,9 +6,9 @@ import pytest
 from openai_server import spoken
 from remote_scene import Play, clean_fixture, play_fixture  # noqa: F401 - fixtures
 
-from lsp_calib.calibration.judge import Judge
-from lsp_calib.calibration.shelf import Shelf
-from lsp_calib.calibration.tiers import RISK_PRESETS
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.policies.tiers import RISK_PRESETS
 from lsp_calib.completion import CompletionService, Cursor
 from lsp_calib.summarization import SummaryService
 from lsp_calib.syntax import functions
@@ -18,7 +18,10 @@ CODE = ["def add(a, b):", "    return a + b"]
 
 
 def test_a_doubt_is_the_reason_whatever_the_numbers_and_the_policy() -> None:
-    for judge in (Judge(Shelf.open()), Judge(Shelf.open(), RISK_PRESETS["lenient"])):
+    for judge in (
+        ConfidenceEstimator(CalibratorStore.open()),
+        ConfidenceEstimator(CalibratorStore.open(), RISK_PRESETS["lenient"]),
+    ):
         model = ModelIdentity("mine", "", "")
         confidence = judge.assess(
             model, "line-prefix-1", "line", "python", (-0.01,) * 4, doubt="it is a liar"
@@ -32,7 +35,7 @@ def test_a_doubt_is_the_reason_whatever_the_numbers_and_the_policy() -> None:
 @pytest.mark.parametrize("dialect", ["ollama", "vllm"])
 async def test_a_completion(play: Play, dialect: str) -> None:
     scene = await play(dialect=dialect, tokens=lambda _: spoken("    return a + b\n"))
-    completion = await CompletionService(scene.engine, Judge(Shelf.open())).complete(
+    completion = await CompletionService(scene.engine, ConfidenceEstimator(CalibratorStore.open())).complete(
         Cursor.at([CODE[0], "    re"], 1, 6, "python")
     )
     assert completion is not None
@@ -47,7 +50,9 @@ async def test_a_completion(play: Play, dialect: str) -> None:
 async def test_a_summary(play: Play, dialect: str) -> None:
     scene = await play(dialect=dialect, tokens=lambda _: spoken("Add two numbers.\n"))
     (function,) = functions(CODE, "python")
-    summary = await SummaryService(scene.engine, Judge(Shelf.open())).summarize(function, "python")
+    summary = await SummaryService(scene.engine, ConfidenceEstimator(CalibratorStore.open())).summarize(
+        function, "python"
+    )
     assert summary is not None
     assert summary.suggestion.text == "Add two numbers."
     assert bool(summary.logprobs) == (dialect == "vllm")

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lsp_calib import home as state
-from lsp_calib.calibration import Calibrator, Purpose, Shelf
+from lsp_calib.calibration import Calibrator, CalibratorStore, Purpose
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
@@ -231,7 +231,9 @@ class TestCommand:
 
     def in_force(self) -> str:
         return (
-            Shelf.open().choose(Purpose(HEADER.model, HEADER.prompt_version, "line", "python")).calibrator.id
+            CalibratorStore.open()
+            .choose(Purpose(HEADER.model, HEADER.prompt_version, "line", "python"))
+            .calibrator.id
         )
 
     def test_a_calibrator_that_predicts_better_is_put_in_force(self, kept: Path) -> None:
@@ -248,7 +250,7 @@ class TestCommand:
         """The present one knows these lines better than a fit can that is judged out of fold."""
         document = self.calibrate(kept)
         knowing = attrs.evolve(Calibrator.load(Path(document["path"])), provenance=())
-        Shelf.open().promote(knowing)
+        CalibratorStore.open().promote(knowing)
         document = self.calibrate(kept)
         assert not document["promoted"]
         assert document["reason"].startswith("the present calibrator is better: log loss 0.")
@@ -261,7 +263,7 @@ class TestCommand:
         assert document["promoted"]
         assert (document["present"], self.in_force()) == (knowing.id, document["calibrator"]["id"])
         assert "installed as asked for" in document["reason"]
-        assert Shelf.open().rollback(knowing.purpose).calibrator.id == knowing.id, "the way back"
+        assert CalibratorStore.open().rollback(knowing.purpose).calibrator.id == knowing.id, "the way back"
 
     def test_lines_that_the_present_one_was_fitted_on_prove_nothing(self, kept: Path) -> None:
         first = self.calibrate(kept)

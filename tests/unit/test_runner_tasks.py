@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import lsp_calib
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.asking import Completing, prompt_hash
 from lsp_calib.evaluation.collect import Workers
-from lsp_calib.evaluation.judging import judge
+from lsp_calib.evaluation.criteria import judge
+from lsp_calib.evaluation.item_worker import Completing, prompt_hash
 from lsp_calib.evaluation.tasks import draw, held_out, infill_task, line_item_of, line_task
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.values import Prompt, Segment

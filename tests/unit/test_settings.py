@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.inference.choice import EngineChoice, Remote
-from lsp_calib.server.settings import (
+from lsp_calib.settings import (
     Settings,
     Trusted,
     engine_choice,

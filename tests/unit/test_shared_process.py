@@ -30,9 +30,10 @@ from lsp_calib.errors import (
     SupersededError,
 )
 from lsp_calib.inference.engine import EarlyStop, EngineState
-from lsp_calib.inference.process import lockfile, meeting, wire
+from lsp_calib.inference.process import lockfile, wire
+from lsp_calib.inference.process import rendezvous as meeting
 from lsp_calib.inference.process.client import ModelProcess
-from lsp_calib.inference.process.meeting import Meeting
+from lsp_calib.inference.process.rendezvous import Meeting
 
 CONTEXT = 2048  # of a model without a card
 PATIENCE = 30.0

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration.judge import Judge
-from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.completion.context import split_lines
 from lsp_calib.inference.engine import LoadedModel, Priority, Request
 from lsp_calib.inference.models.cards import ChatFormat, load_cards
@@ -115,7 +115,9 @@ def test_a_sentence_is_one_line_without_control_characters(text: str, whole: boo
 @pytest.mark.usefixtures("home")
 async def test_a_summary_carries_the_models_sentence_and_a_confidence() -> None:
     engine = Scripted("Return the area of a circle. It is round.")
-    summary = await SummaryService(engine, Judge(Shelf.open())).summarize(EXAMPLE, "python")
+    summary = await SummaryService(engine, ConfidenceEstimator(CalibratorStore.open())).summarize(
+        EXAMPLE, "python"
+    )
     assert summary is not None
     assert summary.suggestion.text == "Return the area of a circle."
     assert summary.suggestion.kind == "summary"
@@ -129,4 +131,7 @@ async def test_a_summary_carries_the_models_sentence_and_a_confidence() -> None:
 @pytest.mark.usefixtures("home")
 async def test_a_model_with_nothing_to_say_makes_no_summary() -> None:
     engine = Scripted("  ", Stop.END_OF_TEXT)
-    assert await SummaryService(engine, Judge(Shelf.open())).summarize(EXAMPLE, "python") is None
+    assert (
+        await SummaryService(engine, ConfidenceEstimator(CalibratorStore.open())).summarize(EXAMPLE, "python")
+        is None
+    )

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lsp_calib.calibration import Calibeater, OnlinePlatt, SequentialCalibrator
-from lsp_calib.calibration.platt import log_odds, sigmoid
+from lsp_calib.calibration import Calibeater, OnlineCalibrator, OnlinePlatt
+from lsp_calib.calibration.methods.platt import log_odds, sigmoid
 
 pytestmark = pytest.mark.long
 
@@ -23,7 +23,7 @@ def excess(memory: float, *, drift: bool, seeds: int = 12) -> tuple[float, float
         shift = -3.0 * np.clip((np.arange(LABELS) - 500) / 500, 0.0, 1.0) if drift else np.zeros(LABELS)
         truth = sigmoid(log_odds(raw) + shift)
         correct = rng.random(LABELS) < truth
-        state = SequentialCalibrator(OnlinePlatt.start(memory=memory), Calibeater.start())
+        state = OnlineCalibrator(OnlinePlatt.start(memory=memory), Calibeater.start())
         for i in range(LABELS):
             if i >= LABELS - 500:
                 answers = np.array([float(f(raw[i])) for f in (state.platt.predict, state.predict)])

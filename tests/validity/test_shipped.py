@@ -16,6 +16,7 @@ import pytest
 
 from lsp_calib import home
 from lsp_calib.calibration import Calibrator, auc, out_of_fold, skill_score
+from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.confidence import by_name
 from lsp_calib.evaluation.datasets.pinned import PROJECTS
@@ -23,7 +24,6 @@ from lsp_calib.evaluation.lines import STRATA
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.scores import ALL, CHOSEN, score
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.tools.calibrate import fit_records
 from lsp_calib.values import Stop
 
 MODELS = home.shipped_models()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lsp_calib.calibration.reliability import ReliabilityBin, ReliabilityData
+from lsp_calib.calibration.metrics.reliability import ReliabilityBin, ReliabilityData
 from lsp_calib.evaluation.figures.theme import (
     LIGHT,
     LINES,

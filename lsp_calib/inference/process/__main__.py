@@ -26,9 +26,10 @@ from lsp_calib.errors import ModelError, ModelFileError
 from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
 from lsp_calib.inference.models import checksum, gguf
-from lsp_calib.inference.process import acceleration, lockfile, meeting, trial, wire
-from lsp_calib.inference.process.listening import Listening
-from lsp_calib.inference.process.meeting import Meeting
+from lsp_calib.inference.process import acceleration, lockfile, trial, wire
+from lsp_calib.inference.process import rendezvous as meeting
+from lsp_calib.inference.process.broker import Listening
+from lsp_calib.inference.process.rendezvous import Meeting
 
 # Its log is emptied at the start when it has more bytes than this.
 _MOST_LOG = 1 << 20

@@ -29,10 +29,11 @@ from lsp_calib.inference.engine import (
     StateListener,
 )
 from lsp_calib.inference.models.cards import ModelCard, choose
-from lsp_calib.inference.process import lockfile, meeting, starting, wire
+from lsp_calib.inference.process import lockfile, starting, wire
+from lsp_calib.inference.process import rendezvous as meeting
 from lsp_calib.inference.process.connection import Connection, outcome
 from lsp_calib.inference.process.deaths import Deaths
-from lsp_calib.inference.process.meeting import Meeting
+from lsp_calib.inference.process.rendezvous import Meeting
 from lsp_calib.inference.process.starting import Child
 from lsp_calib.values import Generation, ModelIdentity, Token
 

@@ -19,8 +19,9 @@ from lsp_calib.errors import (
     SupersededError,
     afresh,
 )
-from lsp_calib.inference.process import meeting, wire
-from lsp_calib.inference.process.meeting import Meeting
+from lsp_calib.inference.process import rendezvous as meeting
+from lsp_calib.inference.process import wire
+from lsp_calib.inference.process.rendezvous import Meeting
 
 _ERRORS: dict[str, type[EngineError]] = {
     "cancelled": RequestCancelledError,

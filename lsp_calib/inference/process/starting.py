@@ -17,7 +17,7 @@ import attrs
 from lsp_calib import home
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.inference.process import meeting
+from lsp_calib.inference.process import rendezvous as meeting
 
 # -P: the working folder is the user's workspace, whose modules must not be run.
 PROGRAM = ("-P", "-m", "lsp_calib.inference.process")

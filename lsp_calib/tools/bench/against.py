@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from lsp_calib.server.settings import Trusted
+from lsp_calib.settings import Trusted
 from lsp_calib.tools.bench.peer import Peer, PeerReading
 from lsp_calib.tools.bench.probe import Probe, connect, settled, until_idle
 from lsp_calib.tools.bench.server import Scratch, scratch_folder, serving

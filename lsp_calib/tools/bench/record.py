@@ -33,7 +33,7 @@ SOURCES = (
     ("d6d9eff", "lsp_calib/syntax/functions.py"),
     ("055f881", "lsp_calib/values.py"),
     ("e282c97", "lsp_calib/inference/llama.py"),
-    ("dcaef6d", "lsp_calib/server/learning.py"),
+    ("dcaef6d", "lsp_calib/server/feedback_recorder.py"),
     ("d6d9eff", "tests/unit/test_feedback_tracker.py"),
     ("3a7e78b", "tests/server/test_server_feedback.py"),
 )

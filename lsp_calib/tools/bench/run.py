@@ -13,10 +13,10 @@ import click
 from lsp_calib.errors import EngineError, SettingsError, StoppedError
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.models.speeds import remember_speed
-from lsp_calib.server.settings import Trusted, resolve_trusted
+from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.tools.bench import PARTS
-from lsp_calib.tools.bench.course import Options, Progress, measure
 from lsp_calib.tools.bench.measured import Measured
+from lsp_calib.tools.bench.measurement import Options, Progress, measure
 from lsp_calib.tools.bench.report import to_json
 from lsp_calib.tools.bench.stopping import Stopped
 from lsp_calib.tools.bench.table import print_report

@@ -18,7 +18,7 @@ from lsp_calib import home
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.inference.process import lockfile
-from lsp_calib.server.settings import Trusted
+from lsp_calib.settings import Trusted
 from lsp_calib.tools.client import Editor
 
 # Seconds; generous, for a machine that has other things to do.

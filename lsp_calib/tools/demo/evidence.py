@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrator import Calibrator, Purpose
-from lsp_calib.calibration.shelf import Shelf
-from lsp_calib.calibration.tiers import PRESETS
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import ModelIdentity
 
@@ -32,7 +32,7 @@ class Evidence:
 
     def __init__(self, state: Path) -> None:
         self._state = state
-        self._shelf = Shelf(state / "calibrators", home.shipped_models() / "calibrators")
+        self._shelf = CalibratorStore(state / "calibrators", home.shipped_models() / "calibrators")
 
     def labels(self) -> dict[str, dict[str, Any]]:
         """`correct`, `how` and `episode` by suggestion, of those that have settled."""

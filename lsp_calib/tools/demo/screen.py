@@ -19,8 +19,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from lsp_calib.commands.printing import badge
 from lsp_calib.tools.demo.user import CURSOR, Action, Shown
-from lsp_calib.tools.print import badge
 
 _WIDEST = 96
 _GUTTER = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lsp_calib.calibration.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.demo.user import Shown
 

@@ -13,15 +13,15 @@ from importlib import metadata
 from typing import Any
 
 from lsp_calib import __version__, home
-from lsp_calib.calibration.calibrator import Purpose
-from lsp_calib.calibration.shelf import Shelf
+from lsp_calib.calibration.calibrators.calibrator import Purpose
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference import backends
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.inference.process import lockfile
-from lsp_calib.server.settings import Trusted
+from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.finding import Finding, Level
 from lsp_calib.values import ModelIdentity
 
@@ -165,7 +165,9 @@ def calibrators(usable: Sequence[Entry]) -> list[Finding]:
     for entry in usable:
         card = entry.card
         identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-        choice = Shelf.open().choose(Purpose(identity, version_of(card.completion), "line", "python"))
+        choice = CalibratorStore.open().choose(
+            Purpose(identity, version_of(card.completion), "line", "python")
+        )
         complaints.update(dict.fromkeys(choice.skipped))
         ref = choice.calibrator.ref
         data = {"model": card.name, "id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}

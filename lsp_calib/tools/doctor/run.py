@@ -16,7 +16,7 @@ from rich.text import Text
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.choice import open_engine
 from lsp_calib.inference.models.inventory import Entry
-from lsp_calib.server.settings import Trusted, engine_choice, resolve_trusted
+from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.tools.doctor import acceleration, checks, speed
 from lsp_calib.tools.doctor.bundle import write_bundle
 from lsp_calib.tools.doctor.finding import Finding, Level

@@ -10,7 +10,7 @@ import attrs
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.inference.models.speeds import LATENCY_BUDGET
-from lsp_calib.server.settings import Trusted
+from lsp_calib.settings import Trusted
 from lsp_calib.tools.bench.run import bench, short_options
 from lsp_calib.tools.doctor.finding import Finding, Level
 

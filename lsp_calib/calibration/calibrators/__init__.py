@@ -1,0 +1,1 @@
+"""What is fitted, kept in a file, chosen for a model and refitted."""

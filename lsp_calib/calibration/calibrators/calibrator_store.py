@@ -1,0 +1,187 @@
+"""Which calibrator is in force: the user's own, else a shipped one, else one borrowed from other models."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from lsp_calib import home
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, slug
+from lsp_calib.calibration.calibrators.pooled_prior import borrow
+from lsp_calib.errors import CalibratorError
+
+
+@attrs.frozen
+class Choice:
+    """The calibrator in force, and a sentence for each file that had to be skipped on the way to it."""
+
+    calibrator: Calibrator
+    skipped: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class CalibratorStore:
+    """Two folders of calibrator files.
+
+    personal: of the user (fitted on feedback or on a workspace); earlier ones are kept in its `history/`.
+    shipped: of the package; never written.
+    """
+
+    personal: Path
+    shipped: Path
+
+    @classmethod
+    def open(cls) -> CalibratorStore:
+        """The shelf of this user and installation. Raises SettingsError if the state folder is unusable."""
+        return cls(home.private_folder(home.home() / "calibrators"), home.shipped_models() / "calibrators")
+
+    def choose(self, purpose: Purpose, *, personal: bool = True) -> Choice:
+        """The calibrator in force for a purpose. There always is one; files that cannot be used are reported.
+
+        personal: whether the user's own count; without them, this is what a refit draws towards.
+        """
+        mine, skipped = self._personal(purpose) if personal else ([], [])
+        if mine:
+            return Choice(mine[0][1], tuple(skipped))
+        shipped, more = _read(self.shipped)
+        skipped += more
+        fitting = [calibrator for _, calibrator in shipped if _fits(calibrator, purpose)]
+        if fitting:
+            newest = max(fitting, key=lambda calibrator: (calibrator.created, calibrator.n, calibrator.id))
+            return Choice(newest, tuple(skipped))
+        return Choice(borrow(purpose, [calibrator for _, calibrator in shipped]), tuple(skipped))
+
+    def stamp(self, purpose: Purpose) -> object:
+        """What is not equal to an earlier one if another calibrator may be in force for a purpose by now.
+
+        The folder alone would not do: its time is that of a clock which ticks a few hundred times a second.
+        """
+        return _identity(self.personal), _identity(self.personal / _slot(purpose))
+
+    def promote(self, calibrator: Calibrator) -> Path:
+        """Put a calibrator in force for its purpose; returns its file. What was in force is kept as history.
+
+        At every moment, a crash included, there is one in force. Raises CalibratorError if it cannot be
+        written.
+        """
+        slot = self.personal / _slot(calibrator.purpose)
+        others = self._archive(calibrator.purpose, slot)
+        calibrator.save(slot)
+        _remove(others)
+        return slot
+
+    def keep(self, calibrator: Calibrator) -> Path:
+        """Keep a calibrator that is not put in force where `rollback` finds it; returns its file.
+
+        Raises CalibratorError if it cannot be written.
+        """
+        path = self._history / f"{calibrator.id}.json"
+        calibrator.save(path)
+        return path
+
+    def rollback(self, purpose: Purpose, *, to: str | None = None) -> Choice:
+        """Take the user's calibrator out of force, and return the one that now is.
+
+        to: id of one in the history, or of the shipped one; None: the one that the present one took the place
+        of. What is taken out of force is kept as history. One that is no longer there means the shipped one.
+        Raises CalibratorError if there is no user's calibrator to take back, or `to` is not known.
+        """
+        mine, skipped = self._personal(purpose)
+        base = self.choose(purpose, personal=False)
+        if not mine and to is None:
+            raise CalibratorError(
+                f"There is nothing to roll back: {base.calibrator.id} ({base.calibrator.source}) is in force."
+            )
+        target = to or mine[0][1].parent
+        earlier, _ = _read(self._history)
+        for _, calibrator in earlier:
+            if calibrator.id == target and _fits(calibrator, purpose):
+                self.promote(calibrator)
+                return Choice(calibrator, tuple(skipped))
+        if to is not None and to != base.calibrator.id:
+            raise CalibratorError(f"There is no earlier calibrator {to} for {purpose.model.name}.")
+        slot = self.personal / _slot(purpose)
+        _remove([*self._archive(purpose, slot), slot])
+        return base
+
+    @property
+    def _history(self) -> Path:
+        return self.personal / "history"
+
+    def _personal(self, purpose: Purpose) -> tuple[list[tuple[Path, Calibrator]], list[str]]:
+        """The user's calibrators for a purpose, the one in the slot first, then by age; and complaints."""
+        slot = _slot(purpose)
+        found, skipped = _read(self.personal)
+        for path, calibrator in found:
+            if path.name == slot and not _fits(calibrator, purpose):
+                skipped.append(f"{path} was skipped: it is for {calibrator.purpose}.")
+        fitting = [(path, calibrator) for path, calibrator in found if _fits(calibrator, purpose)]
+        fitting.sort(key=lambda pair: (pair[1].created, pair[1].n, pair[1].id), reverse=True)
+        fitting.sort(key=lambda pair: pair[0].name != slot)
+        return fitting, skipped
+
+    def _archive(self, purpose: Purpose, slot: Path) -> list[Path]:
+        """Copy what is in force into the history; returns the files beside the slot, now superfluous."""
+        mine, _ = self._personal(purpose)
+        for _, calibrator in mine:
+            self.keep(calibrator)
+        if slot.exists() and slot not in [path for path, _ in mine]:
+            # Unreadable or foreign: kept for whoever wants to know, under a name that is never read.
+            try:
+                self._history.mkdir(parents=True, exist_ok=True, mode=0o700)
+                slot.replace(self._history / f"{slot.name}.unreadable")
+            except OSError as error:
+                raise CalibratorError(f"{slot} cannot be moved aside: {error}.") from error
+        return [path for path, _ in mine if path != slot]
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    """Which file or folder this is, and when it was changed; None if it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _slot(purpose: Purpose) -> str:
+    """File name of the user's calibrator for a purpose."""
+    model = purpose.model.sha256 or f"{purpose.model.name} {purpose.model.quantisation}"
+    key = hashlib.sha256(f"{model}\n{purpose.prompt_version}\n{purpose.language}".encode()).hexdigest()[:8]
+    return f"{purpose.task}-{slug(purpose.model.name)}-{slug(purpose.language)}-{key}.json"
+
+
+def _fits(calibrator: Calibrator, purpose: Purpose) -> bool:
+    try:
+        calibrator.check_fits(purpose.model, purpose.prompt_version, purpose.task)
+    except CalibratorError:
+        return False
+    return calibrator.purpose.language == purpose.language
+
+
+def _read(folder: Path) -> tuple[list[tuple[Path, Calibrator]], list[str]]:
+    """Every calibrator in a folder, by file name, and a sentence for each file that is none."""
+    found, skipped = [], []
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"{folder} was skipped: {error}."]
+    for path in paths:
+        try:
+            found.append((path, Calibrator.load(path)))
+        except CalibratorError as error:
+            skipped.append(f"A calibrator was skipped: {error}")
+    return found, skipped
+
+
+def _remove(paths: Sequence[Path]) -> None:
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise CalibratorError(f"{path} cannot be removed: {error}.") from error

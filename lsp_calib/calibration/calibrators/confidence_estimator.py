@@ -1,0 +1,72 @@
+"""The calibrator in force, asked often: chosen once per purpose, and again when the shelf has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, Task
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.policies.tiers import PRESETS, Policy
+from lsp_calib.values import CalibratorRef, Confidence, ModelIdentity
+
+
+class ConfidenceEstimator:
+    """Says how likely an answer is to be right, from its log-probabilities.
+
+    policy: turns probabilities into tiers; may be replaced at any time.
+    on_change: called when another calibrator than before is found in force for a purpose, whoever put it
+        there: a refit here, a command in a terminal, another window of the editor.
+    complaints: a sentence for each calibrator file that had to be skipped.
+    """
+
+    def __init__(
+        self,
+        shelf: CalibratorStore,
+        policy: Policy = PRESETS["balanced"],
+        on_change: Callable[[CalibratorRef], None] = lambda _: None,
+    ) -> None:
+        self.shelf = shelf
+        self.policy: Policy = policy
+        self.complaints: list[str] = []
+        self._on_change = on_change
+        self._chosen: dict[Purpose, tuple[object, Calibrator]] = {}
+
+    def assess(
+        self,
+        model: ModelIdentity,
+        prompt_version: str,
+        task: Task,
+        language: str,
+        logprobs: Sequence[float],
+        *,
+        doubt: str = "",
+    ) -> Confidence:
+        """The confidence of one answer. logprobs: natural logarithms, one for each token that carries it.
+
+        doubt: why these cannot be believed, as `Generation.doubt` has it. Then there is no confidence, the
+        tier is review, and the doubt is the reason.
+        """
+        calibrator = self.calibrator(Purpose(model, prompt_version, task, language))
+        if not doubt:
+            return calibrator.assess(logprobs, self.policy)
+        return attrs.evolve(calibrator.assess((), self.policy), reason=doubt)
+
+    def calibrator(self, purpose: Purpose) -> Calibrator:
+        """The calibrator in force for a purpose now. Costs two system calls if nothing has changed."""
+        stamp = self.shelf.stamp(purpose)
+        before = self._chosen.get(purpose)
+        if before is not None and before[0] == stamp:
+            return before[1]
+        choice = self.shelf.choose(purpose)
+        self.complaints += [text for text in choice.skipped if text not in self.complaints]
+        self._chosen[purpose] = stamp, choice.calibrator
+        if before is not None and before[1].ref != choice.calibrator.ref:
+            self._on_change(choice.calibrator.ref)
+        return choice.calibrator
+
+    def notice(self) -> None:
+        """Look whether what was chosen is still in force."""
+        for purpose in list(self._chosen):
+            self.calibrator(purpose)

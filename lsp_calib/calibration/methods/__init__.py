@@ -1,0 +1,1 @@
+"""Methods of calibration: curves from raw confidences to probabilities."""

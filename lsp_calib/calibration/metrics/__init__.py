@@ -1,0 +1,1 @@
+"""How good probabilities are: scores, calibration errors, reliability, correlation."""

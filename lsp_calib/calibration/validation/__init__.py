@@ -1,0 +1,1 @@
+"""What can be said beyond the labels at hand: folds, intervals, tests."""

@@ -1,0 +1,183 @@
+"""How far a metric may be off: cluster bootstrap, and what a calibrated score would show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
+from lsp_calib.calibration.metrics.scores import (
+    Metric,
+    auc,
+    brier_score,
+    expected_calibration_error,
+    log_loss,
+    skill_score,
+)
+from lsp_calib.calibration.warnings import quietly
+
+Kind = Literal["bootstrap", "calibrated-band"]
+
+
+@attrs.frozen
+class Interval:
+    """A metric's value with a 95 % interval; None where a number would mean nothing.
+
+    kind: "bootstrap": where the value would lie for other data of this kind. "calibrated-band": where the
+        metric of a perfectly calibrated score with the same confidences would lie.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    kind: Kind = "bootstrap"
+
+
+def bootstrap_interval(
+    metric: Metric,
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """Percentile interval of a metric over resampled groups.
+
+    confidence: float array of shape (n,). correct: bool array of shape (n,).
+    groups: array of shape (n,); whole groups are drawn, because items of one repository resemble each other.
+        None: each item for itself.
+    The bounds are None with fewer than 2 groups, or where the metric is undefined (one class) in half of the
+    resamples or more; undefined resamples are otherwise left out. Confidences count as given: how much the
+    fit itself would vary is not in the interval.
+    Raises DataError as the metric does. Source: Efron & Tibshirani 1993, ch. 13; Field & Welsh 2007
+    (clusters).
+    """
+    p, y = paired(confidence, correct)
+    codes = np.arange(p.size) if groups is None else group_codes(groups, p.size)
+    rng = np.random.default_rng(seed)
+    with quietly():  # nan becomes None here
+        value = metric(p, y)
+        if np.unique(codes).size < 2:
+            return Interval(_number(value), None, None)
+        values = np.array([metric(p[items], y[items]) for items in _resamples(codes, resamples, rng)])
+    return _interval(value, values, level, "bootstrap")
+
+
+def bootstrap_difference(
+    metric: Metric,
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """How much a metric differs between two confidences of the same items: metric(first) - metric(second).
+
+    first, second: float arrays of shape (n,). correct: bool array of shape (n,).
+    groups: array of shape (n,); whole groups are drawn. None: each item for itself.
+    Both metrics are taken of the same resamples, so that what they share does not widen the interval: one
+    that leaves out 0 is a difference at that level. Bounds are None as in `bootstrap_interval`.
+    Raises DataError as the metric does. Source: Efron & Tibshirani 1993, ch. 13; Field & Welsh 2007.
+    """
+    a, y = paired(first, correct)
+    b, _ = paired(second, correct)
+    codes = np.arange(y.size) if groups is None else group_codes(groups, y.size)
+    draws = _resamples(codes, resamples, np.random.default_rng(seed))
+    with quietly():
+        value = metric(a, y) - metric(b, y)
+        if np.unique(codes).size < 2:
+            return Interval(_number(value), None, None)
+        values = np.array([metric(a[items], y[items]) - metric(b[items], y[items]) for items in draws])
+    return _interval(value, values, level, "bootstrap")
+
+
+def calibrated_band(
+    metric: Metric,
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """The metric's value, and the interval in which it would lie if every confidence were exactly right.
+
+    Outcomes are drawn with the confidences as their probabilities. For ECE, which is biased upward, this is
+    the honest yardstick: a value inside the band is no sign of miscalibration.
+    Raises DataError as the metric does. Source: Brocker & Smith 2007 (consistency resampling).
+    """
+    p, y = paired(confidence, correct)
+    rng = np.random.default_rng(seed)
+    with quietly():
+        values = np.array([metric(p, rng.random(p.size) < p) for _ in range(resamples)])
+        return _interval(metric(p, y), values, level, "calibrated-band")
+
+
+def summarise(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """The metrics that a calibrator carries, by their names in its JSON.
+
+    confidence: float array of shape (n,), out-of-fold. correct: bool array of shape (n,). groups: shape (n,).
+    Returns skill, auc, brier, logLoss and baseRate with bootstrap intervals, ece with its calibrated band.
+    """
+    named: dict[str, Metric] = {
+        "skill": skill_score,
+        "auc": auc,
+        "brier": brier_score,
+        "logLoss": log_loss,
+        "baseRate": _base_rate,
+    }
+    result = {
+        name: bootstrap_interval(metric, confidence, correct, groups, resamples=resamples, seed=seed)
+        for name, metric in named.items()
+    }
+    result["ece"] = calibrated_band(
+        expected_calibration_error, confidence, correct, resamples=resamples, seed=seed
+    )
+    return result
+
+
+def _base_rate(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    return float(np.mean(paired(confidence, correct)[1]))
+
+
+def _resamples(codes: IntArray, count: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Item indices of `count` draws of as many groups as there are, with replacement."""
+    by_group = np.argsort(codes, kind="stable")
+    sizes = np.bincount(codes)
+    starts = np.cumsum(sizes) - sizes
+    for _ in range(count):
+        drawn = rng.integers(sizes.size, size=sizes.size)
+        lengths = sizes[drawn]
+        ends = np.cumsum(lengths)
+        # Position within the draw, minus where its group begins there, plus where it begins in the data.
+        offset = np.repeat(starts[drawn] - (ends - lengths), lengths)
+        yield by_group[np.arange(ends[-1]) + offset]
+
+
+def _interval(value: float, values: FloatArray, level: float, kind: Kind) -> Interval:
+    defined: BoolArray = np.isfinite(values)
+    if 2 * np.count_nonzero(defined) <= values.size:
+        return Interval(_number(value), None, None, kind)
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(values[defined], [tail, 1.0 - tail])
+    return Interval(_number(value), float(low), float(high), kind)
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None

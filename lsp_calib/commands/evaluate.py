@@ -1,0 +1,107 @@
+"""`lsp-calib eval TASK`: generate (or replay records), judge, score, write the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+from rich.console import Console
+
+from lsp_calib.commands.collect import generate
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation import report
+from lsp_calib.evaluation.collect import Workers
+from lsp_calib.evaluation.records import read_records
+from lsp_calib.evaluation.scores import RESAMPLES, Scores, score
+from lsp_calib.evaluation.tasks import Task, held_out
+
+RECORDS = "records.jsonl"
+
+
+@attrs.frozen
+class Report:
+    """Scores, and the folder that holds them with the records (None: they were only to be shown)."""
+
+    scores: Scores
+    folder: Path | None
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"folder": None if self.folder is None else str(self.folder), **self.scores.to_json()}
+
+    def print(self) -> None:
+        console = Console(highlight=False)
+        report.print_scores(self.scores, console)
+        if self.folder is not None:
+            console.print(f"Tables and records are in {self.folder}.", soft_wrap=True)
+
+
+def evaluate(
+    task: Task,
+    output: Path,
+    workers: Workers,
+    *,
+    model: str | None,
+    threads: int,
+    seed: int,
+    held_out_projects: int = 0,
+    resamples: int = RESAMPLES,
+    quiet: bool = False,
+) -> Report:
+    """Ask for all items of a task, and score the answers. Everything goes to the folder `output`.
+
+    A run that was stopped is taken up by the same call.
+    Raises SettingsError if the folder cannot be made, and what `collect` and `score` raise.
+    """
+    # A split that is not possible is better named before the model is asked.
+    apart = held_out([str(payload["group"]) for _, payload in task.items], held_out_projects, seed)
+    _make(output)
+    header, records = generate(
+        task,
+        workers,
+        output / RECORDS,
+        model=model,
+        threads=threads,
+        seed=seed,
+        quiet=quiet,
+        held_out=apart,
+    )
+    apart = frozenset(header.held_out).intersection(record.group for record in records)
+    scores = score(header, records, apart, resamples=resamples, seed=seed)
+    report.write(scores, output)
+    return Report(scores, output)
+
+
+def replay(
+    task: str,
+    records: Path,
+    output: Path | None,
+    *,
+    seed: int,
+    held_out_projects: int | None = None,
+    resamples: int = RESAMPLES,
+) -> Report:
+    """Score records that are there: no model is asked.
+
+    held_out_projects: None: those that the records name. Raises DataError if they are of another task.
+    """
+    header, found = read_records(records)
+    if header.task != task:
+        raise DataError(f"{records} holds records of the task {header.task!r}, not of {task!r}.")
+    groups = [record.group for record in found]
+    if held_out_projects is None:
+        apart = frozenset(header.held_out).intersection(groups)
+    else:
+        apart = held_out(groups, held_out_projects, seed)
+    scores = score(header, found, apart, resamples=resamples, seed=seed)
+    if output is not None:
+        _make(output)
+        report.write(scores, output)
+    return Report(scores, output)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"The folder {folder} cannot be made: {error.strerror or error}.") from error

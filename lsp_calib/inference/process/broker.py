@@ -1,0 +1,281 @@
+"""The thread that listens: clients come, ask and go; it answers while the other thread is in native code.
+
+Nothing one client sends or fails to read harms another. Nothing here waits by looking again: an idle process
+uses no processor time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import socket
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import attrs
+
+from lsp_calib.errors import EngineError
+from lsp_calib.inference.process import rendezvous as meeting
+from lsp_calib.inference.process import wire
+from lsp_calib.inference.process.rendezvous import Meeting
+from lsp_calib.inference.process.worker import Decoding, Dropped
+
+# Seconds: for a first client to come, for who has connected to say what it wants, for words to get out.
+_FIRST_CLIENT = 30.0
+_GREETING = 10.0
+_LAST_WORDS = 1.0
+# Linger where no client said anything.
+_LINGER = 10.0
+# Who waits for another client's work for so many seconds is told.
+_BUSY_AFTER = 1.0
+# A client that does not read is let go when so many bytes wait for it.
+_MOST_UNREAD = 4 << 20
+_MOST_JOBS = 1024
+
+
+@attrs.define(eq=False)
+class _Client:
+    """blocked_since: since when its work has waited for another client's; busy: it has been told so."""
+
+    id: int
+    writer: asyncio.StreamWriter
+    blocked_since: float | None = None
+    busy: bool = False
+
+
+class Listening:
+    """The clients of one model process.
+
+    options: is given what the first client wants. `decoding` is to be served by another thread once the model
+    is loaded; `loading`, `loaded` and `failed` may be called by that thread.
+    """
+
+    def __init__(self, where: Meeting, options: Future[wire.Options]) -> None:
+        self.decoding = Decoding(self._answer)
+        self._where = where
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._clients: dict[int, _Client] = {}
+        self._ids = itertools.count(1)
+        self._over = asyncio.Event()
+        self._exit_code = 0
+        self._linger = _LINGER
+        self._leaving: asyncio.TimerHandle | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._busy: asyncio.TimerHandle | None = None
+        # What a client that joins now is told.
+        self._progress: wire.Message | None = None
+        self._outcome: wire.Message | None = None
+
+    async def serve(self, listening: socket.socket) -> int:
+        """Serve clients until the process is to end; returns its exit code."""
+        self._leaving = self._loop.call_later(_FIRST_CLIENT, self._end, 0, "")
+        start: Callable[..., Any] = asyncio.start_server
+        if self._where.socket is not None:
+            start = asyncio.start_unix_server
+        server = await start(self._connected, sock=listening)
+        await self._over.wait()
+        # Who connects from now on finds nobody, and starts another process.
+        meeting.clear(self._where)
+        server.close()
+        writers = [client.writer for client in self._clients.values()]
+        for writer in writers:
+            writer.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):
+                await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
+        return self._exit_code
+
+    # From the other thread.
+
+    def loading(self, fraction: float) -> None:
+        self._later(self._set_progress, {"event": "loading", "fraction": fraction})
+
+    def loaded(self, loaded: wire.Loaded) -> None:
+        self._later(self._set_outcome, wire.loaded_to_wire(loaded))
+
+    def failed(self, kind: str, message: str) -> None:
+        """Tell all clients, and the first to come if there is none yet, and end."""
+        self._later(self._set_outcome, {"event": "failed", "kind": kind, "message": message})
+
+    def _answer(self, client: int, message: wire.Message) -> None:
+        self._later(self._pass_on, client, message)
+
+    def _later(self, call: Callable[..., None], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is about to end
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    # From here on: the listening thread.
+
+    def _set_progress(self, message: wire.Message) -> None:
+        self._progress = message
+        for client in list(self._clients.values()):
+            self._send(client, message)
+
+    def _set_outcome(self, message: wire.Message) -> None:
+        self._progress, self._outcome = None, message
+        for client in list(self._clients.values()):
+            self._send(client, message)
+        if message["event"] == "failed" and self._clients:
+            self._end(1, "")
+
+    def _pass_on(self, client_id: int, message: wire.Message) -> None:
+        client = self._clients.get(client_id)
+        if client is not None:
+            self._send(client, message)
+        self._refresh()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = None
+        try:
+            async with asyncio.timeout(_GREETING):
+                if not await meeting.admit(self._where, reader, writer):
+                    return
+                hello = wire.hello_from_wire(await wire.receive(reader))
+            client = self._join(writer, hello)
+            while True:
+                self._handle(client, await wire.receive(reader))
+        except EngineError as error:
+            sys.stderr.write(f"A client was let go: {error}\n")
+            sys.stderr.flush()
+            with contextlib.suppress(OSError):
+                writer.write(wire.encode({"event": "error", "message": str(error)}))
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # it is gone, or said nothing in time
+        finally:
+            if client is not None:
+                self._leave(client)
+            writer.close()
+
+    def _join(self, writer: asyncio.StreamWriter, hello: wire.Hello) -> _Client:
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        if hello.linger is not None:
+            self._linger = hello.linger
+        if not self._options.done():
+            self._options.set_result(hello.options)
+        client = _Client(next(self._ids), writer)
+        self._clients[client.id] = client
+        in_force = wire.options_to_wire(self._options.result())
+        self._send(client, {"event": "welcome", "pid": os.getpid(), **in_force})
+        for message in (self._progress, self._outcome):
+            if message is not None:
+                self._send(client, message)
+        if self._outcome is not None and self._outcome["event"] == "failed":
+            self._end(1, "")
+        return client
+
+    def _leave(self, client: _Client) -> None:
+        del self._clients[client.id]
+        self.decoding.drop_client(client.id)
+        self._refresh()
+        if not self._clients and self._leaving is None:
+            self._leaving = self._loop.call_later(self._linger, self._end, 0, "")
+
+    def _handle(self, client: _Client, message: wire.Message) -> None:
+        """Raises EngineError for a message that is not understood."""
+        match message.get("op"):
+            case "generate" | "score":
+                self._put(client, message)
+            case "cancel":
+                self._dropped(self.decoding.cancel(client.id, _id(message)))
+                self._refresh()
+            case "enough":
+                self.decoding.enough(client.id, _id(message))
+            case "linger":
+                self._linger = wire.linger_from_wire(message)
+            case "stats":
+                stats = attrs.asdict(self.decoding.stats(len(self._clients)))
+                self._send(client, {"id": _id(message), "stats": stats})
+            case "restart":
+                self._send(client, {"event": "bye", "message": "The model is restarted."})
+                self._end(0, "The model was restarted from another window. The next request goes on with it.")
+            case other:
+                raise EngineError(f"The model process was asked for {str(other)[:40]!r}, which it cannot do.")
+
+    def _put(self, client: _Client, message: wire.Message) -> None:
+        request_id, request, first = wire.request_from_wire(message)
+        if self.decoding.jobs(client.id) >= _MOST_JOBS:
+            words = f"There are {_MOST_JOBS} requests that wait for the model already."
+            self._send(client, {"id": request_id, "error": "failed", "message": words})
+            return
+        try:
+            self._dropped(self.decoding.put(client.id, request_id, request, first))
+        except ValueError as error:
+            raise EngineError(f"The model process was sent a request it cannot take: {error}.") from error
+        self._set_expiry()
+        self._refresh()
+
+    def _dropped(self, dropped: Dropped) -> None:
+        for client_id, message in dropped:
+            client = self._clients.get(client_id)
+            if client is not None:
+                self._send(client, message)
+
+    def _send(self, client: _Client, message: wire.Message) -> None:
+        transport = client.writer.transport
+        if transport.get_write_buffer_size() > _MOST_UNREAD:
+            transport.abort()  # its reading ends with that, and it leaves
+            return
+        try:
+            frame = wire.encode(message)
+        except EngineError as error:
+            frame = wire.encode({"id": message.get("id"), "error": "failed", "message": str(error)})
+        client.writer.write(frame)
+
+    def _set_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        at = self.decoding.next_expiry()
+        if at < float("inf"):
+            self._expiry = self._loop.call_at(at, self._expire)
+
+    def _expire(self) -> None:
+        self._dropped(self.decoding.expire())
+        self._set_expiry()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """See who waits for whom, and tell those who have waited for long, or do so no more."""
+        if self._busy is not None:
+            self._busy.cancel()
+            self._busy = None
+        blocked = self.decoding.blocked() if len(self._clients) > 1 else set()
+        now = self._loop.time()
+        due = []
+        for client in list(self._clients.values()):
+            if client.id not in blocked:
+                client.blocked_since = None
+                if client.busy:
+                    client.busy = False
+                    self._send(client, {"event": "free"})
+                continue
+            if client.blocked_since is None:
+                client.blocked_since = now
+            if not client.busy and now >= client.blocked_since + _BUSY_AFTER:
+                client.busy = True
+                self._send(client, {"event": "busy"})
+            if not client.busy:
+                due.append(client.blocked_since + _BUSY_AFTER)
+        if due:
+            self._busy = self._loop.call_at(min(due), self._refresh)
+
+    def _end(self, code: int, words: str) -> None:
+        if words:
+            for client in list(self._clients.values()):
+                self._send(client, {"event": "bye", "message": words})  # a first farewell counts
+        self._exit_code = code
+        self._over.set()
+
+
+def _id(message: wire.Message) -> int:
+    request_id = message.get("id")
+    if not isinstance(request_id, int) or isinstance(request_id, bool):
+        raise EngineError("The model process was sent a message without the id it needs.")
+    return request_id
