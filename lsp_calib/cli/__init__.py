@@ -83,7 +83,7 @@ def serve(
     remote: str | None,
 ) -> None:
     """Serve one editor."""
-    from lsp_calib.server.app import serve as run
+    from lsp_calib.server.main import serve as run
     from lsp_calib.settings import Trusted
 
     if stdio and tcp:

@@ -1,20 +1,16 @@
-"""Diagnostics on inserted suggestions: pulled where the client pulls, else pushed, never both."""
+"""Diagnostics on inserted suggestions: pulled if the client pulls, otherwise pushed, never both."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from lsprotocol import types
 
 from lsp_calib.badges import tier_words
-from lsp_calib.server.app import CalibServer
 from lsp_calib.server.convert import whole_line
-from lsp_calib.server.protocol import pulls_diagnostics
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.settings import Settings
-
-if TYPE_CHECKING:
-    from lsp_calib.values import Suggestion
+from lsp_calib.values import Suggestion
 
 SOURCE = "lsp-calib"
 
@@ -26,41 +22,51 @@ _SEVERITY = {
 }
 
 
-def register(server: CalibServer) -> None:
-    options = types.DiagnosticOptions(
-        identifier=SOURCE, inter_file_dependencies=False, workspace_diagnostics=False
-    )
+class Diagnostics:
+    """The diagnostics of each document, as it is now.
 
-    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)
-    def pull(
-        ls: CalibServer, params: types.DocumentDiagnosticParams
-    ) -> types.RelatedFullDocumentDiagnosticReport:
-        return types.RelatedFullDocumentDiagnosticReport(items=current(ls, params.text_document.uri))
+    settings: those in force now.
+    document: an open document by its URI, None if it is not open.
+    inserted: (line from 0, suggestion) of each line of a document that carries a diagnostic.
+    request_pull: asks the client to pull again; None if it does not pull.
+    publish: pushes to the client.
+    """
 
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        document: Callable[[str], CalibDocument | None],
+        inserted: Callable[[str], list[tuple[int, Suggestion]]],
+        request_pull: Callable[[], object] | None,
+        publish: Callable[[types.PublishDiagnosticsParams], None],
+    ) -> None:
+        self._settings = settings
+        self._document = document
+        self._inserted = inserted
+        self._request_pull = request_pull
+        self._publish = publish
 
-def current(ls: CalibServer, uri: str) -> list[types.Diagnostic]:
-    """The diagnostics of a document as it is now."""
-    if not ls.settings.diagnostics:
-        return []
-    document = ls.open_document(uri)
-    if document is None:
-        return []
-    lines = document.bare_lines
-    found = (
-        _diagnostic(ls.settings, document, line, lines[line], suggestion)
-        for line, suggestion in ls.session.documents.inserted(uri)
-        if line < len(lines)
-    )
-    return [diagnostic for diagnostic in found if diagnostic is not None]
+    def current(self, uri: str) -> list[types.Diagnostic]:
+        """The diagnostics of a document; none if it is not open."""
+        settings = self._settings()
+        document = self._document(uri) if settings.diagnostics else None
+        if document is None:
+            return []
+        lines = document.bare_lines
+        found = (
+            _diagnostic(settings, document, line, lines[line], suggestion)
+            for line, suggestion in self._inserted(uri)
+            if line < len(lines)
+        )
+        return [diagnostic for diagnostic in found if diagnostic is not None]
 
-
-def refresh(ls: CalibServer, uri: str) -> None:
-    """Tell the client that the diagnostics of a document may have changed."""
-    if pulls_diagnostics(ls.client_capabilities):
-        ls.workspace_diagnostic_refresh(None)
-    else:
-        params = types.PublishDiagnosticsParams(uri=uri, diagnostics=current(ls, uri))
-        ls.text_document_publish_diagnostics(params)
+    def refresh(self, uri: str) -> None:
+        """Tell the client that the diagnostics of a document may have changed."""
+        if self._request_pull is not None:
+            self._request_pull()
+        else:
+            self._publish(types.PublishDiagnosticsParams(uri=uri, diagnostics=self.current(uri)))
 
 
 def _diagnostic(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 import attrs
 from lsprotocol import types
+from pygls.progress import Progress
 
+from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
@@ -16,180 +19,245 @@ from lsp_calib.completion import CompletionService
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
-from lsp_calib.inference.engine import EngineState, Lingering
-from lsp_calib.server.completion_requests import Completions, Summaries
-from lsp_calib.server.feedback_recorder import Feedback
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.inference.engine import Engine, EngineState, Lingering, StateListener
+from lsp_calib.server.completion_requests import CompletionRequests
+from lsp_calib.server.diagnostics import Diagnostics
+from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.progress import LoadProgress
+from lsp_calib.server.protocol import CalibProtocol, pulls_diagnostics
 from lsp_calib.server.status import Status
-from lsp_calib.server.suggestion_tracking import Documents
-from lsp_calib.settings import Settings
+from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
+from lsp_calib.server.summary_requests import SummaryRequests
+from lsp_calib.server.text import CalibDocument
+from lsp_calib.server.user_messages import UserMessages
+from lsp_calib.settings import Settings, Trusted
 from lsp_calib.summarization import SummaryService
 from lsp_calib.values import CalibratorRef
-
-if TYPE_CHECKING:
-    from lsp_calib.server.app import CalibServer
 
 logger = logging.getLogger(__name__)
 
 # Seconds that a request waits for the settings; a client that is asked for them has five to answer.
-_SETTINGS = 6.0
+_SETTINGS_PATIENCE = 6.0
+
+
+class Connection(Protocol):
+    """What a session needs of the connection that it serves.
+
+    settings: those in force now. problems: sentences about wrong settings, not yet shown to the user.
+    """
+
+    settings: Settings
+    trusted: Trusted
+    problems: list[str]
+    protocol: CalibProtocol
+    make_engine: Callable[[StateListener], Engine]
+
+    @property
+    def client_capabilities(self) -> types.ClientCapabilities: ...
+
+    @property
+    def work_done_progress(self) -> Progress: ...
+
+    def open_document(self, uri: str) -> CalibDocument | None: ...
+
+    def open_documents(self) -> list[CalibDocument]: ...
+
+    def window_show_message(self, params: types.ShowMessageParams) -> None: ...
+
+    def workspace_diagnostic_refresh(self, params: None) -> object: ...
+
+    def text_document_publish_diagnostics(self, params: types.PublishDiagnosticsParams) -> None: ...
 
 
 class Session:
-    """What the features call. Made after `initialize` is answered: its imports take a while."""
+    """What the features call. Created after the answer to `initialize`: its imports take a while."""
 
-    def __init__(self, server: CalibServer) -> None:
-        self.server = server
-        self.status = Status()
-        self.running = True
-        self._said: set[str] = set()
-        self._settled = asyncio.Event()  # set once the settings of the start are known
-        self._progress = LoadProgress(server)
-        self._judge = ConfidenceEstimator(
-            CalibratorStore.open(), _policy(server.settings), self._calibrator_changed
-        )
-        self.engine = server.make_engine(self._engine_state)
-        self.feedback = Feedback(self, self._judge)
-        self.documents = Documents(self)
-        self.completions = Completions(self, CompletionService(self.engine, self._judge))
-        self.summaries = Summaries(self, SummaryService(self.engine, self._judge))
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._running = True
         self._loading: asyncio.Task[None] | None = None
-
-    @property
-    def settings(self) -> Settings:
-        return self.server.settings
+        self._settings_known = asyncio.Event()  # set once the editor has given its settings, or has not
+        self._messages = UserMessages(connection.window_show_message)
+        window = connection.client_capabilities.window
+        shows_progress = window is not None and window.work_done_progress
+        self._progress = LoadProgress(connection.work_done_progress if shows_progress else None)
+        self.status = Status()
+        calibrators = CalibratorStore.open()
+        self._estimator = ConfidenceEstimator(
+            calibrators, _policy(connection.settings), self._calibrator_changed
+        )
+        self.engine = connection.make_engine(self._engine_state)
+        self._recorder = FeedbackRecorder(
+            lambda: FeedbackStore(home.home() / "feedback.db"),
+            enabled=lambda: self._running and connection.settings.feedback,
+            retention_days=connection.trusted.retention_days,
+            warn=self._messages.warn,
+        )
+        self.suggestions = SuggestionLifecycle(
+            self._recorder,
+            calibrators,
+            lines=self._lines,
+            model=self.engine.ready,
+            on_requested=self._estimator.notice,
+            on_shown=self.status.shown,
+            on_marks_changed=lambda uri: self.diagnostics.refresh(uri),
+            on_refitted=self._refitted,
+        )
+        self.completions = CompletionRequests(
+            CompletionService(self.engine, self._estimator),
+            admits=self._admits,
+            on_request=self.suggestions.requested,
+            on_made=self.status.made,
+            looks_ahead=lambda: connection.settings.ahead,
+        )
+        self.summaries = SummaryRequests(
+            SummaryService(self.engine, self._estimator),
+            admits=self._admits,
+            on_request=self._estimator.notice,
+            on_made=self.status.made,
+        )
+        self.diagnostics = _diagnostics(connection, self.suggestions)
 
     def start(self) -> None:
         """Report what is wrong with the settings and load the model, in the background."""
-        self._settled.set()
-        self._settings_hold()
+        self._settings_known.set()
+        self._apply_settings()
         if self._loading is None:
             self._loading = asyncio.create_task(self._load())
 
-    async def excluded(self, uri: str, patience: float | None = None) -> str:
-        """Why nothing of a document goes into a prompt, "" if it may.
-
-        patience: seconds to wait at the start, while the settings that say so are still being fetched.
-        """
-        if not self._settled.is_set():
-            try:
-                await asyncio.wait_for(self._settled.wait(), _SETTINGS if patience is None else patience)
-            except TimeoutError:
-                return "it is not known yet what is excluded"
-        return self._exclusion().reason(uri)
-
     def settings_changed(self) -> None:
-        self._settings_hold()
-        self.documents.settings_changed()
+        self._apply_settings()
+        for uri in self.suggestions.tracking.marked():
+            self.diagnostics.refresh(uri)
 
-    def notice_calibrators(self) -> None:
-        """A command or another window may have put a calibrator in force since the last request."""
-        self._judge.notice()
+    def document_opened(self, uri: str) -> None:
+        # Some editors open a document twice: drop what belongs to the first time.
+        self.completions.forget(uri)
 
-    def calibrator_promoted(self, ref: CalibratorRef) -> None:
-        """A refit of this session has put a calibrator in force."""
-        self._judge.notice()
-        if self.status.calibrator != ref:
-            self._calibrator_changed(ref)
-
-    def _calibrator_changed(self, ref: CalibratorRef) -> None:
-        """What is remembered was judged by the old calibrator."""
-        self.status.calibrator = ref
-        self._forget()
-        self._say_complaints()
-        self._notify_status()
+    def document_closed(self, uri: str) -> None:
+        self.completions.forget(uri)
+        self.suggestions.tracking.closed(uri)
 
     async def restart_model(self) -> None:
+        """Restart the engine and load the model again. Raises LspCalibError."""
         await self.engine.restart()
-        self._said.clear()
+        self._messages.forget()
         self._loading = asyncio.create_task(self._load())
 
     async def close(self) -> None:
-        """Settle, write, and let the model process go. Once is enough, twice is no error."""
-        if not self.running:
+        """Settle and store the suggestions and release the model. Closing again does nothing."""
+        if not self._running:
             return
-        self.documents.close()
-        self.running = False
+        self.suggestions.settle([document.uri for document in self._connection.open_documents()])
+        self._running = False
+        self._messages.stop()
         if self._loading is not None:
             self._loading.cancel()
         await self.completions.close()
         await self.summaries.close()
         await self.engine.close()
-        await self.feedback.close()
+        await self._recorder.close()
 
-    def _settings_hold(self) -> None:
-        """Go by the settings as they are now, and report what is wrong with them."""
-        self._report_problems()
-        if isinstance(self.engine, Lingering):
-            # It may have been opened before the editor had given its settings.
-            self.engine.set_linger(self.settings.linger_seconds)
-        exclusion = self._exclusion()
-        for document in list(self.server.workspace.text_documents.values()):
-            if exclusion.reason(document.uri):
-                self.completions.forget(document.uri)
-        policy = _policy(self.settings)
-        if policy != self._judge.policy:
-            self._judge.policy = policy
-            self._forget()
+    async def _admits(self, uri: str, patience: float | None = None) -> bool:
+        """Whether a document may be used for a prompt.
+
+        patience: seconds to wait at the start, until the settings that exclude documents are known.
+        """
+        if not self._settings_known.is_set():
+            limit = _SETTINGS_PATIENCE if patience is None else patience
+            try:
+                await asyncio.wait_for(self._settings_known.wait(), limit)
+            except TimeoutError:
+                return False
+        return self._running and not self._exclusion().reason(uri)
 
     def _exclusion(self) -> Exclusion:
-        return Exclusion((*self.server.trusted.exclude, *self.settings.exclude))
+        return Exclusion((*self._connection.trusted.exclude, *self._connection.settings.exclude))
 
-    def _forget(self) -> None:
-        """What is remembered was judged otherwise than it would be now."""
+    def _lines(self, uri: str) -> tuple[str, ...] | None:
+        document = self._connection.open_document(uri)
+        return None if document is None else document.bare_lines
+
+    def _apply_settings(self) -> None:
+        """Report what is wrong with the settings, and apply them as they are now."""
+        problems, self._connection.problems = self._connection.problems, []
+        self._messages.warn_together(problems)
+        settings = self._connection.settings
+        if isinstance(self.engine, Lingering):
+            # The engine may have been opened before the editor had given its settings.
+            self.engine.set_linger(settings.linger_seconds)
+        exclusion = self._exclusion()
+        for document in self._connection.open_documents():
+            if exclusion.reason(document.uri):
+                self.completions.forget(document.uri)
+        policy = _policy(settings)
+        if policy != self._estimator.policy:
+            self._estimator.policy = policy
+            self._forget_assessments()
+
+    def _refitted(self, ref: CalibratorRef) -> None:
+        """A refit of this session has put a calibrator in force."""
+        self._estimator.notice()
+        if self.status.calibrator != ref:
+            self._calibrator_changed(ref)
+
+    def _calibrator_changed(self, ref: CalibratorRef) -> None:
+        self.status.calibrator = ref
+        self._forget_assessments()
+        self._report_complaints()
+        self._notify_status()
+
+    def _forget_assessments(self) -> None:
+        """Drop the remembered suggestions: their confidence or tier is out of date."""
         self.summaries.forget()
-        self.completions.forget_answers()
+        self.completions.forget_replies()
 
     async def _load(self) -> None:
         try:
             loaded = await self.engine.ready()
             self.status.model = loaded.identity.name
             for language in self._languages():
-                self.status.calibrator = self._judge.calibrator(line_purpose(loaded, language)).ref
+                self.status.calibrator = self._estimator.calibrator(line_purpose(loaded, language)).ref
         except LspCalibError as error:
             # The engine has reported it through its state.
             logger.warning("No model: %s", error)
             return
-        self._say_complaints()
+        self._report_complaints()
         self._notify_status()
 
     def _languages(self) -> list[str]:
         """The languages of the open documents, the one opened last at the end; Python if there are none."""
-        opened = (document.language_id for document in self.server.workspace.text_documents.values())
+        opened = (document.language_id for document in self._connection.open_documents())
         return [language for language in opened if language] or ["python"]
 
-    def _say_complaints(self) -> None:
-        for complaint in self._judge.complaints:
-            self.say(complaint, types.MessageType.Warning)
+    def _report_complaints(self) -> None:
+        for complaint in self._estimator.complaints:
+            self._messages.warn(complaint)
 
     def _engine_state(self, state: EngineState, message: str, fraction: float | None) -> None:
         self.status.state, self.status.message = state, message
         self._progress.update(state, message, fraction)
-        if state in (EngineState.NO_MODEL, EngineState.ERROR):
-            self.say(
-                message, types.MessageType.Error if state is EngineState.ERROR else types.MessageType.Warning
-            )
+        if state is EngineState.ERROR:
+            self._messages.error(message)
+        elif state is EngineState.NO_MODEL:
+            self._messages.warn(message)
         self._notify_status()
 
     def _notify_status(self) -> None:
-        if self.running:
-            self.server.protocol.notify("lsp-calib/status", self.status.to_wire())
+        if self._running:
+            self._connection.protocol.notify("lsp-calib/status", self.status.to_wire())
 
-    def _report_problems(self) -> None:
-        problems, self.server.problems = self.server.problems, []
-        new = [problem for problem in dict.fromkeys(problems) if problem not in self._said]
-        if new:
-            self._said.update(new)
-            self._show("\n".join(new), types.MessageType.Warning)
 
-    def say(self, message: str, kind: types.MessageType) -> None:
-        """Show a message, once."""
-        if self.running and message not in self._said:
-            self._said.add(message)
-            self._show(message, kind)
-
-    def _show(self, message: str, kind: types.MessageType) -> None:
-        self.server.window_show_message(types.ShowMessageParams(kind, message))
+def _diagnostics(connection: Connection, suggestions: SuggestionLifecycle) -> Diagnostics:
+    pulls = pulls_diagnostics(connection.client_capabilities)
+    return Diagnostics(
+        settings=lambda: connection.settings,
+        document=connection.open_document,
+        inserted=suggestions.tracking.inserted,
+        request_pull=(lambda: connection.workspace_diagnostic_refresh(None)) if pulls else None,
+        publish=connection.text_document_publish_diagnostics,
+    )
 
 
 def _policy(settings: Settings) -> TierPolicy:
@@ -199,5 +267,5 @@ def _policy(settings: Settings) -> TierPolicy:
     try:
         return attrs.evolve(preset, accept_from=accept, reject_below=reject)
     except DataError:
-        # One threshold was set, and lies beyond the preset's other one: the one that was set counts.
+        # Only one threshold is set, and it lies beyond the preset's other one, which follows it.
         return attrs.evolve(preset, accept_from=max(accept, reject), reject_below=min(accept, reject))

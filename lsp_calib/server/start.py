@@ -10,7 +10,7 @@ def serve_editor() -> None:
     # The imports make some hundred thousand objects that all stay: looking through them for garbage again
     # and again takes a tenth of the time until the answer.
     gc.disable()
-    from lsp_calib.server.app import serve
+    from lsp_calib.server.main import serve
     from lsp_calib.settings import Trusted
 
     gc.freeze()

@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_calib import errors
-from lsp_calib.server import app
+from lsp_calib.server import main as entry
+from lsp_calib.server.language_server import CalibServer
 from lsp_calib.server.tcp import TcpChoice
 from lsp_calib.settings import Trusted
 
@@ -177,9 +178,9 @@ def _generation(answer: dict[str, Any]) -> Generation:
 
 def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    create_server = app.create_server
+    create_server = entry.create_server
 
-    def scripted(command_line: Trusted | None = None) -> app.CalibServer:
+    def scripted(command_line: Trusted | None = None) -> CalibServer:
         server = create_server(command_line)
 
         def make_engine(on_state: StateListener) -> Engine:
@@ -188,17 +189,17 @@ def main() -> None:
         server.make_engine = make_engine  # type: ignore[method-assign]
 
         @server.feature("test/heavyModules")
-        def heavy_modules(_ls: app.CalibServer, _params: object) -> list[str]:
+        def heavy_modules(_ls: CalibServer, _params: object) -> list[str]:
             """Which of the modules that take long are imported."""
             return [name for name in _HEAVY if name in sys.modules]
 
         return server
 
-    app.create_server = scripted
+    entry.create_server = scripted
     tcp = script.get("tcp")
     if tcp and (file := tcp.pop("token_file", None)):
         tcp["token_file"] = Path(file)
-    app.serve(Trusted(), tcp=TcpChoice(**tcp) if tcp else None, log_file=script.get("log"))
+    entry.serve(Trusted(), tcp=TcpChoice(**tcp) if tcp else None, log_file=script.get("log"))
 
 
 if __name__ == "__main__":

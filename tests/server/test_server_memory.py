@@ -16,7 +16,8 @@ import attrs
 import pytest
 from scripted_server import ScriptedEngine
 
-from lsp_calib.server.app import CalibServer, create_server
+from lsp_calib.server.language_server import CalibServer
+from lsp_calib.server.main import create_server
 from lsp_calib.server.messages import receive
 
 LINES = 3000

@@ -15,7 +15,7 @@ import pytest
 from scripted_editor import PATIENCE, command, environment, until
 
 from lsp_calib.errors import SettingsError
-from lsp_calib.server.app import create_server
+from lsp_calib.server.main import create_server
 from lsp_calib.server.messages import take
 from lsp_calib.server.tcp import Listener, TcpChoice, make_token
 

@@ -482,7 +482,7 @@ def test_the_core_imports_without_the_local_extra(tmp_path: Path) -> None:
             inside = module.name.startswith(("lsp_calib.inference.local.", "lsp_calib.inference.prebuilt."))
             if not inside and not module.name.endswith(("__main__", ".raw_child")):
                 importlib.import_module(module.name)
-        print("llama_cpp" in sys.modules, "lsp_calib.server.app" in sys.modules)
+        print("llama_cpp" in sys.modules, "lsp_calib.server.main" in sys.modules)
         """,
         PYTHONPATH=str(tmp_path),
     )
@@ -492,7 +492,7 @@ def test_the_core_imports_without_the_local_extra(tmp_path: Path) -> None:
 def test_serving_needs_neither_scikit_learn_nor_llama_cpp_before_it_answers() -> None:
     result = python("""
         import sys
-        from lsp_calib.server.app import create_server
+        from lsp_calib.server.main import create_server
         create_server()
         print(sorted({"sklearn", "scipy", "llama_cpp"} & sys.modules.keys()))
     """)

@@ -9,7 +9,8 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from lsp_calib.server.app import CalibServer, create_server
+from lsp_calib.server.language_server import CalibServer
+from lsp_calib.server.main import create_server
 from lsp_calib.server.messages import receive
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from lsp_calib.badges import percent, tier_words
-from lsp_calib.server.app import CalibServer
 from lsp_calib.server.convert import column_units, cursor_at, position_of
+from lsp_calib.server.language_server import CalibServer
 
 if TYPE_CHECKING:
     from lsp_calib.completion import Completion
@@ -27,10 +27,10 @@ def register(server: CalibServer) -> None:
         if document is None or ls.settings.completion is False:
             return types.CompletionList(is_incomplete=False, items=[])
         cursor = cursor_at(document, params.position)
-        answer = await ls.session.completions.newest(uri, cursor, patience=PATIENCE)
-        completion = answer.completion if answer else None
+        reply = await ls.session.completions.newest(uri, cursor, patience=PATIENCE)
+        completion = reply.completion if reply else None
         items: list[types.CompletionItem] = []
-        if completion is not None and ls.session.documents.shown(uri, completion):
+        if completion is not None and ls.session.suggestions.shown(uri, completion):
             start = _word_start(cursor.before)
             at = column_units(document, cursor.before, start)
             edit_range = types.Range(types.Position(cursor.line, at), position_of(document, cursor))

@@ -6,7 +6,7 @@ import asyncio
 
 from lsprotocol import types
 
-from lsp_calib.server.app import CalibServer
+from lsp_calib.server.language_server import CalibServer
 from lsp_calib.settings import parse
 
 SECTION = "lspCalib"

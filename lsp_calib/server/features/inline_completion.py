@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from lsp_calib.server.app import CalibServer
 from lsp_calib.server.convert import cursor_at, position_of
+from lsp_calib.server.language_server import CalibServer
 
 
 def register(server: CalibServer) -> None:
@@ -21,11 +21,11 @@ def register(server: CalibServer) -> None:
         if document is None:
             return None
         cursor = cursor_at(document, params.position)
-        answer = await ls.session.completions.newest(uri, cursor)
-        if answer is None:
+        reply = await ls.session.completions.newest(uri, cursor)
+        if reply is None:
             return None
-        completion = answer.completion
-        if completion is None or not ls.session.documents.shown(uri, completion):
+        completion = reply.completion
+        if completion is None or not ls.session.suggestions.shown(uri, completion):
             # Some editors leave the last ghost text standing after null; an empty list takes it away.
             return types.InlineCompletionList(items=[])
         suggestion = completion.suggestion

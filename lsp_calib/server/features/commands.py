@@ -10,7 +10,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from lsp_calib.errors import LspCalibError
-from lsp_calib.server.app import CalibServer
+from lsp_calib.server.language_server import CalibServer
 from lsp_calib.values import is_suggestion_id
 
 
@@ -19,22 +19,22 @@ def register(server: CalibServer) -> None:
     async def accepted(ls: CalibServer, *arguments: Any) -> None:
         """A hint that the user took a suggestion. Answered once it is on disk."""
         with _failing_in_words():
-            await ls.session.feedback.hint("accepted", _id(arguments))
+            await ls.session.suggestions.hinted("accepted", _id(arguments))
 
     @server.command("lsp-calib.rejected")
     async def rejected(ls: CalibServer, *arguments: Any) -> None:
         """A hint that the user turned a suggestion away. Answered once it is on disk."""
         with _failing_in_words():
-            await ls.session.feedback.hint("rejected", _id(arguments))
+            await ls.session.suggestions.hinted("rejected", _id(arguments))
 
     @server.command("lsp-calib.markReviewed")
     async def mark_reviewed(ls: CalibServer, *arguments: Any) -> None:
-        ls.session.documents.reviewed(_id(arguments))
+        ls.session.suggestions.tracking.reviewed(_id(arguments))
 
     @server.command("lsp-calib.refit")
     async def refit(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
         with _failing_in_words():
-            return await ls.session.feedback.refit()
+            return await ls.session.suggestions.refit()
 
     @server.command("lsp-calib.status")
     async def status(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:

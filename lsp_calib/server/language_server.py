@@ -1,12 +1,12 @@
-"""The server object and its entry point. Imports here delay the answer to `initialize`: keep them few."""
+"""The connection to one editor. Imports here delay the answer to `initialize`: keep them few."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import sys
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from lsp_calib.server.text import CalibDocument
 
 
-# Seconds for what was said last to get out to a client over TCP.
-_LAST_WORDS = 2.0
+# Seconds for the last messages to reach a client over TCP.
+_FLUSH_SECONDS = 2.0
 
 
 class CalibServer(LanguageServer):
@@ -52,14 +52,14 @@ class CalibServer(LanguageServer):
         self.settings = self.initial_settings
         self.trusted = settings_module.Trusted()
         self.problems: list[str] = []
-        self.make_engine = self._open_engine
+        self.make_engine: Callable[[StateListener], Engine] = self._open_engine
         self.shut_down = False
         self.over_tcp = False
         self._session: Session | None = None
 
     @property
     def session(self) -> Session:
-        """The services behind the features; made when first needed, after `initialize` is answered."""
+        """The services behind the features; created when first needed, after the answer to `initialize`."""
         if self._session is None:
             from lsp_calib.server.session import Session
 
@@ -72,12 +72,17 @@ class CalibServer(LanguageServer):
         document: CalibDocument | None = self.workspace.text_documents.get(unquote(uri))
         return document
 
+    def open_documents(self) -> list[CalibDocument]:
+        """All open documents, in the order in which they were opened."""
+        documents: list[CalibDocument] = list(self.workspace.text_documents.values())
+        return documents
+
     def on_initialize(self, params: types.InitializeParams, capabilities: types.ServerCapabilities) -> None:
-        """Settle settings and, with them, what is offered to this client."""
+        """Resolve the settings and, with them, the capabilities offered to this client."""
         options = params.initialization_options
         named = None
         if isinstance(options, dict):
-            # Over standard input there is nobody to show a token to.
+            # A token authenticates TCP clients; over standard input it has no meaning.
             options = {key: value for key, value in options.items() if key != "token"}
             named = options.get("trusted")
         self.initial_settings, problems = settings_module.parse(options)
@@ -89,7 +94,7 @@ class CalibServer(LanguageServer):
         try:
             self.trusted, still_more = settings_module.resolve_trusted(self.command_line, editor)
         except SettingsError as error:
-            # Without a state folder nothing works: the editor shows this, and no server is left half alive.
+            # Nothing works without a state folder: fail `initialize`, so that the editor shows the reason.
             raise JsonRpcException(str(error), types.LSPErrorCodes.RequestFailed.value) from error
         self.problems = problems + more + still_more
         if self.settings.completion is False or (
@@ -102,9 +107,9 @@ class CalibServer(LanguageServer):
         return open_engine(choice, on_state)
 
     def start_io(self, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
-        """Serve one client over standard input and output, until it is gone."""
+        """Serve one client over standard input and output, until it disconnects."""
         self.protocol.set_writer(StdoutWriter(stdout or sys.stdout.buffer))
-        # A client that is gone cannot be told anything.
+        # A client that has disconnected cannot receive an error.
         with contextlib.suppress(BrokenPipeError, KeyboardInterrupt, SystemExit):
             try:
                 asyncio.run(self._serve(stdin or sys.stdin.buffer))
@@ -115,7 +120,7 @@ class CalibServer(LanguageServer):
         await read_frames(open_input(stdin), Frames(), partial(receive, self.protocol))
 
     def serve_tcp(self, choice: TcpChoice) -> None:
-        """Serve the first client that shows the token, until it is gone. Raises SettingsError."""
+        """Serve the first client that presents the token, until it disconnects. Raises SettingsError."""
         from lsp_calib.server.tcp import make_token
 
         self.over_tcp = True
@@ -140,48 +145,11 @@ class CalibServer(LanguageServer):
             listener.close()
             client.writer.close()
             with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(_LAST_WORDS):
+                async with asyncio.timeout(_FLUSH_SECONDS):
                     await client.writer.wait_closed()
 
     async def close(self) -> None:
         self.shut_down = True
-        # The session stays: what arrives while it closes must not make another, with another engine.
+        # Keep the session: a message that arrives during the closing must not create another one.
         if self._session is not None:
             await self._session.close()
-
-
-def create_server(command_line: settings_module.Trusted | None = None) -> CalibServer:
-    """A server with all features registered."""
-    from lsp_calib.server import (
-        commands,
-        completion,
-        diagnostics,
-        documents,
-        hover,
-        inline_completion,
-        lifecycle,
-    )
-
-    server = CalibServer(command_line or settings_module.Trusted())
-    for feature in (lifecycle, documents, inline_completion, completion, hover, diagnostics, commands):
-        feature.register(server)
-    return server
-
-
-def serve(
-    command_line: settings_module.Trusted, *, tcp: TcpChoice | None = None, log_file: Path | None = None
-) -> None:
-    """Serve one client over standard input and output, or over TCP. Returns when it is gone.
-
-    Raises SystemExit with code 1 if it went without `shutdown`, as the protocol has it.
-    """
-    from lsp_calib.server import logs
-
-    logs.set_up(log_file)
-    server = create_server(command_line)
-    if tcp:
-        server.serve_tcp(tcp)
-    else:
-        server.start_io()
-    if not server.shut_down:
-        raise SystemExit(1)

@@ -1,0 +1,21 @@
+"""What an editor may ask for: one small module per feature, all of them registered here."""
+
+from __future__ import annotations
+
+from lsp_calib.server.features import (
+    commands,
+    completion,
+    diagnostics,
+    documents,
+    hover,
+    inline_completion,
+    lifecycle,
+)
+from lsp_calib.server.language_server import CalibServer
+
+_FEATURES = (lifecycle, documents, inline_completion, completion, hover, diagnostics, commands)
+
+
+def register_all(server: CalibServer) -> None:
+    for feature in _FEATURES:
+        feature.register(server)

@@ -1,0 +1,90 @@
+"""A suggestion's way from request to label, and from labels to the next calibrator."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.completion import Completion, Cursor
+from lsp_calib.completion.purpose import line_purpose
+from lsp_calib.inference.engine import LoadedModel
+from lsp_calib.server.feedback_recorder import FeedbackRecorder
+from lsp_calib.server.suggestion_tracking import SuggestionTracking
+from lsp_calib.values import CalibratorRef, Suggestion
+
+
+class SuggestionLifecycle:
+    """Line suggestions: requested, shown, followed until they are settled, refitted on.
+
+    recorder: keeps the events, and refits on their labels.
+    calibrators: where a refit puts its calibrators.
+    lines: the lines of an open document without their ends; None if it is not open.
+    model: the loaded model; raises LspCalibError if there is none.
+    on_requested: called before each request is made.
+    on_shown: called with each suggestion that is about to be shown, again if it is shown again.
+    on_marks_changed: called with the URI of each document whose inserted suggestions have changed.
+    on_refitted: called with the calibrator that a refit has put in force.
+    """
+
+    def __init__(
+        self,
+        recorder: FeedbackRecorder,
+        calibrators: CalibratorStore,
+        *,
+        lines: Callable[[str], Sequence[str] | None],
+        model: Callable[[], Awaitable[LoadedModel]],
+        on_requested: Callable[[], None],
+        on_shown: Callable[[Suggestion], None],
+        on_marks_changed: Callable[[str], None],
+        on_refitted: Callable[[CalibratorRef], None],
+    ) -> None:
+        self.tracking = SuggestionTracking(
+            lines,
+            on_first_shown=recorder.shown,
+            on_events=recorder.record,
+            on_marks_changed=on_marks_changed,
+        )
+        self._recorder = recorder
+        self._calibrators = calibrators
+        self._model = model
+        self._on_requested = on_requested
+        self._on_shown = on_shown
+        self._on_refitted = on_refitted
+        self._closed = False
+
+    def requested(self, uri: str, cursor: Cursor) -> None:
+        """The editor requests a completion; the model may not be needed for it."""
+        self._on_requested()
+        self.tracking.requested(uri, cursor.line)
+
+    def shown(self, uri: str, completion: Completion) -> bool:
+        """Follow a suggestion that is about to be shown; False if it must not be shown any more."""
+        if self._closed or not self.tracking.shown(uri, completion):
+            return False
+        self._on_shown(completion.suggestion)
+        return True
+
+    async def hinted(self, kind: str, suggestion_id: str) -> None:
+        """Keep what the editor reports of a suggestion, "accepted" or "rejected"; on disk when this returns.
+
+        It is no more than a hint: the label comes from the document. Raises LspCalibError.
+        """
+        await self._recorder.hint(kind, suggestion_id)
+
+    def settle(self, uris: Iterable[str]) -> None:
+        """Settle the suggestions in these documents, and show no more: the editor is shutting down."""
+        self.tracking.close(uris)
+        self._closed = True
+
+    async def refit(self) -> dict[str, Any]:
+        """Refit the calibrators of the loaded model on the labels so far, each language on its own.
+
+        Returns the result as it goes to the client. Raises LspCalibError.
+        """
+        purpose = line_purpose(await self._model(), "python")
+        refits = await self._recorder.refit(self._calibrators, purpose)
+        _, result = refits.leading
+        if result.calibrator is not None:
+            self._on_refitted(result.calibrator.ref)
+        return refits.to_wire()
