@@ -1,0 +1,22 @@
+"""Messages are shown once."""
+
+from __future__ import annotations
+
+from lsprotocol import types
+
+from lsp_calib.server.user_messages import UserMessages
+
+
+def test_each_message_is_shown_once_until_they_are_forgotten_and_none_after_the_end() -> None:
+    shown: list[types.ShowMessageParams] = []
+    messages = UserMessages(shown.append)
+    messages.warn("a")
+    messages.warn_together(["a", "b", "c", "b"])
+    messages.error("c")
+    assert [params.message for params in shown] == ["a", "b\nc"]
+    messages.forget()
+    messages.error("a")
+    assert shown[-1] == types.ShowMessageParams(types.MessageType.Error, "a")
+    messages.stop()
+    messages.warn("d")
+    assert len(shown) == 3
