@@ -1,4 +1,4 @@
-"""Between LSP shapes and ours: positions, cursors, Markdown."""
+"""Conversions between LSP types and ours: positions, cursors, Markdown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cursor_at(document: CalibDocument, position: types.Position) -> Cursor:
 
 
 def position_of(document: CalibDocument, cursor: Cursor) -> types.Position:
-    """Where a cursor is, as the client counts."""
+    """The LSP position of a cursor, in the client's units."""
     return types.Position(cursor.line, column_units(document, cursor.before, cursor.column))
 
 
@@ -37,12 +37,12 @@ def language_of(document: CalibDocument) -> str:
 
 
 def column_units(document: CalibDocument, line: str, column: int) -> int:
-    """A column in code points as the client counts it."""
+    """A column, given in code points, in the client's units."""
     return int(document.position_codec.client_num_units(line[:column]))
 
 
 def whole_line(document: CalibDocument, line: int, text: str) -> types.Range:
-    """The range of a line's text, its indentation left out."""
+    """The range of a line's text without its indentation."""
     start = len(text) - len(text.lstrip())
     return types.Range(
         start=types.Position(line, column_units(document, text, start)),
@@ -51,5 +51,5 @@ def whole_line(document: CalibDocument, line: int, text: str) -> types.Range:
 
 
 def escape_markdown(text: str) -> str:
-    """Text as Markdown that shows it and nothing else: no links, no images, no markup a model made up."""
+    """Text escaped for Markdown, so that links and markup that a model has generated are not rendered."""
     return _MARKDOWN.sub(r"\\\1", text)

@@ -1,7 +1,7 @@
 """Frames of the base protocol: a header, an empty line, and as many bytes as the header says.
 
-Names of fields are case-insensitive, come in any order, and those that are not known are passed over. What is
-no frame is skipped up to the next one; only a frame that is cut off by the end of the stream is lost.
+Field names are case-insensitive and come in any order; unknown fields are ignored. Bytes that belong to no
+frame are skipped up to the next frame; only a frame that the end of the stream cuts off is lost.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ import attrs
 
 logger = logging.getLogger(__name__)
 
-# More than any editor sends (VS Code leaves out files above 50 MB). What claims more is a mistake, and would
-# swallow all that follows.
+# More than any editor sends (VS Code does not send files above 50 MB). A greater length is a mistake, and
+# believing it would swallow all later messages.
 MOST_BYTES = 64 << 20
-# No header has a longer line. What is kept of one is enough to find a header's end in it.
+# No header has a longer line. Of a longer one the last bytes are kept, in which a header may begin.
 _MOST_LINE = 8192
 _TAIL = 128
 _AT_ONCE = 1 << 16
 
 _FIELD = re.compile(rb"[ \t]*([!#-'*+.^-z|~0-9A-Z-]+)[ \t]*:(.*)", re.DOTALL)
-# Where the bytes before it are lost, a header may begin in the middle of a line.
+# After skipped bytes a header may begin in the middle of a line.
 _ANYWHERE = re.compile(rb"content-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*\r?\n\Z", re.IGNORECASE)
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 
 
 @attrs.frozen
 class Skipped:
-    """Something that is no frame was passed over."""
+    """Bytes that belong to no frame were skipped. why: what they were, for a log line."""
 
     why: str
 
 
 class Frames:
-    """Cuts a stream into the bodies of frames: `feed` it, and take what is whole with `next`.
+    """Cuts a stream into the bodies of frames: `feed` it bytes, and take complete bodies with `next`.
 
-    most: bytes of a body; a longer one is skipped.
+    most: the greatest length of a body in bytes; a longer one is skipped.
     """
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self.most = most
         self._buffer = bytearray()
-        self._searched = 0  # there is no line end before
-        self._length: int | None = None  # as the header says so far
+        self._searched = 0  # there is no line end before this index
+        self._length: int | None = None  # as far as the header has given it
         self._body = False  # the header is complete
-        self._lost = False  # between something that is no frame and the next one
+        self._lost = False  # skipping to the next frame
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
     def next(self) -> bytes | Skipped | None:
-        """The next body, or what was passed over before it; None if there is nothing whole yet."""
+        """The next body, or what was skipped before it; None if no body is complete yet."""
         while not self._body:
             line = self._line()
             if line is None:
@@ -86,7 +86,7 @@ class Frames:
         return line
 
     def _read(self, line: bytes) -> str:
-        """Take in a line of a header; what is wrong with it, or ""."""
+        """Read a line of a header. Returns what is wrong with it, or ""."""
         if not line.strip():
             if self._length is not None:
                 self._body = True
@@ -94,39 +94,39 @@ class Frames:
         field = _FIELD.fullmatch(line)
         if field is None or self._lost:
             found = _ANYWHERE.search(line)
-            return self._set_length(found[1]) if found else "a line that is no header"
+            return self._set_length(found[1]) if found else "a line that is not a header"
         if field[1].lower() == b"content-length":
             return self._set_length(field[2].strip())
         return ""
 
     def _set_length(self, text: bytes) -> str:
         if not _LENGTH.fullmatch(text):
-            return "a length that is no number"
+            return "a length that is not a number"
         length = int(text)
         if length > self.most:
             return f"a length of more than {self.most} bytes"
         if self._length is not None and length != self._length:
-            return "two lengths that differ"
+            return "two different lengths"
         self._length, self._lost = length, False
         return ""
 
     def _lose(self, why: str) -> Skipped | None:
-        """Pass over what is no frame; told once until the next frame."""
-        told, self._lost = self._lost, True
+        """Skip to the next frame. Returns what is skipped, once until then."""
+        reported, self._lost = self._lost, True
         self._length = None
-        return None if told else Skipped(why)
+        return None if reported else Skipped(why)
 
 
 async def read_frames(stream: asyncio.StreamReader, frames: Frames, take: Callable[[bytes], None]) -> None:
-    """Have every body taken, until the stream ends. Raises what `take` raises."""
+    """Call `take` with each body until the stream ends. Raises what `take` raises."""
     while True:
         while (found := frames.next()) is not None:
             if isinstance(found, Skipped):
-                logger.warning("The editor sent %s; it was skipped up to the next message.", found.why)
+                logger.warning("Skipped to the next message: the editor sent %s.", found.why)
                 continue
             take(found)
-            # The handler of one message is to begin before the next is taken: that may change the document or
-            # end the server.
+            # The handler of this message must begin before the next message is taken: that one may change the
+            # document or end the server.
             await asyncio.sleep(0)
         try:
             data = await stream.read(_AT_ONCE)

@@ -1,4 +1,4 @@
-"""The log: for people who look for a fault, and never with what stands in their documents."""
+"""The log: for finding faults. It never contains text of the user's documents."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 class WithoutParameters(logging.Filter):
-    """Takes from pygls' records what they were made with: messages of the client, with the text it typed."""
+    """Removes the parameters of pygls' records: messages of the client, with the text of documents."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name.startswith("pygls"):
             record.msg = str(record.msg).partition("%")[0].rstrip(" :'\"") + "."
             record.args = ()
             if record.exc_info and record.exc_info[0] is not None:
-                # An error's text may quote the value that was wrong; its kind does not.
+                # An error's text may quote the wrong value; its type does not.
                 record.msg += f" ({record.exc_info[0].__name__})"
                 record.exc_info = None
                 record.exc_text = None
@@ -22,9 +22,9 @@ class WithoutParameters(logging.Filter):
 
 
 def set_up(log_file: Path | None) -> None:
-    """Log warnings to standard error, which ends in the editor's log, or everything to a file.
+    """Log warnings to standard error, which editors keep in their own log, or all messages to a file.
 
-    The file is readable by its owner alone.
+    The file is readable only by its owner.
     """
     handler: logging.Handler = logging.StreamHandler()
     if log_file is not None:

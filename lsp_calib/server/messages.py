@@ -1,4 +1,4 @@
-"""Messages as JSON-RPC has them: each request is answered, whatever is in it."""
+"""JSON-RPC messages: each request gets an answer, however malformed it is."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Longer ones name no method.
+# No method has a longer name; a longer one is not repeated whole.
 _LONGEST_METHOD = 200
-# About a document that is open; else there is nothing to be done about them.
+# These make sense for open documents only, and are ignored for others.
 _ABOUT_OPEN = {
     types.TEXT_DOCUMENT_DID_CHANGE,
     types.TEXT_DOCUMENT_WILL_SAVE,
@@ -44,7 +44,7 @@ _ABOUT_OPEN = {
 
 
 def receive(protocol: CalibProtocol, body: bytes) -> None:
-    """Handle the body of one frame. Raises BrokenPipeError if the client is gone."""
+    """Handle the body of one frame. Raises BrokenPipeError if the client has disconnected."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
@@ -54,14 +54,14 @@ def receive(protocol: CalibProtocol, body: bytes) -> None:
 
 
 def take(protocol: CalibProtocol, data: object) -> None:
-    """Handle one message. Raises BrokenPipeError if the client is gone."""
+    """Handle one message. Raises BrokenPipeError if the client has disconnected."""
     if not isinstance(data, dict):
         _refuse(protocol, None, JsonRpcInvalidRequest("A message must be one object."))
         return
     identity = data.get("id")
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         identity = None
-    # Where nothing is the result, some clients leave it out.
+    # Some clients leave out a result that is null.
     if "method" not in data and ("result" in data or "error" in data or protocol.asked(identity)):
         _take_response(protocol, identity, data)
         return
@@ -75,22 +75,22 @@ def take(protocol: CalibProtocol, data: object) -> None:
         if "id" in data or isinstance(error, JsonRpcInvalidRequest):
             _refuse(protocol, identity, error)
         else:
-            logger.warning("A notification of the editor was ignored: %s", error.message)
+            logger.warning("Ignored a notification of the editor: %s", error.message)
     except Exception as error:  # noqa: BLE001 - one message must not end the server
-        # Its text may quote the document.
-        logger.error("A message could not be handled (%s).", type(error).__name__)
+        # Only the type is logged: the error's text may quote the document.
+        logger.error("Handling a message failed with %s.", type(error).__name__)
         if "id" in data:
-            _refuse(protocol, identity, JsonRpcInternalError("The message could not be handled."))
+            _refuse(protocol, identity, JsonRpcInternalError("Handling the message failed."))
 
 
 def _read(protocol: CalibProtocol, data: dict[str, Any]) -> Any:
-    """The request or notification; None for one that is to be ignored. Raises JsonRpcException."""
+    """The request or notification; None if it must be ignored. Raises JsonRpcException."""
     method = data.get("method")
     if data.get("jsonrpc") != "2.0" or not isinstance(method, str):
-        raise JsonRpcInvalidRequest('A message needs "jsonrpc": "2.0" and a method.')
+        raise JsonRpcInvalidRequest('A message must have "jsonrpc": "2.0" and a method.')
     asks = "id" in data
     if asks and (isinstance(data["id"], bool) or not isinstance(data["id"], int | str)):
-        raise JsonRpcInvalidRequest("The id of a request must be a number or a text.")
+        raise JsonRpcInvalidRequest("The id of a request must be a number or a string.")
     if not _known(protocol, method):
         if asks:
             raise JsonRpcMethodNotFound.of(method[:_LONGEST_METHOD])
@@ -98,18 +98,18 @@ def _read(protocol: CalibProtocol, data: dict[str, Any]) -> Any:
     _check_order(protocol, method, asks=asks)
     kind = types.METHOD_TO_TYPES.get(method, (None,))[0]
     if kind is None:
-        # One of ours. (The converter would make a class for each object in it.)
+        # A method of our own. The converter would create a class for each object in it.
         if asks:
             return JsonRPCRequestMessage(data["id"], method, "2.0", data.get("params"))
         return JsonRPCNotification(method, "2.0", data.get("params"))
     try:
         message = protocol.structure(data, kind)
     except Exception as error:  # noqa: BLE001 - the converter's hooks raise many kinds
-        words = f"The parameters of {method} cannot be read{_where(error)}."
+        message_text = f"The parameters of {method} are invalid{_where(error)}."
         forget_frames(error)
-        raise JsonRpcInvalidParams(words) from None
+        raise JsonRpcInvalidParams(message_text) from None
     if asks and not hasattr(message, "id"):
-        raise JsonRpcInvalidRequest(f"{method} is a notification: it has no id.")
+        raise JsonRpcInvalidRequest(f"{method} is a notification and must not have an id.")
     return message if _of_open_document(protocol, method, message.params) else None
 
 
@@ -121,21 +121,21 @@ def _known(protocol: CalibProtocol, method: str) -> bool:
 
 
 def _check_order(protocol: CalibProtocol, method: str, *, asks: bool) -> None:
-    """Raises JsonRpcException for what comes before `initialize` or after `shutdown`."""
+    """Raises JsonRpcException for a message before `initialize`, or a request after `shutdown`."""
     if method == types.EXIT:
         return
     if method == types.INITIALIZE and protocol.initialized:
-        raise JsonRpcInvalidRequest("`initialize` can be sent only once.")
+        raise JsonRpcInvalidRequest("`initialize` may be sent only once.")
     if method != types.INITIALIZE and not protocol.initialized:
-        raise JsonRpcServerNotInitialized(f"{method} came before `initialize`.")
+        raise JsonRpcServerNotInitialized(f"{method} was sent before `initialize`.")
     if asks and protocol.shut_down:
-        raise JsonRpcInvalidRequest(f"{method} came after `shutdown`.")
+        raise JsonRpcInvalidRequest(f"{method} was sent after `shutdown`.")
 
 
 def _of_open_document(protocol: CalibProtocol, method: str, params: Any) -> bool:
-    """Whether a message can be dealt with: False for news of a document that is not open.
+    """False for a notification about a document that is not open.
 
-    A document has one name from here on, the one it was opened with, however the client escapes it now.
+    Replaces the document's URI by the one with which it was opened: clients escape one URI in several ways.
     """
     named = getattr(params, "text_document", None)
     if named is None or not protocol.initialized:
@@ -144,15 +144,15 @@ def _of_open_document(protocol: CalibProtocol, method: str, params: Any) -> bool
     if document is not None:
         named.uri = document.uri
     elif method in _ABOUT_OPEN:
-        logger.warning("%s names a document that is not open; it was ignored.", method)
+        logger.warning("Ignored %s: its document is not open.", method)
         return False
     return True
 
 
 def _take_response(protocol: CalibProtocol, identity: int | str | None, data: dict[str, Any]) -> None:
-    """Hand an answer to the request of ours that waits for it; one that cannot be read is an error."""
+    """Resolve our own request that waits for this response; a malformed response fails it."""
     if identity is None:
-        logger.warning("The editor sent an answer to nothing; it was ignored.")
+        logger.warning("Ignored a response of the editor without a valid id.")
         return
     kind = protocol.expected_result(identity)
     try:
@@ -165,27 +165,27 @@ def _take_response(protocol: CalibProtocol, identity: int | str | None, data: di
         protocol.handle_message(answer)
     except BrokenPipeError:
         raise
-    except Exception as error:  # noqa: BLE001 - the request fails, and nothing else
-        logger.warning("An answer of the editor cannot be read%s.", _where(error))
-        words = types.ResponseError(JsonRpcInvalidRequest.CODE, "The answer cannot be read.")
-        protocol.fail_request(identity, words)
+    except Exception as error:  # noqa: BLE001 - only the request fails
+        logger.warning("A response of the editor is invalid%s.", _where(error))
+        failure = types.ResponseError(JsonRpcInvalidRequest.CODE, "The response is invalid.")
+        protocol.fail_request(identity, failure)
         forget_frames(error)
 
 
 def _where(error: Exception) -> str:
-    """Which fields were wrong, without the values that stood there."""
+    """Which fields were wrong, without their values."""
     try:
         found = [_camel(line.rpartition("@ ")[2]) for line in transform_error(error)]
-    except Exception:  # noqa: BLE001 - it was no error of the converter's
+    except Exception:  # noqa: BLE001 - the error is not the converter's
         return ""
     return f" ({', '.join(found[:3])})" if found else ""
 
 
 def _camel(path: str) -> str:
-    """A path of fields as they stand on the wire."""
+    """A path of fields in the spelling of the wire."""
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), path)
 
 
 def _refuse(protocol: CalibProtocol, identity: int | str | None, error: JsonRpcException) -> None:
-    logger.info("A message of the editor was refused: %s", error.message)
+    logger.info("Refused a message of the editor: %s", error.message)
     protocol.refuse(identity, error)

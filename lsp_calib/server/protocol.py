@@ -1,4 +1,4 @@
-"""What pygls' protocol leaves to us: capabilities to match the client's, and nothing kept of what is over."""
+"""pygls' protocol with capabilities that match the client's, strict types, and no memory of past messages."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class CalibProtocol(LanguageServerProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._strict = True
-        # The converter makes a text of whatever stands where one should.
+        # By default the converter turns any value into a string where one is expected.
         self._converter.register_structure_hook(str, self._text)
         self._converter.register_structure_hook(int, self._number)
 
     @property
     def initialized(self) -> bool:
-        """Whether `initialize` has come."""
+        """Whether `initialize` has been received."""
         return self._workspace is not None
 
     @property
@@ -47,28 +47,28 @@ class CalibProtocol(LanguageServerProtocol):
         return bool(self._shutdown)
 
     def structure(self, data: dict[str, Any], kind: Any) -> Any:
-        """A message of a kind. Raises whatever the converter does if it is none."""
-        # What a client declares of itself is taken as well as it can be: most of it never matters.
+        """The message as an object of type `kind`. Raises what the converter raises if it does not fit."""
+        # `initialize` is read leniently: most of what a client declares never matters here.
         self._strict = kind is not types.InitializeRequest
         return self._converter.structure(data, kind)
 
     def refuse(self, identity: int | str | None, error: JsonRpcException) -> None:
-        """Answer a request with an error; id null where it could not be read."""
+        """Answer a request with an error. identity: None if the request had no valid id."""
         answer = {"code": error.code, "message": error.message}
         if error.data is not None:
             answer["data"] = error.data
         self._send_data({"jsonrpc": "2.0", "id": identity, "error": answer})
 
     def asked(self, identity: int | str | None) -> bool:
-        """Whether a request of ours with this id waits for its answer."""
+        """Whether a request of our own with this id waits for its response."""
         return identity in self._result_types
 
     def expected_result(self, identity: int | str) -> Any:
-        """The type of the answer to a request of ours, None if that is not known. Can be had once."""
+        """Remove and return the type of the response to our own request; None if it is not known."""
         return self._result_types.pop(identity, None)
 
     def fail_request(self, identity: int | str, error: types.ResponseError) -> None:
-        """End a request of ours with an error."""
+        """Fail our own request with an error."""
         self._handle_response(identity, None, error)
 
     @lsp_method(types.INITIALIZE)
@@ -88,15 +88,15 @@ class CalibProtocol(LanguageServerProtocol):
         return result
 
     def _text(self, value: object, kind: type[str]) -> str:
-        # Enumerations of texts come here as well, as do those of numbers below, and truth values.
+        # Also called for string enumerations; `_number` also for integer enumerations and booleans.
         if kind is str and self._strict and not isinstance(value, str):
-            raise TypeError("not a text")
+            raise TypeError("not a string")
         return kind(value)
 
     def _number(self, value: Any, kind: type[int]) -> int:
         whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
         if kind is int and self._strict and not whole:
-            raise TypeError("not a whole number")
+            raise TypeError("not an integer")
         return kind(value)
 
     def _execute_handler(
@@ -110,7 +110,7 @@ class CalibProtocol(LanguageServerProtocol):
         super()._execute_handler(msg_id, handler, partial(self._finished, msg_id, callback), args, kwargs)
 
     def _finished(self, msg_id: Any, callback: Callable[[Any], None], future: Any) -> None:
-        """Keep nothing of a handler that has ended: pygls keeps those of all notifications."""
+        """Release a handler that has ended: pygls keeps the futures of all notifications."""
         if self._request_futures.get(msg_id) is future:
             del self._request_futures[msg_id]
         try:
@@ -121,8 +121,8 @@ class CalibProtocol(LanguageServerProtocol):
 
     def _check_handler_result(self, future: Any) -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
-            words = f"{type(error).__name__}: {error}"
-            self._server._report_server_error(JsonRpcException(words), FeatureNotificationError)
+            message = f"{type(error).__name__}: {error}"
+            self._server._report_server_error(JsonRpcException(message), FeatureNotificationError)
 
 
 def has_inline_completion(client: types.ClientCapabilities) -> bool:
@@ -131,7 +131,7 @@ def has_inline_completion(client: types.ClientCapabilities) -> bool:
 
 
 def pulls_diagnostics(client: types.ClientCapabilities) -> bool:
-    """Whether the client pulls diagnostics and can be told to pull again; otherwise they are pushed."""
+    """Whether the client pulls diagnostics and can be asked to pull again; otherwise they are pushed."""
     document, workspace = client.text_document, client.workspace
     return (
         document is not None

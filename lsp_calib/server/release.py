@@ -1,17 +1,18 @@
-"""Letting go of what an error holds.
+"""Releasing the memory that an error keeps alive.
 
-Its frames hold what the handler was given, such as the text of a document. Often one of them holds the error:
-then only the garbage collector would free it, and that counts objects, not bytes.
+The frames of its traceback refer to the handler's arguments, such as the text of a document. Often one of
+them refers to the error itself: only the garbage collector would free that cycle, and it counts objects, not
+bytes.
 """
 
 from __future__ import annotations
 
-# No error has more causes; a chain that bites its tail ends here.
+# No error has a longer chain of causes; a circular one ends here.
 _DEEPEST = 16
 
 
 def forget_frames(error: BaseException | None, depth: int = 0) -> None:
-    """Take the traceback from an error that has been dealt with, and from all it came of."""
+    """Remove the traceback of an error that has been handled, and those of its causes."""
     if error is None or depth > _DEEPEST:
         return
     error.__traceback__ = None

@@ -37,7 +37,7 @@ from lsp_calib.values import CalibratorRef
 
 logger = logging.getLogger(__name__)
 
-# Seconds that a request waits for the settings; a client that is asked for them has five to answer.
+# Seconds that a request waits for the settings; the client has five seconds to answer for them.
 _SETTINGS_PATIENCE = 6.0
 
 
@@ -77,7 +77,7 @@ class Session:
         self._connection = connection
         self._running = True
         self._loading: asyncio.Task[None] | None = None
-        self._settings_known = asyncio.Event()  # set once the editor has given its settings, or has not
+        self._settings_known = asyncio.Event()  # set once the settings of the start are known
         self._messages = UserMessages(connection.window_show_message)
         window = connection.client_capabilities.window
         shows_progress = window is not None and window.work_done_progress

@@ -1,4 +1,4 @@
-"""Starting for an editor: what counts is how soon `initialize` is answered."""
+"""Starting for an editor, as fast as possible up to the answer to `initialize`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import gc
 
 def serve_editor() -> None:
     """Serve one client over standard input and output, with nothing set on the command line."""
-    # The imports make some hundred thousand objects that all stay: looking through them for garbage again
-    # and again takes a tenth of the time until the answer.
+    # The imports create some hundred thousand objects that all stay. Searching them for garbage repeatedly
+    # would take a tenth of the time until the answer.
     gc.disable()
     from lsp_calib.server.main import serve
     from lsp_calib.settings import Trusted

@@ -1,4 +1,4 @@
-"""How the server is, for the `lsp-calib/status` notification and the status command."""
+"""The state of the server, for the `lsp-calib/status` notification and the status command."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.values import CalibratorRef, Suggestion
 
-# Suggestions that are recognised when they are given to the client again.
+# Suggestions that are recognised when they are sent to the client again.
 _REMEMBERED = 1000
 
 
 class Status:
-    """State, model, calibrator of completions, suggestions shown of each tier, and how long answers took."""
+    """State, model, calibrator of completions, number of suggestions shown by tier, and latencies."""
 
     def __init__(self) -> None:
         self.state = EngineState.STARTING
@@ -27,13 +27,13 @@ class Status:
         self._latencies: deque[float] = deque(maxlen=200)
 
     def made(self, suggestion: Suggestion) -> None:
-        """The model has made a suggestion, whether or not anybody will see it."""
+        """The model has made a suggestion, whether or not it will be shown."""
         if suggestion.kind != "summary":
             self.calibrator = suggestion.confidence.calibrator
         self._latencies.append(suggestion.timing.total_ms)
 
     def shown(self, suggestion: Suggestion) -> None:
-        """The client was given a suggestion; again, perhaps, while the user types what it says."""
+        """A suggestion is sent to the client; perhaps again, while the user types its text."""
         if suggestion.id in self._shown:
             return
         self._shown[suggestion.id] = None

@@ -1,8 +1,8 @@
 """Standard input as a stream of the event loop.
 
-pygls hands each line of a header and each body to a thread of a pool and waits for it: four hops a message.
-Here one thread reads whatever has come, and the loop takes messages from it without leaving it. (Not a pipe
-of the event loop: standard input may be a file, and what it shares with others must stay blocking.)
+pygls reads each header line and each body on a thread of a pool and waits for it: four thread switches per
+message. Here one thread reads what is available, and the event loop cuts messages out of it. (A pipe of the
+event loop is no alternative: standard input may be a file, and processes that share it need it to block.)
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _AT_ONCE = 1 << 16
 
 
 def open_input(stdin: BinaryIO) -> asyncio.StreamReader:
-    """A stream of what comes in on `stdin`, whose buffer nobody else may have read from.
+    """The bytes of `stdin` as a stream of the running event loop; its buffer must be unused so far.
 
-    For the running event loop. The thread that reads ends with the input, or with the process.
+    The thread that reads ends with the input, or with the process.
     """
     loop = asyncio.get_running_loop()
     stream = asyncio.StreamReader()
     descriptor = stdin.fileno()
 
     def pump() -> None:
-        # The loop is closed where the server ended first.
+        # The loop is closed if the server has ended before the input.
         with contextlib.suppress(RuntimeError):
             with contextlib.suppress(OSError):
                 while data := os.read(descriptor, _AT_ONCE):

@@ -1,6 +1,6 @@
-"""One client over TCP: the first that shows the token. Everybody on the machine can connect, browsers too.
+"""One client over TCP: the first that shows the token. Every program on the machine can connect, browsers too.
 
-A connection that has not shown the token holds nothing that another one needs, and is soon closed.
+A connection that has not shown the token cannot block the client's, and is closed after a few seconds.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from lsp_calib.server.framing import MOST_BYTES, Frames, Skipped
 
 logger = logging.getLogger(__name__)
 
-# Connections that have not shown the token; where there are more, the oldest is closed.
+# Connections that have not shown the token; if there are more, the oldest is closed.
 _MOST_STRANGERS = 32
-# Seconds for a refusal to get out.
-_LAST_WORDS = 2.0
+# Seconds for a refusal to reach the other side.
+_FLUSH_SECONDS = 2.0
 _AT_ONCE = 4096
 _HEADERS = (b"content-length", b"content-type")
 _TAKEN = "there is a client already"
@@ -40,10 +40,10 @@ _TOKEN = re.compile(r"[\x21-\x7e]{16,4096}")
 
 @attrs.frozen
 class TcpChoice:
-    """Where to listen for a client, and how it shows that it may be one.
+    """Where to listen for a client, and how it authenticates itself.
 
-    any_host: other machines may connect. token_file: the user's own, with the token in it; None makes one up.
-    seconds, most_bytes: for a connection to show the token in.
+    any_host: whether other machines may connect. token_file: a file of the user with the token in it; None
+    generates a token. seconds, most_bytes: within which a connection must show the token.
     """
 
     host: str
@@ -56,7 +56,7 @@ class TcpChoice:
 
 @attrs.frozen
 class Client:
-    """A client that showed the token. first: its `initialize` without the token. frames: what came after."""
+    """The client that showed the token. first: its `initialize` without the token. frames: what follows."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -65,14 +65,14 @@ class Client:
 
 
 class Listener:
-    """Connections, until one of them is the client's. From then on all others are refused."""
+    """Accepts connections until one of them shows the token, and refuses all others from then on."""
 
     def __init__(self, token: str, choice: TcpChoice) -> None:
         self._token = token.encode()
         self._choice = choice
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._strangers: dict[asyncio.StreamWriter, None] = {}  # oldest first
-        self._sent_away: dict[asyncio.StreamWriter, str] = {}  # and why
+        self._reasons: dict[asyncio.StreamWriter, str] = {}  # and why
         self._server: asyncio.Server | None = None
 
     async def open(self) -> list[tuple[str, int]]:
@@ -93,11 +93,11 @@ class Listener:
         return await asyncio.shield(self._client)
 
     def close(self) -> None:
-        """End listening, and with it every connection but the client's."""
+        """Stop listening, and close every connection but the client's."""
         if self._server is not None:
             self._server.close()
         for stranger in list(self._strangers):
-            self._send_away(stranger, "the server ends")
+            self._close_stranger(stranger, "the server is shutting down")
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._client.done():
@@ -106,9 +106,9 @@ class Listener:
             return
         self._strangers[writer] = None
         if len(self._strangers) > _MOST_STRANGERS:
-            # Not the newest: connections that only wait must not keep the client out.
-            self._send_away(next(iter(self._strangers)), "too many connections wait to show the token")
-        why = "the server ends"
+            # Not the newest: idle connections must not keep the client out.
+            self._close_stranger(next(iter(self._strangers)), "too many connections have not shown the token")
+        why = "the server is shutting down"
         try:
             async with asyncio.timeout(self._choice.seconds):
                 why = await self._examine(reader, writer)
@@ -118,13 +118,13 @@ class Listener:
             why = "it left without showing the token"
         finally:
             self._strangers.pop(writer, None)
-            why = self._sent_away.pop(writer, "") or why
+            why = self._reasons.pop(writer, "") or why
             if why:
                 logger.warning("A connection from %s was closed: %s.", _peer(writer), why)
                 writer.close()
 
     async def _examine(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
-        """Read the first message. Returns why it is not the client's, "" if it is."""
+        """Read the first message. Returns why this is not the client, or "" if it is."""
         most = self._choice.most_bytes
         frames, start, count = Frames(most), b"", 0
         while (body := frames.next()) is None:
@@ -149,17 +149,17 @@ class Listener:
         self._client.set_result(Client(reader, writer, frames, message))
         for other in list(self._strangers):
             if other is not writer:
-                self._send_away(other, _TAKEN)
+                self._close_stranger(other, _TAKEN)
         return ""
 
-    def _send_away(self, stranger: asyncio.StreamWriter, why: str) -> None:
+    def _close_stranger(self, stranger: asyncio.StreamWriter, why: str) -> None:
         del self._strangers[stranger]
-        self._sent_away[stranger] = why
+        self._reasons[stranger] = why
         stranger.close()
 
 
 def make_token(file: Path | None) -> str:
-    """The token in a file of the user's own; without a file, a new one. Raises SettingsError."""
+    """The token in a file that only the user can read; without a file, a new one. Raises SettingsError."""
     if file is None:
         return secrets.token_urlsafe(32)
     try:
@@ -167,21 +167,22 @@ def make_token(file: Path | None) -> str:
             status = os.fstat(stream.fileno())
             if os.name == "posix" and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
                 raise SettingsError(
-                    f"The token file {file} can be read by others, or belongs to somebody else: the token in "
-                    f"it is not used. Make it yours, run `chmod 600 {file}`, and put a new token in it."
+                    f"The token file {file} belongs to another user or can be read by others: its token is "
+                    f"not secret. Own the file, run `chmod 600 {file}`, and put a new token in it."
                 )
             token = stream.read(8192).decode("ascii", "replace").strip()
     except (OSError, RuntimeError) as error:
         raise SettingsError(f"The token file {file} cannot be read: {error}. Check --token-file.") from None
     if not _TOKEN.fullmatch(token):
         raise SettingsError(
-            f"The token file {file} holds no token: one line of 16 or more printable characters, no spaces."
+            f"The token file {file} holds no token. Write one line to it: at least 16 printable characters, "
+            "no spaces."
         )
     return token
 
 
 def announce(addresses: list[tuple[str, int]], token: str, file: Path | None) -> None:
-    """Say on standard error where the server listens and what its client has to show."""
+    """Write to standard error where the server listens and which token its client must show."""
     places = ", ".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
     shown = f"is in {file}" if file else f"is {token}"
     sys.stderr.write(f"Listening on {places} for one client. Its initializationOptions.token {shown}\n")
@@ -189,15 +190,17 @@ def announce(addresses: list[tuple[str, int]], token: str, file: Path | None) ->
 
 
 def _addresses(choice: TcpChoice) -> list[str]:
-    """The addresses of the host. Raises SettingsError if others could reach one of them, and should not."""
+    """The addresses of the host. Raises SettingsError if other machines can reach one but must not."""
     try:
         found = socket.getaddrinfo(choice.host, choice.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise SettingsError(f"--tcp: the host {choice.host!r} is not known: {error}.") from None
+        raise SettingsError(
+            f"--tcp: the host {choice.host!r} cannot be resolved: {error}. Check its spelling."
+        ) from None
     hosts = list(dict.fromkeys(str(address[0]) for *_, address in found))
     if not choice.any_host and not all(_is_loopback(host) for host in hosts):
         raise SettingsError(
-            f"--tcp {choice.host}:{choice.port} can be reached from other machines, and what is typed would "
+            f"--tcp {choice.host}:{choice.port} can be reached from other machines, and what you type would "
             "travel unencrypted. Use 127.0.0.1 (and a tunnel, such as ssh -L), or add --tcp-any-host."
         )
     return hosts
@@ -211,7 +214,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _begins_with_header(start: bytes) -> bool:
-    """Whether a stream that begins so can begin with a header of the base protocol."""
+    """Whether these bytes can be the beginning of a header of the base protocol."""
     name, colon, _ = start.lstrip(b" \t")[:64].lower().partition(b":")
     name = name.rstrip(b" \t")
     return name in _HEADERS if colon else any(header.startswith(name) for header in _HEADERS)
@@ -226,7 +229,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _take_token(message: dict[str, Any], token: bytes) -> str:
-    """Take the token out of an `initialize`. Returns what is wrong with it, or ""."""
+    """Remove the token from an `initialize` and check it. Returns what is wrong with it, or ""."""
     params = message.get("params")
     options = params.get("initializationOptions") if isinstance(params, dict) else None
     given = options.pop("token", None) if isinstance(options, dict) else None
@@ -240,20 +243,20 @@ def _take_token(message: dict[str, Any], token: bytes) -> str:
 
 
 async def _refuse(writer: asyncio.StreamWriter, identity: object, why: str) -> None:
-    """Answer a request with an error, as far as the other side reads it."""
+    """Answer a request with an error, if the other side still reads."""
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         identity = None
-    words = f"The connection is closed: {why}."
+    text = f"The connection is closed: {why}."
     if why != _TAKEN:
-        words += " The token stands where `lsp-calib serve --tcp` was started, or in its --token-file."
-    error = {"code": types.LSPErrorCodes.RequestFailed.value, "message": words, "data": {"retry": False}}
+        text += " `lsp-calib serve --tcp` prints the token when it starts, or reads it from its --token-file."
+    error = {"code": types.LSPErrorCodes.RequestFailed.value, "message": text, "data": {"retry": False}}
     body = json.dumps({"jsonrpc": "2.0", "id": identity, "error": error}).encode()
     with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(_LAST_WORDS):
+        async with asyncio.timeout(_FLUSH_SECONDS):
             writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
             await writer.drain()
 
 
 def _peer(writer: asyncio.StreamWriter) -> str:
     name = writer.get_extra_info("peername")
-    return f"{name[0]}:{name[1]}" if name else "somebody"
+    return f"{name[0]}:{name[1]}" if name else "an unknown address"

@@ -1,4 +1,4 @@
-"""Documents as LSP has them: where lines end, and what a change costs."""
+"""Documents with the line ends of LSP, in which a change costs what its lines cost."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 from lsprotocol import types
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
-# `str.splitlines` ends lines at these too; LSP does not, and neither do editors.
+# `str.splitlines` also splits at these; LSP and editors do not.
 _FOREIGN_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 def split(text: str) -> list[str]:
-    """Lines with their ends: \\n, \\r\\n or \\r and nothing else; none after a last end."""
+    """Lines with their ends, which are \\n, \\r\\n or \\r only; no empty line after the last end."""
     if _FOREIGN_ENDS.search(text) is None:
         return text.splitlines(keepends=True)
     return _LINES.findall(text)
 
 
 class CalibDocument(TextDocument):
-    """A document kept as lines, so that a keystroke costs what its line costs, however many there are.
+    """A document stored as lines: a keystroke costs time for its line, not for the document.
 
-    Its text is put together only where somebody asks for it.
+    The whole text is joined only when it is requested.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -41,13 +41,13 @@ class CalibDocument(TextDocument):
 
     @property
     def lines(self) -> Sequence[str]:
-        """Lines with their ends, as pygls wants them."""
+        """Lines with their ends, as pygls expects them."""
         return self._with_ends()
 
     @property
     def bare_lines(self) -> tuple[str, ...]:
-        """Lines without their ends, with the empty one after a last line end. Unchanged lines stay the same
-        objects from one version to the next: comparing two versions costs little."""
+        """Lines without their ends, including the empty one after a last line end. Unchanged lines stay the
+        same objects from one version to the next, which makes comparing two versions cheap."""
         if self._snapshot is None:
             lines = self._with_ends()
             last = ("",) if not lines or lines[-1].endswith(("\n", "\r")) else ()
@@ -70,12 +70,12 @@ class CalibDocument(TextDocument):
         start, end = place.start, place.end
         before = lines[start.line][: start.character] if start.line < len(lines) else ""
         after = lines[end.line][end.character :] if end.line < len(lines) else ""
-        # A line more on either side: a \r and a \n that come together are one end.
+        # One more line on either side: a \r and a \n that become neighbours are one end.
         first, last = max(start.line - 1, 0), end.line + 2
         above, below = lines[first : start.line], lines[end.line + 1 : last]
         region = split("".join([*above, before, change.text, after, *below]))
         bare = [line.rstrip("\r\n") for line in region]
-        # What did not change stays the same object.
+        # Unchanged lines stay the same objects.
         for at in range(min(len(above), len(region))):
             if region[at] == lines[first + at]:
                 region[at], bare[at] = lines[first + at], self._bare[first + at]
@@ -85,7 +85,7 @@ class CalibDocument(TextDocument):
 
 
 class CalibCodec(PositionCodec):
-    """Beyond the end of a line means that end, as LSP has it; to pygls, the character before it."""
+    """A position beyond the end of a line means its end, as LSP requires; pygls takes one character less."""
 
     def position_from_client_units(
         self, lines: Sequence[str], position: types.Position

@@ -1,4 +1,4 @@
-"""`workspace/executeCommand`: what an editor may ask for by name."""
+"""`workspace/executeCommand`: the commands of this server."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lsp_calib.values import is_suggestion_id
 def register(server: CalibServer) -> None:
     @server.command("lsp-calib.accepted")
     async def accepted(ls: CalibServer, *arguments: Any) -> None:
-        """A hint that the user took a suggestion. Answered once it is on disk."""
-        with _failing_in_words():
+        """A hint that the user has accepted a suggestion. Answered once it is on disk."""
+        with _errors_as_answers():
             await ls.session.suggestions.hinted("accepted", _id(arguments))
 
     @server.command("lsp-calib.rejected")
     async def rejected(ls: CalibServer, *arguments: Any) -> None:
-        """A hint that the user turned a suggestion away. Answered once it is on disk."""
-        with _failing_in_words():
+        """A hint that the user has rejected a suggestion. Answered once it is on disk."""
+        with _errors_as_answers():
             await ls.session.suggestions.hinted("rejected", _id(arguments))
 
     @server.command("lsp-calib.markReviewed")
@@ -33,7 +33,7 @@ def register(server: CalibServer) -> None:
 
     @server.command("lsp-calib.refit")
     async def refit(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
-        with _failing_in_words():
+        with _errors_as_answers():
             return await ls.session.suggestions.refit()
 
     @server.command("lsp-calib.status")
@@ -42,13 +42,13 @@ def register(server: CalibServer) -> None:
 
     @server.command("lsp-calib.restartModel")
     async def restart_model(ls: CalibServer, *_arguments: Any) -> None:
-        with _failing_in_words():
+        with _errors_as_answers():
             await ls.session.restart_model()
 
 
 @contextlib.contextmanager
-def _failing_in_words() -> Iterator[None]:
-    """Answer an error raised on purpose with its message, rather than as a fault of the server."""
+def _errors_as_answers() -> Iterator[None]:
+    """Answer an expected error with its message, instead of reporting a fault of the server."""
     try:
         yield
     except LspCalibError as error:
@@ -57,7 +57,7 @@ def _failing_in_words() -> Iterator[None]:
 
 def _id(arguments: tuple[Any, ...]) -> str:
     found = arguments[0].get("id") if arguments and isinstance(arguments[0], dict) else None
-    # Anything else would be kept as it is: a text without bound, a line of source perhaps.
+    # The id is stored: anything else could be a text of any length, perhaps source code.
     if not isinstance(found, str) or not is_suggestion_id(found):
         raise JsonRpcInvalidParams(
             'The argument must be an object with the "id" of a suggestion, 16 hexadecimal digits.'

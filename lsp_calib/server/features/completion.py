@@ -1,4 +1,4 @@
-"""`textDocument/completion`: for editors without ghost text. It never makes the menu wait."""
+"""`textDocument/completion`: for editors without ghost text. It never delays the menu."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lsp_calib.server.language_server import CalibServer
 if TYPE_CHECKING:
     from lsp_calib.completion import Completion
 
-# What is not ready by then comes with the next request.
+# Seconds; a completion that takes longer comes with the next request.
 PATIENCE = 0.1
 
 
@@ -39,7 +39,7 @@ def register(server: CalibServer) -> None:
 
 
 def _word_start(text: str) -> int:
-    """Where the word at the end of a text begins."""
+    """The index at which the word at the end of a text begins."""
     start = len(text)
     while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
         start -= 1
@@ -60,7 +60,7 @@ def _item(ls: CalibServer, completion: Completion, word: str, range_: types.Rang
         detail=number if has_details else f"{tier.value} · {number}",
         documentation=f"{tier_words(tier)}: {suggestion.confidence.reason}",
         kind=types.CompletionItemKind.Text,
-        # After everything a language's own server offers.
+        # Sorted after everything that the language's own server offers.
         sort_text="\U0010ffff",
         filter_text=text,
         text_edit=types.TextEdit(range_, text),

@@ -1,4 +1,4 @@
-"""`textDocument/hover` on a function: its summary, the tier, and what the tier means."""
+"""`textDocument/hover` on a function: its summary, its tier and the meaning of the tier."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lsp_calib.server.protocol import BADGES
 if TYPE_CHECKING:
     from lsp_calib.values import Suggestion
 
-_PENDING = "Still reading this function; hover again in a moment."
+_PENDING = "The summary is not ready yet: hover again in a moment."
 
 
 def register(server: CalibServer) -> None:

@@ -26,7 +26,7 @@ def register(server: CalibServer) -> None:
             return None
         completion = reply.completion
         if completion is None or not ls.session.suggestions.shown(uri, completion):
-            # Some editors leave the last ghost text standing after null; an empty list takes it away.
+            # After null some editors keep the previous ghost text; an empty list removes it.
             return types.InlineCompletionList(items=[])
         suggestion = completion.suggestion
         place = position_of(document, cursor)

@@ -1,4 +1,4 @@
-"""From `initialized` to `exit`, and settings that change in between."""
+"""From `initialized` to `shutdown`, and changes of the settings in between."""
 
 from __future__ import annotations
 
@@ -32,22 +32,24 @@ def register(server: CalibServer) -> None:
 
 
 async def _fetch_settings(ls: CalibServer) -> bool:
-    """Ask the client for its settings, if it can be asked."""
+    """Request the settings from the client and apply them. False if it gives none."""
     workspace = ls.client_capabilities.workspace
     if workspace is None or not workspace.configuration:
         return False
     params = types.ConfigurationParams(items=[types.ConfigurationItem(section=SECTION)])
     try:
         answer = await asyncio.wait_for(ls.workspace_configuration_async(params), 5)
-    except Exception as error:  # noqa: BLE001 - whatever a client answers, the server goes on with what it has
-        ls.problems.append(f"The editor did not give its settings ({error}); those of the start are used.")
+    except Exception as error:  # noqa: BLE001 - whatever the client answers, the server keeps the settings it has
+        ls.problems.append(
+            f"The editor did not give its settings ({error}). The settings so far stay in force."
+        )
         return False
     _apply(ls, answer[0] if answer else None)
     return True
 
 
 def _apply(ls: CalibServer, raw: object) -> None:
-    # A workspace may set these: whatever names a file or a host is not among them.
-    # What is not among them is as it was at the start, and not as an earlier change had it.
+    # A workspace may change these settings; none of them names a file or a host. A setting that is missing
+    # returns to its value at the start, also if an earlier change had set it.
     ls.settings, problems = parse(raw, ls.initial_settings)
     ls.problems += problems

@@ -1,4 +1,4 @@
-"""The judge goes by the calibrator in force now, whoever put it there."""
+"""The estimator uses the calibrator in force now, whichever process put it there."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def personal(intercept: float, language: str = "python") -> Calibrator:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> CalibratorStore:
-    shelf = CalibratorStore(tmp_path / "home" / "calibrators", tmp_path / "shipped")
-    make().save(shelf.shipped / "shipped.json")
-    shelf.personal.mkdir(parents=True)
-    return shelf
+def store(tmp_path: Path) -> CalibratorStore:
+    store = CalibratorStore(tmp_path / "home" / "calibrators", tmp_path / "shipped")
+    make().save(store.shipped / "shipped.json")
+    store.personal.mkdir(parents=True)
+    return store
 
 
 class Watching:
-    def __init__(self, shelf: CalibratorStore) -> None:
+    def __init__(self, store: CalibratorStore) -> None:
         self.changes: list[CalibratorRef] = []
-        self.judge = ConfidenceEstimator(shelf, on_change=self.changes.append)
+        self.estimator = ConfidenceEstimator(store, on_change=self.changes.append)
 
     def intercept(self) -> float:
-        return self.judge.calibrator(PURPOSE).platt.intercept
+        return self.estimator.calibrator(PURPOSE).platt.intercept
 
 
-def test_another_process_promotes_and_rolls_back(shelf: CalibratorStore) -> None:
-    watching = Watching(shelf)
+def test_another_process_promotes_and_rolls_back(store: CalibratorStore) -> None:
+    watching = Watching(store)
     shipped = watching.intercept()
     assert watching.changes == []
-    other = CalibratorStore(shelf.personal, shelf.shipped)
+    other = CalibratorStore(store.personal, store.shipped)
     mine = personal(-3.0)
     other.promote(mine)
     assert watching.intercept() == -3.0
@@ -56,33 +56,33 @@ def test_another_process_promotes_and_rolls_back(shelf: CalibratorStore) -> None
     assert watching.changes[1:] == [make().ref]
 
 
-def test_two_promotions_in_one_moment_are_told_apart(shelf: CalibratorStore) -> None:
-    """The time of a folder is not exact enough to tell them apart by."""
-    watching = Watching(shelf)
+def test_two_promotions_in_one_moment_are_told_apart(store: CalibratorStore) -> None:
+    """The modification time of a folder is too coarse to tell them apart."""
+    watching = Watching(store)
     moment = 1_790_000_000_000_000_000
     for number in range(20):
-        slot = shelf.promote(personal(-number))
-        for path in (slot, shelf.personal):
+        slot = store.promote(personal(-number))
+        for path in (slot, store.personal):
             os.utime(path, ns=(moment, moment))
         assert watching.intercept() == -number
 
 
-def test_what_was_chosen_is_looked_after_without_a_judgement(shelf: CalibratorStore) -> None:
-    watching = Watching(shelf)
-    watching.judge.notice()
-    watching.judge.calibrator(PURPOSE)
-    watching.judge.calibrator(RUST)
+def test_a_chosen_calibrator_is_looked_after_without_an_assessment(store: CalibratorStore) -> None:
+    watching = Watching(store)
+    watching.estimator.notice()
+    watching.estimator.calibrator(PURPOSE)
+    watching.estimator.calibrator(RUST)
     new = personal(-2.0, "rust")
-    shelf.promote(new)
-    watching.judge.notice()
-    watching.judge.notice()
+    store.promote(new)
+    watching.estimator.notice()
+    watching.estimator.notice()
     assert watching.changes == [new.ref]
 
 
 def test_nothing_is_read_again_as_long_as_nothing_changes(
-    shelf: CalibratorStore, monkeypatch: pytest.MonkeyPatch
+    store: CalibratorStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watching = Watching(shelf)
+    watching = Watching(store)
     watching.intercept()
 
     def refuse(_path: Path) -> Calibrator:
@@ -91,4 +91,4 @@ def test_nothing_is_read_again_as_long_as_nothing_changes(
     monkeypatch.setattr(Calibrator, "load", refuse)
     for _ in range(3):
         watching.intercept()
-        watching.judge.notice()
+        watching.estimator.notice()
