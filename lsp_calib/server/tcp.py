@@ -1,4 +1,4 @@
-"""One client over TCP: the first that shows the token. Every program on the machine can connect, browsers too.
+"""One client over TCP: the first that shows the token. Any program on the machine can connect, browsers too.
 
 A connection that has not shown the token cannot block the client's, and is closed after a few seconds.
 """

@@ -67,7 +67,7 @@ def test_two_promotions_in_one_moment_are_told_apart(store: CalibratorStore) -> 
         assert watching.intercept() == -number
 
 
-def test_a_chosen_calibrator_is_looked_after_without_an_assessment(store: CalibratorStore) -> None:
+def test_a_replaced_calibrator_is_noticed_without_an_assessment(store: CalibratorStore) -> None:
     watching = Watching(store)
     watching.estimator.notice()
     watching.estimator.calibrator(PURPOSE)
