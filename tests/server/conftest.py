@@ -1,4 +1,4 @@
-"""Servers for tests, each with a state folder of its own, and all of them gone afterwards."""
+"""Servers for tests, each with its own state folder, all of them ended after the test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Connect = Callable[..., Awaitable[Editor]]
 async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     """A function that starts a server with a script and connects to it: `await connect({...}, **options)`.
 
-    A test fails if a message from its server was none, or beyond what the client had declared.
+    A test fails if its server sent an invalid message, or one beyond the declared capabilities.
     """
     editors: list[Editor] = []
 

@@ -1,9 +1,9 @@
-"""Scripted servers without the second that their imports take: forked from a process that has done them.
+"""Scripted servers that start without importing for a second: forks of a process that has imported everything.
 
 `python fork_server.py SOCKET` imports what a scripted server does and waits at SOCKET until its standard
 input ends. `python fork_server.py SOCKET --start SCRIPT` stands for one server: it hands its standard
 streams, environment and folder over, ends with the server's exit code, and takes it along when it is killed.
-Only the imports are shared: a test of what is imported when starts a server of its own.
+Only the imports are shared: a test of when modules are imported starts an unforked server.
 """
 
 # The second form runs without site-packages, and imports no more than it needs.

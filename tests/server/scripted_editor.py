@@ -27,7 +27,7 @@ from pytest_lsp.client import register_lsp_features
 URI = "file:///project/module.py"
 PROGRAM = Path(__file__).with_name("scripted_server.py")
 FORK_SERVER = Path(__file__).with_name("fork_server.py")
-# Nothing here takes long; what has not happened by then never will.
+# Seconds. Nothing here takes long: an event that has not happened by then never will.
 PATIENCE = 60.0
 
 
@@ -35,7 +35,7 @@ _converter = functools.cache(default_converter)
 
 
 class Client(LanguageClient):
-    """pytest-lsp's client, which checks what it gets against its capabilities, and keeps all complaints."""
+    """pytest-lsp's client, which checks messages against its capabilities and keeps all complaints."""
 
     def __init__(self) -> None:
         super().__init__(converter_factory=_converter)
@@ -65,7 +65,7 @@ class Client(LanguageClient):
         self._draining = asyncio.create_task(self._drain())
 
     async def gone(self) -> int:
-        """The exit code of the server, once it is gone and all it said is read."""
+        """The exit code of the server, once it has ended and all its output is read."""
         code = await asyncio.wait_for(self.process.wait(), PATIENCE)
         assert self._draining is not None
         await self._draining
@@ -154,7 +154,7 @@ class Editor:
         return await asyncio.wait_for(sent, PATIENCE)
 
     async def suggestion(self, line: int, character: int, uri: str = URI) -> dict[str, Any]:
-        """The suggestion object of the one inline completion there."""
+        """The suggestion object of the only inline completion at this place."""
         answer = await self.inline(line, character, uri)
         assert answer is not None
         (item,) = answer.items
@@ -193,14 +193,14 @@ class Editor:
         self.client.cancel_request(types.CancelParams(request_id))
 
     def configure(self, settings: Any, *, push: bool = False) -> None:
-        """Change the settings, and tell the server so; with their values if `push`."""
+        """Change the settings and notify the server; with their values if `push`."""
         self.client.set_configuration(settings, section="lspCalib")
         sent = {"lspCalib": settings} if push else None
         params = types.DidChangeConfigurationParams(settings=sent)
         self.client.workspace_did_change_configuration(params)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """What the feedback store on disk answers."""
+        """The result of a query to the feedback store on disk."""
         path = self.home / "feedback.db"
         if not path.exists():
             return []
@@ -215,7 +215,7 @@ class Editor:
             connection.close()
 
     def labels(self) -> dict[str, str]:
-        """How each suggestion came to its label, by id."""
+        """How each suggestion got its label, by id."""
         return dict(self.rows("SELECT suggestion_id, how FROM labels"))
 
     async def settled(self, n: int = 1) -> dict[str, str]:
@@ -223,7 +223,7 @@ class Editor:
         return self.labels()
 
     async def in_order(self) -> None:
-        """Wait until the server has dealt with all that was sent before, and written what it has to."""
+        """Wait until the server has handled all earlier messages and finished its writes."""
         await self.status()
         await self.command("rejected", {"id": "0" * 16})
 
@@ -240,7 +240,7 @@ class Editor:
 
 
 async def until(condition: Callable[[], Any], what: str) -> None:
-    """Wait until something is so. Fails if it does not come to be."""
+    """Wait until a condition holds. Fails if it does not within the time limit."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
@@ -256,7 +256,7 @@ def capabilities(
     encodings: list[str] | None = None,
     progress: bool = False,
 ) -> types.ClientCapabilities:
-    """What an editor declares. "plain" declares nothing but what is asked for here."""
+    """The capabilities of an editor. "plain" declares only what the arguments ask for."""
     if editor == "plain":
         declared = types.ClientCapabilities()
     elif editor == "helix":
@@ -283,7 +283,7 @@ def capabilities(
 
 
 def _helix() -> types.ClientCapabilities:
-    """Those of Helix 25.01 as far as they matter here; pytest-lsp has no record of it."""
+    """The relevant capabilities of Helix 25.01, of which pytest-lsp has no record."""
     return types.ClientCapabilities(
         workspace=types.WorkspaceClientCapabilities(
             configuration=True, workspace_folders=True, apply_edit=True
@@ -309,7 +309,7 @@ def _helix() -> types.ClientCapabilities:
 
 
 def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
-    """Put a calibrator in force that believes the raw confidence: the log-probabilities decide the tier.
+    """Install a calibrator that returns the raw confidence: the log-probabilities decide the tier.
 
     intercept: another one does not quite believe it. Returns the file of the last one.
     """
@@ -338,7 +338,7 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
 
 
 def command(script: Path, *, forked: bool = True) -> list[str]:
-    """What starts a scripted server. forked: from a process that has done the imports, if possible."""
+    """The command that starts a scripted server. forked: from a process with the imports, if possible."""
     if forked and hasattr(os, "fork"):
         return [sys.executable, "-I", "-S", str(FORK_SERVER), _fork_server(), "--start", str(script)]
     return [sys.executable, str(PROGRAM), str(script)]
@@ -371,7 +371,7 @@ def _fork_server() -> str:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """That of a server: nothing of whoever runs the tests gets in."""
+    """The environment of a server, without the variables of the user that runs the tests."""
     kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "TMPDIR") if name in os.environ}
     return {**kept, "LSP_CALIB_HOME": str(home), "HOME": str(home)}
 
@@ -388,7 +388,7 @@ async def start(
     initialized: bool = True,
     forked: bool = True,
 ) -> Editor:
-    """An editor connected to a server of its own.
+    """An editor connected to its own server.
 
     settings: what the editor answers to `workspace/configuration`. env: more for the server's environment.
     calibrated: with the calibrator of `install_calibrator`. initialized: with the handshake done. forked: see

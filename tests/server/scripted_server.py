@@ -1,4 +1,4 @@
-"""The real language server over stdio, with an engine that says what a script tells it to.
+"""The real language server over stdio, with an engine that answers as a script says.
 
 Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its keys optional:
 
@@ -190,7 +190,7 @@ def main() -> None:
 
         @server.feature("test/heavyModules")
         def heavy_modules(_ls: CalibServer, _params: object) -> list[str]:
-            """Which of the modules that take long are imported."""
+            """Which of the modules that are slow to import have been imported."""
             return [name for name in _HEAVY if name in sys.modules]
 
         return server

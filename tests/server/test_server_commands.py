@@ -1,4 +1,4 @@
-"""`workspace/executeCommand`: arguments, results, and what is on disk when they are answered."""
+"""`workspace/executeCommand`: arguments, results, and the state on disk when they are answered."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_the_status_object(connect: Connect) -> None:
 def learn(
     editor: Editor, n: int, model: str = "5c" * 32, language: str = "python", days_ago: float = 1.0
 ) -> None:
-    """Fill the store with labels: what the model was sure of was right, mostly."""
+    """Fill the store with labels: mostly correct where the model was confident."""
     from lsp_calib.feedback.events import Event, EventKind, How, Label
     from lsp_calib.feedback.store import FeedbackStore
     from lsp_calib.values import CalibratorRef, Confidence, ModelIdentity, Suggestion, Tier, Timing
@@ -106,7 +106,7 @@ SHAPE = {"promoted", "reason", "n", "before", "after", "calibrator"}
 
 
 async def test_a_refit_without_enough_labels(connect: Connect) -> None:
-    """It says how many there are and how many it takes, and changes nothing."""
+    """The answer says how many there are and how many are needed; nothing changes."""
     editor = await connect(SCRIPT, calibrated=False)
     result: dict[str, Any] = await editor.command("refit")
     assert set(result) == SHAPE
@@ -117,7 +117,7 @@ async def test_a_refit_without_enough_labels(connect: Connect) -> None:
 
 
 async def test_a_refit_that_is_promoted_is_in_force_at_once(connect: Connect) -> None:
-    """The new calibrator judges from then on, also what the editor would be served from memory."""
+    """The new calibrator applies to all later suggestions, also to remembered ones."""
     editor = await connect(SCRIPT, calibrated=False)
     editor.open("a")
     assert (await editor.suggestion(0, 1))["calibrator"]["source"] == "prior"
@@ -140,8 +140,8 @@ async def test_a_refit_that_is_promoted_is_in_force_at_once(connect: Connect) ->
     await until(lambda: editor.client.statuses[-1].calibrator.source == "personal", "the news of it")
 
 
-async def test_what_is_older_than_the_retention_is_deleted_bit_by_bit(connect: Connect) -> None:
-    """More than one piece of it, as soon as a suggestion is shown; what is younger stays."""
+async def test_feedback_older_than_the_retention_is_deleted_in_pieces(connect: Connect) -> None:
+    """Several pieces, beginning when a suggestion is shown; newer feedback stays."""
     editor = await connect(SCRIPT, options={"trusted": {"feedback": {"retentionDays": 30}}})
     learn(editor, 10)
     learn(editor, 450, language="rust", days_ago=31)
@@ -174,7 +174,7 @@ async def test_every_language_with_labels_is_refitted(connect: Connect) -> None:
 
 
 async def test_a_calibrator_put_in_force_by_a_command_is_noticed(connect: Connect) -> None:
-    """By the next request: what is remembered was judged by the old one, and is not served again."""
+    """By the next request: suggestions assessed by the old one are not served again."""
     editor = await connect(SCRIPT)
     editor.open("a\nb\n")
     old = await editor.suggestion(0, 1)
@@ -187,7 +187,7 @@ async def test_a_calibrator_put_in_force_by_a_command_is_noticed(connect: Connec
     assert (await editor.status())["calibrator"] == new["calibrator"]
 
 
-async def test_a_refit_without_a_model_fails_in_words(connect: Connect) -> None:
+async def test_a_refit_without_a_model_fails_with_a_message(connect: Connect) -> None:
     """The error says what to do, and carries no traceback."""
     editor = await connect({"failure": ["NoModelError", "Run `lsp-calib models pull smollm2-135m`."]})
     with pytest.raises(JsonRpcException) as caught:
@@ -198,7 +198,7 @@ async def test_a_refit_without_a_model_fails_in_words(connect: Connect) -> None:
 
 
 async def test_restart_model(connect: Connect) -> None:
-    """The engine begins again, and a problem that is still there is worth another message."""
+    """The engine starts again, and a problem that persists is reported again."""
     editor = await connect(SCRIPT)
     await editor.engine.until("loading")
     assert await editor.command("restartModel") is None
@@ -211,8 +211,8 @@ async def test_restart_model(connect: Connect) -> None:
     await until(lambda: failing.messages == ["None."] * 2, "another")
 
 
-async def test_a_restart_that_fails_is_said_in_words(connect: Connect) -> None:
-    """As everywhere: the message of the error, and no traceback."""
+async def test_a_restart_that_fails_is_answered_with_a_message(connect: Connect) -> None:
+    """The message of the error, without a traceback."""
     editor = await connect({**SCRIPT, "restartFailure": ["EngineDiedError", "The model process is gone."]})
     with pytest.raises(JsonRpcException) as caught:
         await editor.command("restartModel")
@@ -222,7 +222,7 @@ async def test_a_restart_that_fails_is_said_in_words(connect: Connect) -> None:
 
 
 async def test_a_model_that_dies_just_after_it_was_ready_is_no_unhandled_error(connect: Connect) -> None:
-    """What was known of it is told; the next request fails in words, and nothing leaves a traceback."""
+    """The known problem is reported; the next request fails with a message, without a traceback."""
     script = {**SCRIPT, "failure": ["EngineDiedError", "The model process is gone."], "failsAfter": 1}
     editor = await connect(script)
     statuses = editor.client.statuses

@@ -1,4 +1,4 @@
-"""`textDocument/completion`: the menu, which is never made to wait."""
+"""`textDocument/completion`: the menu, which is never delayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT = "def add(a, b):\n    return to  # sum\n"
 
 
 async def test_the_item(connect: Connect) -> None:
-    """A whole word to put in, sorted last, with tier, probability and reason, and the suggestion object."""
+    """It inserts a whole word, is sorted last, and has tier, probability, reason and suggestion object."""
     client = capabilities("visual_studio_code")  # an old one: it has no ghost text but label details
     assert client.text_document is not None
     assert client.text_document.completion is not None
@@ -53,7 +53,7 @@ async def test_without_label_details_the_tier_is_in_the_detail(connect: Connect)
 
 
 async def test_the_menu_does_not_wait_for_a_slow_model(connect: Connect, tmp_path: Path) -> None:
-    """What is not ready in about 0.1 s comes with the next request, with no second question to the model."""
+    """A completion that takes longer than 0.1 s comes with the next request; the model runs only once."""
     release = tmp_path / "release"
     slow = {"text": "y", "heldUntil": str(release)}
     editor = await connect({"otherwise": slow}, client=capabilities())
@@ -65,7 +65,7 @@ async def test_the_menu_does_not_wait_for_a_slow_model(connect: Connect, tmp_pat
     waited = time.monotonic() - before
     assert not answer.items
     assert answer.is_incomplete  # or editors would not ask again
-    # The model would have taken for ever; the margin is for a busy machine.
+    # The model never answers; the margin is for a busy machine.
     assert 0.05 < waited < 1.5
     assert not (await editor.complete(0, 1)).items
     release.touch()
@@ -76,7 +76,7 @@ async def test_the_menu_does_not_wait_for_a_slow_model(connect: Connect, tmp_pat
     assert editor.engine.read("cancelled") == []
 
 
-async def test_what_came_late_is_learned_from_all_the_same(connect: Connect, tmp_path: Path) -> None:
+async def test_a_late_suggestion_is_still_learned_from(connect: Connect, tmp_path: Path) -> None:
     """A suggestion first shown by a later request is in the store with its numbers and its label."""
     release = tmp_path / "release"
     editor = await connect({"otherwise": {"text": "yz", "heldUntil": str(release)}}, client=capabilities())
@@ -92,8 +92,8 @@ async def test_what_came_late_is_learned_from_all_the_same(connect: Connect, tmp
     assert editor.rows("SELECT id, logprobs FROM suggestions") == [(item.data["id"], "[-0.05,-0.05,-0.05]")]
 
 
-async def test_what_came_late_counts_as_shown_once_it_was(connect: Connect, tmp_path: Path) -> None:
-    """Not when it is made; and not once more for each key that is typed along."""
+async def test_a_late_suggestion_counts_as_shown_when_it_is_shown(connect: Connect, tmp_path: Path) -> None:
+    """Not when it is made, and not again with each typed key that matches it."""
     release = tmp_path / "release"
     editor = await connect({"otherwise": {"text": "yz", "heldUntil": str(release)}}, client=capabilities())
     editor.open("x")
@@ -119,7 +119,7 @@ async def test_no_suggestion_is_an_empty_menu(connect: Connect) -> None:
 
 
 async def test_it_can_be_turned_off_later(connect: Connect) -> None:
-    """What was offered in `initialize` stays empty once the editor's settings say so."""
+    """The menu that `initialize` offered is empty once the settings turn it off."""
     editor = await connect(
         {"otherwise": {"text": "x"}},
         client=capabilities(configuration=True),

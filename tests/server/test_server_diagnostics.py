@@ -12,7 +12,7 @@ TEXT = "import os\n\ndef add(a, b):\n    return a\n"
 
 
 async def seen(editor: Editor) -> list[types.Diagnostic]:
-    """What the editor shows, once the server has dealt with all that was sent."""
+    """What the editor shows, once the server has handled all messages."""
     await editor.status()
     return await editor.pull() if editor.server.diagnostic_provider else editor.pushed()
 
@@ -44,7 +44,7 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
     assert lines(await seen(editor)) == [4]
     editor.insert(4, 16, " + 1")
     assert await seen(editor) == []
-    # Each way has its own word for the editor, and says nothing in the other's.
+    # Each way has its own message, and never uses the other's.
     if pull:
         assert editor.client.diagnostics == {}
         await until(lambda: editor.client.diagnostic_refresh_count == 4, "a refresh for each change")
@@ -54,7 +54,7 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
 
 
 async def test_what_ends_a_diagnostic(connect: Connect) -> None:
-    """Saved, marked as reviewed, closed, deleted, undone: the user has decided, and the mark is gone."""
+    """Saved, marked as reviewed, closed, deleted, undone: the user has decided, and the diagnostic goes."""
     editor = await connect(SCRIPT)
     suggestions = {}
     ends = ("save", "review", "close", "delete", "undo")
@@ -77,7 +77,7 @@ async def test_what_ends_a_diagnostic(connect: Connect) -> None:
 
 
 async def test_typed_by_hand_is_not_marked(connect: Connect) -> None:
-    """Who types the suggestion letter by letter has read it."""
+    """A user who types the suggestion letter by letter has read it."""
     editor = await connect(SCRIPT)
     editor.open(TEXT)
     await editor.suggestion(3, 12)
@@ -109,7 +109,7 @@ async def test_severities(connect: Connect) -> None:
     }
     editor.configure({"diagnostics": {"enabled": False}}, push=True)
     assert await seen(editor) == []
-    # What is no longer set is as it was, not as it was set last.
+    # A setting that is no longer given has its value of the start, not its last one.
     editor.configure({}, push=True)
     assert {d.code for d in await seen(editor)} == {"accept", "review", "reject"}
 

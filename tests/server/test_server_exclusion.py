@@ -1,4 +1,4 @@
-"""What is left alone: nothing of a file with secrets, or an excluded one, goes into a prompt."""
+"""Exclusion: nothing of a file with secrets, or of an excluded file, goes into a prompt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ USED = "file:///project/module.py"
 
 
 async def everything(editor: Editor, uri: str) -> list[Any]:
-    """What an editor gets for a document while somebody types and hovers in it; nothing but empty answers."""
+    """Type and hover in a document, and check that every answer is empty."""
     editor.open(TEXT, uri)
     answers: list[Any] = [await editor.inline(7, 5, uri)]
     for n, char in enumerate("PASS"):
@@ -62,7 +62,7 @@ async def test_a_file_with_secrets_is_never_sent_to_a_remote_engine(start: Start
 
 
 @pytest.mark.parametrize("way", ["configuration", "pushed", "config.toml"])
-async def test_an_excluded_file_is_never_sent_whoever_excludes_it(
+async def test_an_excluded_file_is_never_sent_wherever_the_setting_is_made(
     start: Start, tmp_path: Path, way: str
 ) -> None:
     exclude = {"exclude": ["**/private/**"]}
@@ -82,7 +82,7 @@ async def test_an_excluded_file_is_never_sent_whoever_excludes_it(
         assert "hunter2" not in seen(server)
 
 
-async def test_a_workspace_takes_nothing_back_of_what_its_user_has_excluded(start: Start) -> None:
+async def test_a_workspace_cannot_include_a_file_that_the_user_has_excluded(start: Start) -> None:
     async with serving(tokens=lambda _: spoken(" # yes\n")) as server:
         editor = await start(
             options=trusted(server.url) | {"exclude": ["private/"]},
@@ -97,8 +97,8 @@ async def test_a_workspace_takes_nothing_back_of_what_its_user_has_excluded(star
         assert await is_used(editor)
 
 
-async def test_nothing_is_asked_before_it_is_known_what_is_excluded(connect: Connect) -> None:
-    """An editor opens its last document at once, and says what is excluded only when it is asked."""
+async def test_the_model_is_not_asked_before_the_exclusions_are_known(connect: Connect) -> None:
+    """An editor opens its last document at once, and gives its settings only when it is asked for them."""
     settings = {"exclude": ["module.py"]}
     editor = await connect({"otherwise": {"text": "x"}}, client=ASKS, settings=settings, initialized=False)
     editor.open("def f():\n    pass\na")
@@ -110,7 +110,7 @@ async def test_nothing_is_asked_before_it_is_known_what_is_excluded(connect: Con
     assert await is_used(editor, "file:///project/other.py")
 
 
-async def test_what_is_excluded_while_it_is_asked_about_is_not_offered(
+async def test_a_document_excluded_during_a_request_gets_no_suggestion(
     connect: Connect, tmp_path: Path
 ) -> None:
     held = tmp_path / "go"
@@ -126,7 +126,7 @@ async def test_what_is_excluded_while_it_is_asked_about_is_not_offered(
     assert await editor.inline(0, 1) is None
 
 
-async def test_nor_is_anything_of_it_evaluated_ahead_on_this_machine(connect: Connect) -> None:
+async def test_nothing_of_an_excluded_document_is_evaluated_ahead(connect: Connect) -> None:
     """A long document, which would be evaluated ahead after each answer, is not even asked about."""
     editor = await connect({"otherwise": {"text": "x"}})
     text = "".join(f"SECRET_{n} = {n * 7919}\n" for n in range(200))

@@ -1,4 +1,4 @@
-"""From what the user does to what is in the store, with nothing but document changes to tell."""
+"""From the user's edits to the labels in the store, from document changes alone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SCRIPT = {"otherwise": {"text": SECRET, "logprobs": [-0.1, -0.25]}}
 
 
 async def live(editor: Editor) -> dict[str, str]:
-    """Ask on each line and do with each suggestion what the line is called. Returns names by id."""
+    """Request on each line and treat each suggestion as the line is named. Returns names by id."""
     names = {}
     for word in sorted(WORDS, key="ignored".__eq__):
         names[(await editor.suggestion(WORDS.index(word), len(word)))["id"]] = word
-    # What was left sooner cannot have been read, and says nothing: see the next test.
+    # A suggestion that was left sooner cannot have been read, and gets no label: see the next test.
     await asyncio.sleep(0.8)
     editor.insert(0, 4, SECRET)
     editor.insert(1, 6, SECRET)
@@ -63,8 +63,8 @@ async def test_what_became_of_each_suggestion(connect: Connect) -> None:
     assert kinds.count("inserted") == 2
 
 
-async def test_what_nobody_can_have_read_is_no_label(connect: Connect) -> None:
-    """A suggestion that was left at once is kept as an event, and teaches the calibrator nothing."""
+async def test_a_suggestion_shown_too_briefly_to_read_gets_no_label(connect: Connect) -> None:
+    """Its events are kept, but the calibrator does not learn from it."""
     editor = await connect(SCRIPT)
     editor.open(TEXT)
     first = (await editor.suggestion(0, 4))["id"]
@@ -89,7 +89,7 @@ async def test_no_source_text_and_no_path_on_disk(connect: Connect) -> None:
 
 
 async def test_shutdown_settles_and_writes_everything(connect: Connect) -> None:
-    """Who leaves without saving has decided as well: every label is on disk once `shutdown` is answered."""
+    """Leaving without saving decides as well: every label is on disk once `shutdown` is answered."""
     editor = await connect(SCRIPT)
     editor.open(TEXT, uri="file:///a%20b/c.py")
     identity = (await editor.suggestion(0, 4, "file:///a%20b/c.py"))["id"]
@@ -101,7 +101,7 @@ async def test_shutdown_settles_and_writes_everything(connect: Connect) -> None:
 
 
 async def test_an_editor_that_does_not_wait_for_the_answer_to_shutdown(connect: Connect) -> None:
-    """Neovim sends `shutdown` and is gone: the labels are written all the same."""
+    """Neovim sends `shutdown` and disconnects: the labels are written nevertheless."""
     editor = await connect(SCRIPT)
     editor.open(TEXT)
     identity = (await editor.suggestion(0, 4))["id"]
@@ -132,7 +132,7 @@ async def test_saving_after_a_delay_settles_nothing(connect: Connect) -> None:
 
 
 async def test_focus_out_and_plain_saves_settle(connect: Connect) -> None:
-    """A save on leaving the window, and one that nobody announced, are a person's."""
+    """A save on leaving the window, and one without `willSave`, are the user's."""
     editor = await connect(SCRIPT)
     editor.open(TEXT)
     first = (await editor.suggestion(0, 4))["id"]
@@ -189,7 +189,7 @@ async def test_two_servers_share_one_store(connect: Connect) -> None:
 
 
 async def test_a_damaged_store_costs_no_answer(connect: Connect) -> None:
-    """It is put aside and a fresh one begun; the editor's requests are answered throughout."""
+    """It is moved aside and a new one started; the editor's requests are answered throughout."""
     editor = await connect(SCRIPT, initialized=False)
     (editor.home / "feedback.db").write_bytes(b"this is no database " * 100)
     editor.client.initialized(None)  # type: ignore[arg-type]
@@ -202,8 +202,8 @@ async def test_a_damaged_store_costs_no_answer(connect: Connect) -> None:
     assert "feedback.db.corrupt-" in message, "the user has to know where the old one is"
 
 
-async def test_a_store_that_cannot_be_written_is_said_once(connect: Connect) -> None:
-    """Suggestions go on; that nothing is learned from them is said in one message."""
+async def test_a_store_that_cannot_be_written_is_reported_once(connect: Connect) -> None:
+    """Suggestions continue; one message says that nothing is learned from them."""
     editor = await connect(SCRIPT, initialized=False)
     (editor.home / "feedback.db").mkdir()
     editor.client.initialized(None)  # type: ignore[arg-type]

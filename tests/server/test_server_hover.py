@@ -59,7 +59,7 @@ async def test_only_on_a_signature(connect: Connect) -> None:
 
 
 async def test_a_summary_is_made_once(connect: Connect) -> None:
-    """Hovering again costs no second question; a function that was changed is another one."""
+    """Hovering again does not run the model again; a changed function does."""
     editor = await connect()
     editor.open(TEXT)
     assert await shown(editor) == await shown(editor, 5)
@@ -69,7 +69,7 @@ async def test_a_summary_is_made_once(connect: Connect) -> None:
     assert len(editor.engine.read("asked")) == 2
 
 
-async def test_what_a_model_writes_is_text_and_nothing_else(connect: Connect) -> None:
+async def test_a_summary_is_shown_as_plain_text(connect: Connect) -> None:
     """Links, images, code, HTML, autolinks and control characters from a model do not reach the renderer."""
     wild = "See [x](http://a.b) ![i](http://a.b/i.png) <img src=x> `c` *e* https://a.b/ \x1b[31m \\"
     editor = await connect({"summary": {"text": wild}})
@@ -105,8 +105,10 @@ async def test_plain_text_for_editors_without_markdown(connect: Connect) -> None
     assert "\\" not in contents.value.removeprefix(wild)
 
 
-async def test_over_budget_it_says_so_and_has_it_later(connect: Connect, tmp_path: Path) -> None:
-    """After `hover.budgetMs` the editor gets a word, not silence; the work goes on for the next hover."""
+async def test_over_budget_the_hover_says_so_and_a_later_one_has_the_summary(
+    connect: Connect, tmp_path: Path
+) -> None:
+    """After `hover.budgetMs` the hover says that it is not ready; the work continues for the next one."""
     release = tmp_path / "release"
     slow = {"text": "Add.", "heldUntil": str(release)}
     editor = await connect({"summary": slow}, options={"hover": {"budgetMs": 30}})
@@ -120,7 +122,7 @@ async def test_over_budget_it_says_so_and_has_it_later(connect: Connect, tmp_pat
 
 
 async def test_a_failing_engine_and_an_empty_answer_are_no_hover(connect: Connect) -> None:
-    """Null, so that the editor shows what other servers say; the next hover tries again."""
+    """Null, so that the editor shows other servers' hovers; the next hover tries again."""
     death = {"text": " ", "error": ["EngineDiedError", "It ended."]}
     editor = await connect({"summary": death})
     editor.open(TEXT)
@@ -131,14 +133,14 @@ async def test_a_failing_engine_and_an_empty_answer_are_no_hover(connect: Connec
 
 
 async def test_it_can_be_turned_off(connect: Connect) -> None:
-    """With `hover.enabled: false` nothing is parsed and nobody asked."""
+    """With `hover.enabled: false` nothing is parsed and the model is not asked."""
     editor = await connect(options={"hover.enabled": False})
     editor.open(TEXT)
     assert await editor.hover(4, 5) is None
     assert editor.engine.read("asked") == []
 
 
-async def test_a_new_policy_judges_what_is_remembered(connect: Connect) -> None:
+async def test_a_new_policy_applies_to_remembered_suggestions(connect: Connect) -> None:
     """Summaries and ghost text made under other thresholds do not keep their old tiers."""
     script = {"summary": {"text": "Add.", "logprobs": [-0.2]}, "otherwise": {"text": "x", "logprobs": [-0.2]}}
     editor = await connect(script, client=capabilities(inline=True))
@@ -151,7 +153,7 @@ async def test_a_new_policy_judges_what_is_remembered(connect: Connect) -> None:
 
 
 async def test_a_summary_counts_once_it_was_shown(connect: Connect, tmp_path: Path) -> None:
-    """Not with a hover that is answered before it is made; and not again with each look at it."""
+    """Not by a hover that is answered before it is made, and not again by each later hover."""
     release = tmp_path / "release"
     summary = {"text": "Add two numbers.", "logprobs": [-0.7], "heldUntil": str(release)}
     editor = await connect({"summary": summary}, options={"hover.budgetMs": 0})

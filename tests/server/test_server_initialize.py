@@ -73,14 +73,14 @@ async def test_the_menu_can_be_forced_on_and_off(connect: Connect, enabled: obje
     assert bool(editor.server.completion_provider) is offered
 
 
-async def test_the_menu_can_be_turned_off_where_it_is_all_there_is(connect: Connect) -> None:
+async def test_the_menu_can_be_turned_off_in_editors_without_ghost_text(connect: Connect) -> None:
     """`completion.enabled: false` counts in an editor without ghost text too."""
     editor = await connect(client=capabilities(), options={"completion": {"enabled": False}})
     assert editor.server.completion_provider is None
 
 
-async def test_a_client_that_pulls_but_cannot_be_told_to_is_pushed_to(connect: Connect) -> None:
-    """Without `workspace/diagnostic/refresh` nobody would pull at the right time."""
+async def test_a_client_that_pulls_without_refresh_is_pushed_to(connect: Connect) -> None:
+    """Without `workspace/diagnostic/refresh` it would not know when to pull."""
     client = capabilities(pull=True)
     assert client.workspace is not None
     client.workspace.diagnostics = None

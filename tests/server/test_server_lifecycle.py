@@ -1,4 +1,4 @@
-"""The process itself: how it ends, what it leaves behind, and what it writes where."""
+"""The process itself: how it ends, what it leaves behind, and where it writes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_exit_without_shutdown_is_an_error(connect: Connect) -> None:
 async def test_a_client_that_is_killed_takes_the_server_with_it(
     connect: Connect, tmp_path: Path, busy: bool
 ) -> None:
-    """At the end of standard input the server goes, also while a request and a model are waited for."""
+    """At the end of standard input the server ends, even while a request and the model are pending."""
     never = {"text": "x", "heldUntil": str(tmp_path / "never")}
     editor, child = await working(connect, {"otherwise": never} if busy else None)
     request = asyncio.ensure_future(editor.inline(1, 12)) if busy else None
@@ -78,7 +78,7 @@ async def test_a_client_that_is_killed_takes_the_server_with_it(
 
 
 async def test_requests_during_shutdown_start_nothing(connect: Connect) -> None:
-    """What arrives while the engine closes is answered with nothing, and wakes no second engine."""
+    """Requests that arrive while the engine closes get empty answers and start no second engine."""
     editor, child = await working(connect, {"closeSeconds": 0.4})
     await editor.suggestion(1, 12)
     leaving = asyncio.ensure_future(editor.client.shutdown_async(None))
@@ -97,7 +97,7 @@ async def test_requests_during_shutdown_start_nothing(connect: Connect) -> None:
     assert editor.client.stderr == b""
 
 
-async def test_a_session_of_nothing(connect: Connect) -> None:
+async def test_an_empty_session(connect: Connect) -> None:
     """Initialized and shut down at once, before anything was loaded."""
     editor = await connect({"readyWhen": "/nowhere"})
     assert await editor.leave() == 0
@@ -151,7 +151,7 @@ async def test_nothing_but_the_protocol_on_standard_output(tmp_path: Path) -> No
     assert by_id[3]["error"]["code"] == -32601  # MethodNotFound
     assert by_id[4]["result"]["state"] == "ready"
     assert process.returncode == 0
-    # A client's odd messages are not the user's business.
+    # A client's odd messages are not shown to the user.
     assert not [a for a in answers if a.get("method") == "window/showMessage"]
     assert said == b""
 
@@ -162,7 +162,7 @@ def framed(*messages: dict[str, Any]) -> bytes:
 
 
 async def test_a_request_is_about_the_document_as_it_was_when_it_was_sent(connect: Connect) -> None:
-    """Also where the change that comes after it arrives in the same moment."""
+    """Even if the change that follows it arrives at the same moment."""
     editor = await connect({"otherwise": {"text": "x"}})
     editor.open("first")
     await editor.inline(0, 5)

@@ -1,4 +1,4 @@
-"""What is over takes no memory: closed documents, messages that could not be read, handlers that failed."""
+"""No memory is kept for closed documents, invalid messages and failed handlers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINES = 3000
 
 
 class Sink:
-    """Where answers go."""
+    """Collects the messages of the server."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -88,7 +88,7 @@ def text_of(number: int) -> str:
 
 
 async def work_on(scene: Scene, number: int, *, odd: bool) -> weakref.ref[Any]:
-    """Open, edit, ask, hover and close; with messages that cannot be dealt with in between."""
+    """Open, edit, ask, hover and close; with invalid messages in between."""
     uri, text = f"file:///project/a%20file{number}.py", text_of(number)
     item = {"uri": uri, "languageId": "python", "version": 1, "text": text}
     scene.tell("didOpen", textDocument=item)
@@ -126,8 +126,8 @@ async def work_on(scene: Scene, number: int, *, odd: bool) -> weakref.ref[Any]:
 
 @pytest.mark.parametrize("odd", [False, True], ids=["usual", "odd"])
 @pytest.mark.usefixtures("_without_collector")
-async def test_closed_documents_are_let_go_of(scene: Scene, odd: bool) -> None:
-    """At once, and with all that was said of them: four more rounds take less than one text."""
+async def test_closed_documents_are_released(scene: Scene, odd: bool) -> None:
+    """At once, with everything about them: four more rounds take less memory than one text."""
     for number in range(2):
         await work_on(scene, number, odd=odd)
     tracemalloc.start()
@@ -143,7 +143,7 @@ async def test_closed_documents_are_let_go_of(scene: Scene, odd: bool) -> None:
     assert not scene.server.protocol._request_futures
 
 
-async def test_a_summary_does_not_keep_the_code_it_is_of(scene: Scene) -> None:
+async def test_a_summary_does_not_keep_the_code_that_it_describes(scene: Scene) -> None:
     """Two hundred are kept, and a function may be a whole file."""
     code = "def long():\n" + "".join(f"    value_{line} = {line}\n" for line in range(LINES))
     item = {"uri": "file:///long.py", "languageId": "python", "version": 1, "text": code}
@@ -157,7 +157,7 @@ async def test_a_summary_does_not_keep_the_code_it_is_of(scene: Scene) -> None:
 
 
 async def test_complaints_about_settings_stay_short(scene: Scene) -> None:
-    """Whatever stands there is not repeated at length, however much of it there is."""
+    """Wrong values are not repeated at length, however long and many they are."""
     odd = {"tiers": {"preset": "x" * 100_000}, "y" * 100_000: 1} | {f"no{n}": n for n in range(5000)}
     scene.give({"method": "workspace/didChangeConfiguration", "params": {"settings": {"lspCalib": odd}}})
     await asyncio.sleep(0.05)

@@ -41,7 +41,7 @@ class Raw:
         self.process.stdin.write(data)
 
     async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The next message that is wanted."""
+        """The next message of interest."""
         assert self.process.stdout is not None
         while True:
             header = await asyncio.wait_for(self.process.stdout.readuntil(b"\r\n\r\n"), PATIENCE)
@@ -81,7 +81,7 @@ async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
     client.process.stdin.close()
     _, said = await asyncio.wait_for(client.process.communicate(), PATIENCE)
     assert b"Traceback" not in said
-    # What a client does wrong is not the user's business.
+    # A client's mistakes are not shown to the user.
     assert not [message for message in client.received if message.get("method") == "window/showMessage"]
 
 
@@ -131,7 +131,7 @@ async def test_a_request_whose_parameters_cannot_be_read_is_answered(raw: Raw) -
     assert (await raw.answer("absent"))["error"]["code"] == -32602
 
 
-async def test_what_was_wrong_is_named_as_it_stands_on_the_wire(raw: Raw) -> None:
+async def test_wrong_fields_are_named_in_the_spelling_of_the_wire(raw: Raw) -> None:
     params = {"textDocument": {"uri": {"my": "secret"}}, "position": {"line": 0, "character": 0}}
     raw.send({"id": 1, "method": "textDocument/hover", "params": params})
     message = (await raw.answer(1))["error"]["message"]
@@ -140,7 +140,7 @@ async def test_what_was_wrong_is_named_as_it_stands_on_the_wire(raw: Raw) -> Non
 
 
 async def test_a_notification_whose_parameters_cannot_be_read_is_ignored(raw: Raw) -> None:
-    """The one after it counts."""
+    """The next one is handled."""
     item = {"uri": "untitled:1", "languageId": "python", "version": 1, "text": "x = 1"}
     for params in (None, {}, {"textDocument": {**item, "version": "new"}}, {"textDocument": 7}):
         raw.send({"method": "textDocument/didOpen", "params": params})
@@ -157,7 +157,7 @@ async def test_a_notification_whose_parameters_cannot_be_read_is_ignored(raw: Ra
 NO_JSON = [b"{", b"", b"\xff\xfe\xff", b'{"jsonrpc": "2.0",}', b"[" * 100_000, b"1" * 5000, b"nonsense"]
 
 
-async def test_what_is_not_json_is_told_and_the_next_frame_counts(raw: Raw) -> None:
+async def test_a_body_that_is_not_json_is_answered_and_the_next_frame_handled(raw: Raw) -> None:
     for number, body in enumerate(NO_JSON, 1):
         raw.send_body(body)
         raw.send({"id": number, **STATUS})
@@ -181,7 +181,7 @@ ODD: list[tuple[object, int | None, int]] = [
 ]
 
 
-async def test_requests_that_are_none_are_answered(raw: Raw) -> None:
+async def test_invalid_requests_are_answered(raw: Raw) -> None:
     for message, identity, code in ODD:
         raw.send(message)
         answer = await raw.answer(identity)
@@ -191,7 +191,7 @@ async def test_requests_that_are_none_are_answered(raw: Raw) -> None:
         assert "result" in await raw.answer(6)
 
 
-async def test_answers_to_nothing_are_passed_over(raw: Raw) -> None:
+async def test_responses_without_a_request_are_ignored(raw: Raw) -> None:
     for identity, answer in (("unknown", {"result": 1}), ([1], {"result": 1}), ({}, {"error": 7})):
         raw.send({"id": identity, **answer})
     raw.send({"id": None, "error": {"code": 1, "message": "x"}})
@@ -199,7 +199,7 @@ async def test_answers_to_nothing_are_passed_over(raw: Raw) -> None:
     assert "result" in await raw.answer(1)
 
 
-async def test_an_object_of_the_users_may_have_any_keys(raw: Raw) -> None:
+async def test_an_object_of_the_user_may_have_any_keys(raw: Raw) -> None:
     """A field called "jsonrpc" deep in the parameters is no message."""
     odd = {"jsonrpc": "2.0", "id": "x", "method": 3}
     raw.send(
@@ -230,7 +230,7 @@ async def test_requests_at_the_wrong_time_are_answered(tmp_path: Path) -> None:
     assert not [message for message in client.received if "method" in message]
 
 
-async def test_a_state_folder_that_is_open_to_others_is_told_at_once(tmp_path: Path) -> None:
+async def test_a_state_folder_that_others_can_read_is_reported_at_once(tmp_path: Path) -> None:
     """In the answer to `initialize`, with what to do; the folder and what is in it stay as they are."""
     home = tmp_path / "home"
     home.mkdir()

@@ -1,4 +1,4 @@
-"""Which file is loaded is the user's choice: the folder that a server is started in has no say in it."""
+"""The user chooses the model file: the folder in which a server is started has no influence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from scripted_editor import until
 from test_server_remote import Start, start_fixture  # noqa: F401 - a fixture
 
-# The smallest file that passes for a model: a header that promises nothing.
+# The smallest file that is accepted as a model: a header that declares nothing.
 MODEL = b"GGUF\3\0\0\0" + bytes(16)
 EVIL = "evil.gguf"
 

@@ -10,7 +10,7 @@ LOADING = {"loading": [step / 50 for step in range(51)]}
 
 
 async def test_begin_reports_and_end(connect: Connect) -> None:
-    """One progress, created by asking, with growing percentages, and ended when the model is ready."""
+    """One progress, created by a request, with growing percentages, and ended when the model is ready."""
     editor = await connect(LOADING, client=capabilities(progress=True))
     reports = editor.client.progress_reports
     await until(
@@ -32,7 +32,7 @@ async def test_begin_reports_and_end(connect: Connect) -> None:
 
 
 async def test_none_for_clients_without_it(connect: Connect) -> None:
-    """A client that declares no progress is neither asked nor told."""
+    """A client that declares no progress gets none of its messages."""
     editor = await connect(LOADING, client=capabilities())
     await until(lambda: any(s.state == "ready" for s in editor.client.statuses), "the model")
     assert editor.client.progress_reports == {}

@@ -1,4 +1,4 @@
-"""The whole server with a remote engine: what an editor gets from somebody else's model."""
+"""The whole server with a remote engine."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_completion_comes_with_a_probability_and_is_never_accepted_witho
         assert await editor.leave() == 0
 
 
-async def test_probabilities_that_cannot_be_believed_are_said_to_be_so(start: Start) -> None:
+async def test_implausible_probabilities_are_marked_as_such(start: Start) -> None:
     async with serving(
         tokens=lambda _: spoken("    return a + b\n"), logprobs=lambda _, __: 0.0, models=["mine"]
     ) as server:
@@ -105,7 +105,7 @@ async def test_probabilities_that_cannot_be_believed_are_said_to_be_so(start: St
         assert editor.rows("SELECT logprobs, raw FROM suggestions") == [("[]", None)]
 
 
-async def test_a_server_that_is_away_is_told_of_once_and_does_not_stop_anything(start: Start) -> None:
+async def test_an_unreachable_server_is_reported_once_and_stops_nothing(start: Start) -> None:
     async with serving() as server:
         url = server.url
     editor = await start(env={"LSP_CALIB_REMOTE_URL": url})
@@ -136,7 +136,7 @@ async def test_neither_the_key_nor_the_document_is_logged(start: Start, tmp_path
     assert "hunter2" not in said
 
 
-async def test_code_in_the_clear_is_warned_of_once(start: Start) -> None:
+async def test_sending_code_unencrypted_is_warned_of_once(start: Start) -> None:
     editor = await start(options=trusted("http://model.invalid:8080"))
     await until(lambda: any("unencrypted" in text for text in editor.messages), "the warning")
     assert sum("unencrypted" in text for text in editor.messages) == 1

@@ -38,7 +38,7 @@ async def test_wrong_and_unknown_keys_are_named_in_one_message(connect: Connect,
         editor.configure(WRONG, push=True)
     assert await tier(editor) == "accept"
     await until(lambda: editor.messages, "a message")
-    # The same again is no news.
+    # The same problems again are not reported again.
     editor.configure(WRONG, push=way in ("options", "pushed"))
     await editor.engine.until("asked")
     await editor.status()
@@ -57,14 +57,14 @@ async def test_strange_options_do_no_harm(connect: Connect, options: Any) -> Non
     assert len(editor.messages) == (0 if options == {} else 1)
 
 
-async def test_initialization_options_hold(connect: Connect) -> None:
+async def test_initialization_options_are_applied(connect: Connect) -> None:
     """Nested keys and dotted ones mean the same."""
     editor = await connect(UNSURE, options={"tiers.acceptFrom": 0.9, "tiers": {"rejectBelow": 0.85}})
     assert await tier(editor) == "reject"
     assert editor.messages == []
 
 
-async def test_the_editors_configuration_holds_from_the_start(connect: Connect) -> None:
+async def test_the_configuration_of_the_editor_applies_from_the_start(connect: Connect) -> None:
     """What `workspace/configuration` answers counts, also for documents opened before the answer came."""
     editor = await connect(UNSURE, client=ASKS, settings={"tiers": {"preset": "cautious"}}, initialized=False)
     editor.client.initialized(None)  # type: ignore[arg-type]
@@ -90,7 +90,7 @@ async def test_configuration_goes_over_options_and_changes_later(connect: Connec
     assert editor.messages == []
 
 
-async def test_how_long_the_model_stays_is_known_once_the_editor_has_said_it(connect: Connect) -> None:
+async def test_linger_seconds_apply_once_the_editor_has_given_them(connect: Connect) -> None:
     """Also where a document was opened, and with it the engine, before the answer came; and later."""
     editor = await connect(UNSURE, client=ASKS, settings={"lingerSeconds": 3}, initialized=False)
     editor.client.initialized(None)  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ async def test_thresholds_that_contradict_each_other(connect: Connect) -> None:
 
 
 async def test_a_workspace_cannot_choose_the_model(connect: Connect) -> None:
-    """What comes with a checkout names no file, host or command: `model` and `trusted` are ignored."""
+    """Settings from a checkout name no file, host or command: `model` and `trusted` are ignored."""
     file = "/tmp/evil.gguf"
     evil = {"model": file, "trusted": {"model": file}, "trusted.model": file}
     editor = await connect(UNSURE, client=ASKS, options={"model": file}, settings=evil)
@@ -181,7 +181,7 @@ async def test_who_may_choose_the_model(connect: Connect, tmp_path: Any) -> None
 
 
 async def test_a_client_that_fails_to_answer(connect: Connect) -> None:
-    """An error instead of settings: the server says so, and goes by those of the start."""
+    """An error instead of settings: the server says so, and keeps the settings of the start."""
     editor = await connect(UNSURE, client=ASKS, options={"tiers": {"preset": "cautious"}}, initialized=False)
 
     def fails(**_named: object) -> object:

@@ -1,4 +1,4 @@
-"""`serve --tcp`: one client, which shows a token, whatever else connects."""
+"""`serve --tcp`: one client, which shows the token; all other connections are closed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Socket:
                 return dict(message)
 
     async def closed(self) -> bytes:
-        """What still came until the server closed the connection."""
+        """The remaining bytes until the server closed the connection."""
         try:
             return await asyncio.wait_for(self.reader.read(), PATIENCE)
         except ConnectionError:
@@ -153,7 +153,7 @@ async def test_one_client_with_the_token_that_was_printed(serve: Serve) -> None:
     assert await asyncio.wait_for(server.process.wait(), PATIENCE) == 0
 
 
-async def test_the_server_ends_when_its_client_is_gone(serve: Serve, token_file: str) -> None:
+async def test_the_server_ends_when_its_client_disconnects(serve: Serve, token_file: str) -> None:
     """Without `shutdown` with exit code 1, as over standard input."""
     server = await serve(token_file=token_file)
     client = await server.connect(initialize({"token": TOKEN}))
@@ -164,7 +164,7 @@ async def test_the_server_ends_when_its_client_is_gone(serve: Serve, token_file:
 
 
 async def test_a_wrong_token_is_answered_and_the_connection_closed(serve: Serve, token_file: str) -> None:
-    """The right one still gets in, and no token stands anywhere."""
+    """The right one is still accepted, and no token is written anywhere."""
     server = await serve(token_file=token_file)
     tokens: list[Any] = ["a-token-of-the-tesT", "", ["x"], "\ud800", None]
     for options in ({}, None, [], *({"token": token} for token in tokens)):
@@ -212,7 +212,7 @@ async def test_a_connection_that_sends_too_much_is_closed(serve: Serve, token_fi
     assert await large.closed() == b""
     client = await server.connect(initialize({"token": TOKEN}))
     assert "result" in await client.answer(0)
-    # The limits were for who had not shown it.
+    # The limits no longer apply once the token is shown.
     client.send({"id": 1, **STATUS, "params": {"command": "lsp-calib.status", "arguments": ["x" * 20_000]}})
     assert "result" in await client.answer(1)
 
@@ -226,7 +226,9 @@ NO_HEADER = [
 ]
 
 
-async def test_what_begins_with_no_header_is_closed(serve: Serve, token_file: str) -> None:
+async def test_a_connection_that_does_not_begin_with_a_header_is_closed(
+    serve: Serve, token_file: str
+) -> None:
     """A browser's request, also with an `initialize` in its body, and also before its line ends."""
     server = await serve(token_file=token_file)
     for first in NO_HEADER:
