@@ -28,7 +28,7 @@ from lsp_calib.server.framing import MOST_BYTES, Frames, Skipped
 logger = logging.getLogger(__name__)
 
 # Connections that have not shown the token; if there are more, the oldest is closed.
-_MOST_STRANGERS = 32
+_MOST_PENDING = 32
 # Seconds for a refusal to reach the other side.
 _FLUSH_SECONDS = 2.0
 _AT_ONCE = 4096
@@ -71,7 +71,7 @@ class Listener:
         self._token = token.encode()
         self._choice = choice
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-        self._strangers: dict[asyncio.StreamWriter, None] = {}  # oldest first
+        self._pending: dict[asyncio.StreamWriter, None] = {}  # oldest first
         self._reasons: dict[asyncio.StreamWriter, str] = {}  # and why
         self._server: asyncio.Server | None = None
 
@@ -96,18 +96,18 @@ class Listener:
         """Stop listening, and close every connection but the client's."""
         if self._server is not None:
             self._server.close()
-        for stranger in list(self._strangers):
-            self._close_stranger(stranger, "the server is shutting down")
+        for pending in list(self._pending):
+            self._close_pending(pending, "the server is shutting down")
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._client.done():
             logger.warning("A connection from %s was refused: %s.", _peer(writer), _TAKEN)
             writer.close()
             return
-        self._strangers[writer] = None
-        if len(self._strangers) > _MOST_STRANGERS:
+        self._pending[writer] = None
+        if len(self._pending) > _MOST_PENDING:
             # Not the newest: idle connections must not keep the client out.
-            self._close_stranger(next(iter(self._strangers)), "too many connections have not shown the token")
+            self._close_pending(next(iter(self._pending)), "too many connections have not shown the token")
         why = "the server is shutting down"
         try:
             async with asyncio.timeout(self._choice.seconds):
@@ -115,9 +115,9 @@ class Listener:
         except TimeoutError:
             why = f"it did not show the token within {self._choice.seconds:g} s"
         except OSError:
-            why = "it left without showing the token"
+            why = "it disconnected without showing the token"
         finally:
-            self._strangers.pop(writer, None)
+            self._pending.pop(writer, None)
             why = self._reasons.pop(writer, "") or why
             if why:
                 logger.warning("A connection from %s was closed: %s.", _peer(writer), why)
@@ -132,7 +132,7 @@ class Listener:
                 return f"it sent {most} bytes without showing the token"
             data = await reader.read(min(_AT_ONCE, most - count))
             if not data or writer.is_closing():
-                return "it left without showing the token"
+                return "it disconnected without showing the token"
             count += len(data)
             start = (start + data)[:_AT_ONCE]
             if not _begins_with_header(start):
@@ -147,15 +147,15 @@ class Listener:
             return why
         frames.most = MOST_BYTES
         self._client.set_result(Client(reader, writer, frames, message))
-        for other in list(self._strangers):
+        for other in list(self._pending):
             if other is not writer:
-                self._close_stranger(other, _TAKEN)
+                self._close_pending(other, _TAKEN)
         return ""
 
-    def _close_stranger(self, stranger: asyncio.StreamWriter, why: str) -> None:
-        del self._strangers[stranger]
-        self._reasons[stranger] = why
-        stranger.close()
+    def _close_pending(self, pending: asyncio.StreamWriter, why: str) -> None:
+        del self._pending[pending]
+        self._reasons[pending] = why
+        pending.close()
 
 
 def make_token(file: Path | None) -> str:

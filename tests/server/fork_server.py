@@ -1,4 +1,4 @@
-"""Scripted servers that start without importing for a second: forks of a process that has imported everything.
+"""Scripted servers that start without a second of imports: forks of a process that has imported everything.
 
 `python fork_server.py SOCKET` imports what a scripted server does and waits at SOCKET until its standard
 input ends. `python fork_server.py SOCKET --start SCRIPT` stands for one server: it hands its standard

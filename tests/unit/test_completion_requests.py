@@ -1,4 +1,4 @@
-"""Which request is answered when several are on their way."""
+"""Which of several concurrent requests is answered."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ async def ready(asked: CompletionRequests) -> None:
         await asyncio.sleep(0)
 
 
-async def test_an_answer_that_is_ready_when_another_place_is_asked_about_is_not_given() -> None:
-    """The editor has moved on: it would throw the answer away, and it would count as shown."""
+async def test_a_reply_is_not_delivered_after_a_request_at_another_place() -> None:
+    """The editor would discard a reply for the old place, and it would count as shown."""
     service = Service()
     asked = requests(service)
     lines = ("a", "b")
@@ -68,7 +68,7 @@ async def test_an_answer_that_is_ready_when_another_place_is_asked_about_is_not_
 
 
 async def test_two_requests_at_one_place_are_both_answered() -> None:
-    """An editor asks for its menu and its ghost text at once."""
+    """An editor requests its menu and its ghost text at the same time."""
     service = Service()
     asked = requests(service)
     cursor = Cursor.at(("a", "b"), 0, 1, "python")

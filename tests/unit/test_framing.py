@@ -1,4 +1,4 @@
-"""Frames of the base protocol, however they are headed and cut."""
+"""Frames of the base protocol, with all valid headers and cut into any pieces."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_frame_arrives_whole_however_it_is_headed_and_cut(
     assert read(pieces) == ([body for body, _ in sent], [])
 
 
-# JSON as editors write it has no line end in it, and none of it is a header.
+# JSON as editors write it contains no line end and no header.
 JUNK = st.one_of(
     st.sampled_from(
         [
@@ -95,11 +95,11 @@ JUNK = st.one_of(
     place=st.integers(0, 30_000),
     after=st.lists(st.binary(max_size=20), min_size=1, max_size=3),
 )
-def test_after_what_is_no_frame_the_next_one_arrives(
+def test_after_bytes_that_are_no_frame_the_next_frame_arrives(
     junk: list[bytes], place: int, after: list[bytes]
 ) -> None:
-    """Nothing swallows what follows for good."""
-    # Each on a line of its own: the end of one may make a header of the next.
+    """Invalid bytes never swallow all later frames."""
+    # Each on its own line: otherwise the end of one piece could turn the next into a header.
     bodies, _ = read(cut(b"\r\n".join(junk) + b"\r\n" + b"".join(map(frame, after)), [place]))
     assert bodies == after
 
@@ -108,8 +108,8 @@ def test_after_what_is_no_frame_the_next_one_arrives(
     "header",
     ["-5", "1e3", "0x10", "+3", "", "99999999999999999999999", "999999999999", "5, 6", "²"],
 )
-def test_an_absurd_length_is_told_once_and_skipped(header: str) -> None:
-    """With its body, which is followed by the next header without a line end between."""
+def test_an_absurd_length_is_reported_once_and_skipped(header: str) -> None:
+    """With its body, which the next header follows without a line end."""
     body = b'{"jsonrpc":"2.0","method":"a/b"}'
     stream = f"Content-Length: {header}\r\nContent-Type: x\r\n\r\n".encode() + body + frame(b"after")
     bodies, skipped = read([stream])
@@ -127,5 +127,5 @@ def test_a_stream_without_frames_takes_no_memory() -> None:
     assert frames.next() == b"after"
 
 
-def test_a_frame_that_is_cut_off_is_none() -> None:
+def test_a_frame_that_is_cut_off_is_dropped() -> None:
     assert read([frame(b"whole") + frame(b"cut off")[:-3]]) == ([b"whole"], [])

@@ -1,4 +1,4 @@
-"""What is typed never reaches a log."""
+"""Text of documents never reaches a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of a client to what the server asks of it."""
+"""Responses of a client to requests of the server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def server() -> CalibServer:
 
 
 def ask(server: CalibServer, method: str, params: object = None) -> tuple[Any, Any]:
-    """(the id, what will be the answer) of a request to the client."""
+    """(id, future of the response) of a request to the client."""
     future = server.protocol.send_request(method, params)
     return server.protocol.writer.sent[-1]["id"], future  # type: ignore[union-attr]
 
@@ -40,8 +40,8 @@ def answer(server: CalibServer, **fields: Any) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"result": None}, {}])
-def test_nothing_may_be_left_out(server: CalibServer, fields: dict[str, Any]) -> None:
-    """Clients in Lua cannot tell a field that is null from one that is not there."""
+def test_a_null_result_may_be_left_out(server: CalibServer, fields: dict[str, Any]) -> None:
+    """Clients in Lua cannot distinguish a null field from a missing one."""
     identity, future = ask(server, types.WORKSPACE_DIAGNOSTIC_REFRESH)
     answer(server, id=identity, **fields)
     assert future.done()
@@ -49,8 +49,8 @@ def test_nothing_may_be_left_out(server: CalibServer, fields: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("fields", [{"result": 7}, {"error": 7}, {"error": {"code": "x"}}])
-def test_an_answer_that_cannot_be_read_is_a_failure(server: CalibServer, fields: dict[str, Any]) -> None:
-    """And not waited for any longer."""
+def test_an_invalid_response_is_a_failure(server: CalibServer, fields: dict[str, Any]) -> None:
+    """The request fails at once instead of waiting."""
     params = types.ConfigurationParams([types.ConfigurationItem(section="lspCalib")])
     identity, future = ask(server, types.WORKSPACE_CONFIGURATION, params)
     answer(server, id=identity, **fields)
@@ -66,8 +66,8 @@ def test_an_error_is_a_failure(server: CalibServer) -> None:
         future.result()
 
 
-def test_what_is_read_strictly_is_read_as_what_it_is(server: CalibServer) -> None:
-    """Enumerations stay such, and truth values; a number is no text."""
+def test_strict_reading_keeps_types_apart(server: CalibServer) -> None:
+    """Enumerations and booleans keep their types; a number is not a string."""
     data = {"textDocument": {"uri": "untitled:1"}, "reason": 2}
     kind = types.WillSaveTextDocumentParams
     assert server.protocol.structure(data, kind).reason is types.TextDocumentSaveReason.AfterDelay

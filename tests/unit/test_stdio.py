@@ -1,4 +1,4 @@
-"""What comes in on standard input, as the server reads it."""
+"""Standard input as the server reads it."""
 
 import asyncio
 import os
@@ -47,17 +47,17 @@ def test_messages_arrive_whole_however_they_are_cut() -> None:
     assert through_a_pipe(sent[:5], sent[5:19], sent[19:200_000], sent[200_000:]) == bodies
 
 
-def test_several_messages_of_one_write_are_all_there() -> None:
+def test_all_messages_of_one_write_arrive() -> None:
     assert through_a_pipe(b"".join(frame(b"%d" % n) for n in range(500))) == [b"%d" % n for n in range(500)]
 
 
-def test_a_message_that_is_cut_off_by_the_end_is_none() -> None:
+def test_a_message_that_the_end_cuts_off_is_dropped() -> None:
     assert through_a_pipe(frame(b"whole"), frame(b"cut off")[:-3]) == [b"whole"]
     assert through_a_pipe(b"Content-Le") == []
     assert through_a_pipe() == []
 
 
-def test_a_line_without_an_end_is_passed_over() -> None:
+def test_a_line_without_an_end_is_skipped() -> None:
     assert through_a_pipe(b"x" * 300_000 + b"\r\n\r\n", frame(b"after")) == [b"after"]
 
 

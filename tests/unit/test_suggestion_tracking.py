@@ -18,7 +18,7 @@ from lsp_calib.server.suggestion_tracking import SuggestionTracking
 async def test_the_timer_survives_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What could not be recorded once is tried again, and not at once."""
+    """After a failure the next attempt comes after a pause."""
     monkeypatch.setattr(suggestion_tracking, "RETRY", 0.05)
     recorded: list[Sequence[Event]] = []
 

@@ -1,4 +1,4 @@
-"""Documents kept as lines are the documents a client has."""
+"""Documents stored as lines equal those of the client."""
 
 import re
 
