@@ -9,13 +9,13 @@ from typing import Any
 from lsprotocol import types
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
-# `str.splitlines` also splits at these; LSP and editors do not.
+# `str.splitlines` ends lines at these too; LSP does not, and neither do editors.
 _FOREIGN_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 def split(text: str) -> list[str]:
-    """Lines with their ends, which are \\n, \\r\\n or \\r only; no empty line after the last end."""
+    """Lines with their ends: \\n, \\r\\n or \\r and nothing else; none after a last end."""
     if _FOREIGN_ENDS.search(text) is None:
         return text.splitlines(keepends=True)
     return _LINES.findall(text)
@@ -70,12 +70,12 @@ class CalibDocument(TextDocument):
         start, end = place.start, place.end
         before = lines[start.line][: start.character] if start.line < len(lines) else ""
         after = lines[end.line][end.character :] if end.line < len(lines) else ""
-        # One more line on either side: a \r and a \n that become neighbours are one end.
+        # A line more on either side: a \r and a \n that come together are one end.
         first, last = max(start.line - 1, 0), end.line + 2
         above, below = lines[first : start.line], lines[end.line + 1 : last]
         region = split("".join([*above, before, change.text, after, *below]))
         bare = [line.rstrip("\r\n") for line in region]
-        # Unchanged lines stay the same objects.
+        # What did not change stays the same object.
         for at in range(min(len(above), len(region))):
             if region[at] == lines[first + at]:
                 region[at], bare[at] = lines[first + at], self._bare[first + at]

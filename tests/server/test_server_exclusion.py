@@ -1,4 +1,4 @@
-"""Exclusion: nothing of a file with secrets, or of an excluded file, goes into a prompt."""
+"""Excluded documents: no prompt contains text of a file with secrets, or of one that `exclude` names."""
 
 from __future__ import annotations
 
