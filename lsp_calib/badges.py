@@ -1,18 +1,31 @@
-"""The words a person reads for a tier and a probability."""
+"""How a tier, a state of the server and a probability are shown: mark, colour name and words."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lsp_calib.server.protocol import BADGES
-
 if TYPE_CHECKING:
     from lsp_calib.values import Tier
 
+# What an editor shows for each tier, and for each state without an answer. Colour comes before words: arXiv
+# 2510.22614 reports that developers prefer it. The colours are names that every terminal knows.
+BADGES = {
+    "accept": {"mark": "●", "color": "green", "words": "likely right"},
+    "review": {"mark": "●", "color": "yellow", "words": "look at it"},
+    "reject": {"mark": "●", "color": "red", "words": "likely wrong"},
+    "loading": {"mark": "◌", "color": "blue", "words": "loading the model"},
+    "busy": {"mark": "◌", "color": "blue", "words": "thinking"},
+    "ready": {"mark": "○", "color": "green", "words": "ready"},
+    "noModel": {"mark": "✗", "color": "red", "words": "no model"},
+    "error": {"mark": "✗", "color": "red", "words": "not working"},
+}
+
 
 def tier_words(tier: Tier) -> str:
+    """The words of a tier, as the beginning of a sentence."""
     return BADGES[tier.value]["words"].capitalize()
 
 
 def percent(probability: float | None) -> str:
+    """A probability from 0 to 1 in whole percent, or that there is none."""
     return "no probability" if probability is None else f"{100 * probability:.0f} %"

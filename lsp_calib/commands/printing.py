@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.text import Text
 
-from lsp_calib.server.protocol import BADGES
+from lsp_calib.badges import BADGES
 from lsp_calib.values import Suggestion, Tier
 
 

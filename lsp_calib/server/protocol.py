@@ -11,21 +11,9 @@ from pygls.exceptions import FeatureNotificationError, JsonRpcException
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
 
+from lsp_calib.badges import BADGES
 from lsp_calib.server.release import forget_frames
 from lsp_calib.server.text import CalibWorkspace
-
-# What an editor shows for each tier and for each state that is no answer. Colour first, then words: see
-# arXiv 2510.22614 on what developers prefer. The colour names are the twelve of a terminal.
-BADGES = {
-    "accept": {"mark": "●", "color": "green", "words": "likely right"},
-    "review": {"mark": "●", "color": "yellow", "words": "look at it"},
-    "reject": {"mark": "●", "color": "red", "words": "likely wrong"},
-    "loading": {"mark": "◌", "color": "blue", "words": "loading the model"},
-    "busy": {"mark": "◌", "color": "blue", "words": "thinking"},
-    "ready": {"mark": "○", "color": "green", "words": "ready"},
-    "noModel": {"mark": "✗", "color": "red", "words": "no model"},
-    "error": {"mark": "✗", "color": "red", "words": "not working"},
-}
 
 
 class CalibProtocol(LanguageServerProtocol):

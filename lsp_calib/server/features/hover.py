@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from lsprotocol import types
 
-from lsp_calib.badges import tier_words
+from lsp_calib.badges import BADGES, tier_words
 from lsp_calib.server.convert import cursor_at, escape_markdown, whole_line
 from lsp_calib.server.language_server import CalibServer
-from lsp_calib.server.protocol import BADGES
 
 if TYPE_CHECKING:
     from lsp_calib.values import Suggestion
