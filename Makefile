@@ -89,6 +89,10 @@ format: $(VENV)/.dev ## Format the code
 	$(bin)/ruff check --fix .
 	$(bin)/ruff format .
 
+.PHONY: settings
+settings: $(VENV)/.dev ## Write the table of settings into docs/reference.md and VS Code's package.json
+	$(bin)/python tests/write_settings.py
+
 .PHONY: lock
 lock: $(VENV)/.dev ## Write the installed versions to constraints.txt
 	$(bin)/python -m pip freeze --exclude-editable --exclude lsp-calib > constraints.txt

@@ -6,7 +6,10 @@ const vscode = require('vscode');
 const SECTION = 'lspCalib';
 
 // What names a file or decides how the machine is used: taken from the user's own settings alone.
-const TRUSTED = ['model', 'threads', 'gpuLayers'];
+const PREFIX = `${SECTION}.trusted.`;
+const TRUSTED = Object.keys(require('./package.json').contributes.configuration.properties)
+  .filter((name) => name.startsWith(PREFIX))
+  .map((name) => name.slice(PREFIX.length));
 
 /**
  * A setting as the user's own settings have it, or its default.

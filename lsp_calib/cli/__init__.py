@@ -68,7 +68,9 @@ def main() -> None:
 @_serve_model
 @_threads
 @click.option(
-    "--gpu-layers", type=click.IntRange(0), help="Layers to put on the GPU; default: all if that is faster."
+    "--gpu-layers",
+    type=click.IntRange(0, 100_000),
+    help="Layers to put on the GPU; default: all if that is faster.",
 )
 @_remote
 def serve(

@@ -10,7 +10,7 @@ import pytest
 
 from lsp_calib.calibration import power_table
 from lsp_calib.cli import main
-from lsp_calib.settings import _KEYS, _TRUSTED_KEYS
+from lsp_calib.settings.table import TRUSTED, WORKSPACE
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -37,7 +37,7 @@ def test_every_command_is_documented() -> None:
 
 def test_every_setting_is_documented() -> None:
     text = (ROOT / "docs" / "reference.md").read_text("utf-8")
-    for key in (*_KEYS, *_TRUSTED_KEYS):
+    for key in (*WORKSPACE, *TRUSTED):
         assert f"`{key}`" in text, key
 
 

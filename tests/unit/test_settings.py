@@ -1,13 +1,17 @@
 """Settings: each key, and what becomes of wrong ones. Nothing an editor sends may stop the server."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from write_settings import EXTENSION, REFERENCE, extension, reference
 
+from lsp_calib.cli import main
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.settings import (
     Settings,
@@ -17,6 +21,8 @@ from lsp_calib.settings import (
     parse_trusted,
     resolve_trusted,
 )
+from lsp_calib.settings.rendering import vscode_properties
+from lsp_calib.settings.table import TRUSTED, WORKSPACE
 
 # key -> (attribute, values that fit, values that do not)
 SWITCH: tuple[list[Any], list[Any]] = ([True, False], [1, 0, "true", [], {}, 1.0])
@@ -63,7 +69,47 @@ def nested(key: str, value: object) -> dict[str, Any]:
 
 
 def test_every_setting_is_tested_here() -> None:
+    assert {key: name for key, (name, _) in KEYS.items()} == {
+        key: setting.attribute for key, setting in WORKSPACE.items()
+    }
     assert {name for name, _ in KEYS.values()} == {field.name for field in attrs.fields(Settings)}
+
+
+@pytest.mark.parametrize(
+    ("path", "written"), [(REFERENCE, reference), (EXTENSION, extension)], ids=["reference", "VS Code"]
+)
+def test_what_is_written_from_the_table_of_settings_says_what_the_table_says(
+    path: Path, written: Callable[[str], str]
+) -> None:
+    text = path.read_text("utf-8")
+    assert text == written(text), "run `make settings`"
+
+
+def test_vs_code_takes_trusted_settings_from_no_workspace() -> None:
+    properties = vscode_properties()
+    scopes = {name: schema["scope"] for name, schema in properties.items()}
+    for key in TRUSTED.keys() - WORKSPACE.keys():
+        assert scopes.pop(f"lspCalib.trusted.{key}") == "machine", key
+    assert scopes == {f"lspCalib.{key}": "resource" for key in WORKSPACE}
+    assert all(schema["default"] is None for schema in properties.values()), "what is unset is the server's"
+
+
+def test_an_option_of_the_command_line_takes_what_its_setting_takes() -> None:
+    options = {name: parameter.type for parameter in main.commands["serve"].params for name in parameter.opts}
+    for setting in TRUSTED.values():
+        if setting.option:
+            kind = options[setting.option]
+            limits = (kind.min, kind.max) if isinstance(kind, click.IntRange) else (None, None)
+            schema = setting.kind.schema
+            assert limits == (schema.get("minimum"), schema.get("maximum")), setting.option
+
+
+@pytest.mark.parametrize("key", [key for key, setting in TRUSTED.items() if setting.variable])
+@pytest.mark.usefixtures("home")
+def test_a_setting_is_taken_from_its_variable(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = "https://host/v1"
+    monkeypatch.setenv(TRUSTED[key].variable, value)
+    assert resolve_trusted(Trusted(), Trusted()) == (Trusted(**{TRUSTED[key].attribute: value}), [])
 
 
 def test_an_empty_object_is_a_complete_configuration() -> None:

@@ -1,0 +1,15 @@
+"""Settings: what may be set, by whom, and what a wrong value means."""
+
+from lsp_calib.settings.parsing import parse, parse_trusted
+from lsp_calib.settings.sources import NOT_TRUSTED_OVER_TCP, engine_choice, resolve_trusted
+from lsp_calib.settings.table import Settings, Trusted
+
+__all__ = [
+    "NOT_TRUSTED_OVER_TCP",
+    "Settings",
+    "Trusted",
+    "engine_choice",
+    "parse",
+    "parse_trusted",
+    "resolve_trusted",
+]

@@ -1,0 +1,76 @@
+"""From an editor's or a file's object to settings. A wrong or unknown value never stops the server: a message
+names it, and the default stands in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from lsp_calib.settings.kinds import shortened
+from lsp_calib.settings.table import DEFAULTS, TRUSTED, WORKSPACE, Setting, Settings, Trusted
+
+# Problems named of one object; the others are counted.
+_MOST_PROBLEMS = 20
+
+
+def parse(raw: object, base: Settings = DEFAULTS) -> tuple[Settings, list[str]]:
+    """Settings from an editor's object over `base`, with a message for each key that cannot be used."""
+    changes, problems = _read(raw, WORKSPACE, "lspCalib.")
+    # A workspace may add to what its user has excluded, and take nothing back.
+    changes["exclude"] = dict.fromkeys((*base.exclude, *changes.get("exclude", ())))
+    settings = attrs.evolve(base, **changes)
+    low, high = settings.reject_below, settings.accept_from
+    if low is not None and high is not None and low > high:
+        problems.append(
+            f"lspCalib.tiers: rejectBelow {low} is above acceptFrom {high}; the preset's thresholds are used."
+        )
+        settings = attrs.evolve(settings, accept_from=None, reject_below=None)
+    return settings, problems
+
+
+def parse_trusted(raw: object, stem: str = "lspCalib.trusted.") -> tuple[Trusted, list[str]]:
+    """Settings that only the user may set, with a message for each key that cannot be used.
+
+    stem: stands before keys in messages.
+    """
+    changes, problems = _read(raw, TRUSTED, stem)
+    return Trusted(**changes), problems
+
+
+def _read(raw: object, table: Mapping[str, Setting], stem: str) -> tuple[dict[str, Any], list[str]]:
+    """The fields that an object sets, and the messages."""
+    whole = stem.rstrip(".: ")
+    if raw is None:
+        return {}, []
+    if not isinstance(raw, Mapping):
+        return {}, [f"{whole} must be an object, not {type(raw).__name__}; the defaults are used."]
+    changes: dict[str, Any] = {}
+    problems: list[str] = []
+    for key, value in _flat(raw, table):
+        setting = table.get(key)
+        if setting is None:
+            problems.append(f"{stem}{shortened(key)} is not a setting; it is ignored.")
+        elif value is not None:
+            found, problem = setting.kind.read(value)
+            if found is not None:
+                changes[setting.attribute] = found
+            if problem:
+                problems.append(f"{stem}{key} {problem}.")
+    if len(problems) > _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [f"{whole}: {len(problems) - _MOST_PROBLEMS} more settings are wrong."]
+    return changes, problems
+
+
+def _flat(raw: Mapping[str, Any], table: Mapping[str, Setting], stem: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested objects as dotted keys; dotted keys themselves are taken as they are."""
+    for key, value in raw.items():
+        name = f"{stem}{key}"
+        # Beside the settings of a workspace stands the object that `parse_trusted` reads.
+        if name == "trusted" and table is not TRUSTED:
+            continue
+        if isinstance(value, Mapping) and any(known.startswith(f"{name}.") for known in table):
+            yield from _flat(value, table, f"{name}.")
+        else:
+            yield name, value

@@ -1,0 +1,71 @@
+"""The table of settings as others read it: Markdown for the documentation, JSON for VS Code.
+
+Called by developers (`make settings`), who write what it returns into docs/reference.md and the extension.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lsp_calib.settings.table import TRUSTED, WORKSPACE, Setting
+
+
+def markdown_tables() -> dict[str, str]:
+    """Two tables in Markdown: the settings that a workspace may set, and those of the user alone."""
+    # What a workspace may add to stands in the first table.
+    apart = {key: setting for key, setting in TRUSTED.items() if key not in WORKSPACE}
+    return {"settings": _table(WORKSPACE), "trusted settings": _table(apart)}
+
+
+def vscode_properties() -> dict[str, dict[str, Any]]:
+    """The settings as `contributes.configuration.properties` of a VS Code extension, by their full names.
+
+    Those of the user alone have the scope `machine`: VS Code takes them from no workspace. An unset one is
+    null: the server's default counts.
+    """
+    workspace = {f"lspCalib.{key}": _property(setting) for key, setting in WORKSPACE.items()}
+    trusted = {
+        f"lspCalib.trusted.{key}": _property(setting, trusted=True)
+        for key, setting in TRUSTED.items()
+        if key not in WORKSPACE
+    }
+    return {**trusted, **workspace}
+
+
+def _table(settings: Mapping[str, Setting]) -> str:
+    rows = "".join(f"| {' | '.join(_row(setting))} |\n" for setting in settings.values())
+    return f"| key | default | value | meaning |\n|---|---|---|---|\n{rows}"
+
+
+def _row(setting: Setting) -> tuple[str, str, str, str]:
+    also = ", ".join(f"`{name}`" for name in (setting.option, setting.variable) if name)
+    return (
+        f"`{setting.key}`" + (f" ({also})" if also else ""),
+        _default(setting),
+        setting.kind.words,
+        setting.meaning + (f" ({setting.see})" if setting.see else ""),
+    )
+
+
+def _default(setting: Setting) -> str:
+    """What holds where nothing is set, as Markdown."""
+    value = setting.default
+    if isinstance(value, float):
+        value = int(value) if value.is_integer() else value
+    return setting.unset or f"`{json.dumps(value)}`"
+
+
+def _property(setting: Setting, *, trusted: bool = False) -> dict[str, Any]:
+    schema = setting.kind.schema
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    words = f"{setting.meaning[0].upper()}{setting.meaning[1:]}. Default: {_default(setting)}."
+    return {
+        **schema,
+        "type": [*types, "null"],
+        **({"enum": [*schema["enum"], None]} if "enum" in schema else {}),
+        "default": None,
+        "scope": "machine" if trusted else "resource",
+        "markdownDescription": words + (" Workspace settings cannot change it." if trusted else ""),
+    }

@@ -1,0 +1,80 @@
+"""Where the settings of the user come from, and which of them count."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lsp_calib import home
+from lsp_calib.inference.choice import EngineChoice, Remote, in_the_clear
+from lsp_calib.settings.parsing import parse_trusted
+from lsp_calib.settings.table import DEFAULTS, TRUSTED, Settings, Trusted
+
+NOT_TRUSTED_OVER_TCP = (
+    "lspCalib.trusted is ignored: a client over TCP may not choose files, servers or how a model is loaded. "
+    "Set these where the server is started: on its command line, in its environment or in config.toml."
+)
+
+
+def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, list[str]]:
+    """Command line over environment over editor over the user's `config.toml`, setting by setting.
+
+    But `remote.keyFile` counts only where the `remote.url` in force was set, and patterns of `exclude` from
+    all places count together. Raises SettingsError if there is no state folder.
+    """
+    user, problems = _user_file()
+    environment, more = _environment()
+    levels = (command_line, environment, editor, user)
+    chosen: dict[str, Any] = {field.name: _first(levels, field) for field in attrs.fields(Trusted)}
+    # A key belongs to the server it was given for: it does not follow to one that was named elsewhere.
+    named = next((level for level in levels if level.remote_url is not None), None)
+    if named is not None:
+        chosen["remote_key_file"] = named.remote_key_file
+    chosen["exclude"] = tuple(dict.fromkeys(pattern for level in levels for pattern in level.exclude))
+    trusted = Trusted(**chosen)
+    warning = in_the_clear(trusted.remote_url or "")
+    return trusted, [*problems, *more, *([warning] if warning else [])]
+
+
+def engine_choice(trusted: Trusted, settings: Settings = DEFAULTS) -> EngineChoice:
+    """The engine that the settings name."""
+    remote = None
+    if trusted.remote_url:
+        file = Path(trusted.remote_key_file) if trusted.remote_key_file else None
+        remote = Remote(trusted.remote_url, trusted.remote_model, file)
+    return EngineChoice(
+        model=trusted.model,
+        threads=trusted.threads,
+        gpu_layers=trusted.gpu_layers,
+        mlock=trusted.mlock,
+        linger=settings.linger_seconds,
+        remote=remote,
+    )
+
+
+def _first(levels: tuple[Trusted, ...], field: attrs.Attribute[Any]) -> Any:
+    """The first value that is not the default's."""
+    values = (getattr(level, field.name) for level in levels)
+    return next((value for value in values if value != field.default), field.default)
+
+
+def _environment() -> tuple[Trusted, list[str]]:
+    """The settings with a variable. An empty variable counts as unset."""
+    variables = {setting.key: setting.variable for setting in TRUSTED.values() if setting.variable}
+    raw = {key: os.environ.get(variable) or None for key, variable in variables.items()}
+    return parse_trusted(raw, "environment: ")
+
+
+def _user_file() -> tuple[Trusted, list[str]]:
+    path = home.home() / "config.toml"
+    if not path.exists():
+        return Trusted(), []
+    import tomllib
+
+    try:
+        return parse_trusted(tomllib.loads(path.read_text("utf-8")), "config.toml: ")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return Trusted(), [f"{path} cannot be read and is ignored: {error}."]

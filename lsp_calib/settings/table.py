@@ -1,0 +1,214 @@
+"""Every setting, declared once: key, kind, default and what it is for.
+
+Parsing, its messages, the tables of docs/reference.md and VS Code's settings are all made of this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+import attrs
+
+from lsp_calib.exclusion import is_pattern
+from lsp_calib.inference.choice import URL_WORDS, is_url
+from lsp_calib.settings.kinds import CheckedText, Kind, Number, OneOf, OrAuto, Switch, Text, TextList
+
+_DECLARATION = "setting"
+_SEVERITY = OneOf(("error", "warning", "information", "hint", "off"))
+_MOST_PATTERNS = 200
+
+
+@attrs.frozen
+class Setting:
+    """A setting as its users know it.
+
+    key: its name in a configuration, with dots. kind: the values it takes. meaning: what it is for, a clause
+    of Markdown. unset: what holds where nothing is set, if the default does not say it. also: its option of
+    the command line, its environment variable. see: the page of the documentation with more, a Markdown link.
+    attribute, default: of the field that holds it.
+    """
+
+    key: str
+    kind: Kind
+    meaning: str
+    unset: str = ""
+    option: str = ""
+    variable: str = ""
+    see: str = ""
+    attribute: str = ""
+    default: Any = None
+
+
+def _setting(key: str, kind: Kind, default: Any, meaning: str, *, converter: Any = None, **more: str) -> Any:
+    """A field that declares a setting."""
+    declared = Setting(key, kind, meaning, default=default, **more)
+    return attrs.field(default=default, converter=converter, metadata={_DECLARATION: declared})
+
+
+def _exclude() -> Any:
+    words = f'a list of at most {_MOST_PATTERNS} patterns such as "generated/**"'
+    return _setting(
+        "exclude",
+        TextList(is_pattern, words, _MOST_PATTERNS),
+        (),
+        "patterns of documents that no model gets to see, besides files that hold secrets (`.env`, keys); "
+        "patterns from all places count together",
+        converter=tuple,
+        see="[What is left alone](#what-is-left-alone)",
+    )
+
+
+@attrs.frozen
+class Settings:
+    """What an editor and a workspace may set. `{}` is a complete configuration."""
+
+    inline_completion: bool = _setting(
+        "inlineCompletion.enabled", Switch(), True, "completions as ghost text"
+    )
+    completion: Literal["auto", True, False] = _setting(
+        "completion.enabled",
+        OneOf(("auto", True, False)),
+        "auto",
+        'completions in the completion menu; `"auto"`: where the editor has no ghost text',
+    )
+    ahead: bool = _setting(
+        "ahead.enabled",
+        Switch(),
+        True,
+        "in pauses, evaluate the next likely prompts, about every 16 lines",
+        see="[the engine](engine.md)",
+    )
+    hover: bool = _setting("hover.enabled", Switch(), True, "summaries on a function's signature")
+    hover_budget_ms: int = _setting(
+        "hover.budgetMs", Number(0, 60_000), 3000, "how many milliseconds a hover waits for its summary"
+    )
+    diagnostics: bool = _setting(
+        "diagnostics.enabled",
+        Switch(),
+        True,
+        "mark inserted suggestions until they are changed, reviewed or saved",
+    )
+    severity_accept: str = _setting(
+        "diagnostics.severity.accept", _SEVERITY, "hint", "how a mark of the tier accept is shown"
+    )
+    severity_review: str = _setting(
+        "diagnostics.severity.review", _SEVERITY, "information", "how a mark of the tier review is shown"
+    )
+    severity_reject: str = _setting(
+        "diagnostics.severity.reject", _SEVERITY, "warning", "how a mark of the tier reject is shown"
+    )
+    preset: str = _setting(
+        "tiers.preset",
+        OneOf(("cautious", "balanced", "lenient")),
+        "balanced",
+        "the thresholds of the tiers: `cautious` (accept from 90 %, reject below 50 %), `balanced` "
+        "(80 %, 30 %), `lenient` (70 %, 10 %)",
+    )
+    accept_from: float | None = _setting(
+        "tiers.acceptFrom",
+        Number(0, 1, whole=False),
+        None,
+        "the lowest probability of the tier accept",
+        unset="the preset's",
+    )
+    reject_below: float | None = _setting(
+        "tiers.rejectBelow",
+        Number(0, 1, whole=False),
+        None,
+        "probabilities below this one are of the tier reject",
+        unset="the preset's",
+    )
+    feedback: bool = _setting("feedback.enabled", Switch(), True, "remember what became of suggestions")
+    linger_seconds: float = _setting(
+        "lingerSeconds",
+        Number(0, 3600, whole=False),
+        10.0,
+        "how many seconds the model stays loaded after its last user has gone",
+    )
+    exclude: tuple[str, ...] = _exclude()
+
+
+@attrs.frozen
+class Trusted:
+    """What only the user may choose: command line, environment, `config.toml`, or an editor's machine scope.
+
+    A workspace is not trusted: nothing that comes with a checkout may name a file, a host or a command.
+    """
+
+    model: str | None = _setting(
+        "model",
+        Text(),
+        None,
+        "a model's name, or the absolute path of a GGUF file",
+        unset="the best installed one",
+        option="--model",
+        variable="LSP_CALIB_MODEL",
+        see="[Models](models.md), [relative paths](models.md#any-gguf-file)",
+    )
+    threads: int = _setting(
+        "threads",
+        Number(0, 512),
+        0,
+        "the most threads to decode with; 0 chooses. Beside other busy programs fewer are used",
+        option="--threads",
+    )
+    gpu_layers: int | None = _setting(
+        "gpuLayers",
+        OrAuto(Number(0, 100_000)),
+        None,
+        "layers to put on the GPU, none with 0. By default, where the engine finds a GPU, the model is tried "
+        "on it and on the processor, and the faster one is used",
+        unset='`"auto"`',
+        option="--gpu-layers",
+    )
+    mlock: bool = _setting("mlock", Switch(), False, "keep the model's weights from being swapped out")
+    remote_url: str | None = _setting(
+        "remote.url",
+        CheckedText(is_url, URL_WORDS),
+        None,
+        "an OpenAI-compatible server to ask instead of a model on this machine",
+        unset="none",
+        option="--remote",
+        variable="LSP_CALIB_REMOTE_URL",
+        see="[Remote models](remote.md)",
+    )
+    remote_model: str | None = _setting(
+        "remote.model",
+        Text(),
+        None,
+        "the server's name for the model, or that of a card",
+        unset="the only one there",
+        variable="LSP_CALIB_REMOTE_MODEL",
+    )
+    remote_key_file: str | None = _setting(
+        "remote.keyFile",
+        Text(),
+        None,
+        "the absolute path of a file with the server's key that nobody else can read",
+        unset="none",
+    )
+    exclude: tuple[str, ...] = _exclude()
+    # A workspace that set it could have feedback deleted.
+    retention_days: int = _setting(
+        "feedback.retentionDays",
+        Number(1, 36_500),
+        365,
+        "for how many days feedback is kept; what is older is deleted, a little at a time",
+    )
+
+
+DEFAULTS = Settings()
+
+
+def _declared(kind: type) -> Mapping[str, Setting]:
+    """The settings that a class declares, by key."""
+    found = (attrs.evolve(field.metadata[_DECLARATION], attribute=field.name) for field in attrs.fields(kind))
+    return MappingProxyType({setting.key: setting for setting in found})
+
+
+WORKSPACE: Mapping[str, Setting] = _declared(Settings)
+"""The settings that a workspace may set, by key."""
+TRUSTED: Mapping[str, Setting] = _declared(Trusted)
+"""The settings that only the user may set, by key. `exclude` is in both: a workspace may add to it."""

@@ -1,0 +1,46 @@
+"""Write the table of settings into docs/reference.md and VS Code's package.json: `make settings`.
+
+tests/unit/test_settings.py fails where they say something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from lsp_calib.settings.rendering import markdown_tables, vscode_properties
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference.md"
+EXTENSION = ROOT / "editor-configs" / "vscode" / "package.json"
+# The extension's own, which no server knows.
+OWN = "lspCalib.serverPath"
+
+
+def reference(page: str) -> str:
+    """The page with its tables of settings as they are to be, each between two comments."""
+    for name, table in markdown_tables().items():
+        begin, end = f"<!-- begin: {name} (make settings) -->\n", f"<!-- end: {name} -->\n"
+        between = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
+        page, count = between.subn(lambda _, table=table: f"\n{table}\n", page)
+        assert count == 1, f"{begin}...{end} stands {count} times in the page"
+    return page
+
+
+def extension(package: str) -> str:
+    """VS Code's package.json with the settings as they are to be, in the form that npm writes."""
+    document: dict[str, Any] = json.loads(package)
+    configuration = document["contributes"]["configuration"]
+    configuration["properties"] = {OWN: configuration["properties"][OWN], **vscode_properties()}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    for path, written in ((REFERENCE, reference), (EXTENSION, extension)):
+        path.write_text(written(path.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
