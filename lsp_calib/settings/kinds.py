@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -12,160 +11,109 @@ import attrs
 _LONGEST = 80
 
 
+@attrs.frozen(eq=False)
+class Kind:
+    """A kind of value. Values are those of JSON, as `json` or `tomllib` decode them.
+
+    words: what fits, after "must be". schema: the same as JSON Schema. read: what a setting becomes by a
+    value (None: its default), and the end of a message ("": nothing is wrong).
+    """
+
+    words: str
+    schema: dict[str, Any]
+    read: Callable[[object], tuple[Any, str]]
+
+
 def shortened(text: str) -> str:
     """A text as messages repeat it."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-class Kind(ABC):
-    """A kind of value. Values are those of JSON, as `json` or `tomllib` decode them."""
-
-    @property
-    @abstractmethod
-    def words(self) -> str:
-        """What fits, after "must be"."""
-
-    @property
-    @abstractmethod
-    def schema(self) -> dict[str, Any]:
-        """What fits, as JSON Schema."""
-
-    @abstractmethod
-    def fits(self, value: object) -> bool: ...
-
-    def read(self, value: object) -> tuple[Any, str]:
-        """What the setting becomes (None: its default), and the end of a message ("": nothing is wrong)."""
-        if self.fits(value):
-            return value, ""
-        return None, f"must be {self.words}, not {shortened(repr(value))}; the default is used"
+def switch() -> Kind:
+    return _kind("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool))
 
 
-@attrs.frozen
-class Switch(Kind):
-    words = "true or false"
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        return {"type": "boolean"}
-
-    def fits(self, value: object) -> bool:
-        return isinstance(value, bool)
+def text() -> Kind:
+    return _kind("a text", {"type": "string"}, lambda value: isinstance(value, str))
 
 
-@attrs.frozen
-class OneOf(Kind):
+def one_of(*options: str | bool) -> Kind:
     """Some texts, and perhaps true and false."""
 
-    options: tuple[str | bool, ...]
-
-    @property
-    def words(self) -> str:
-        *first, last = (str(o).lower() if isinstance(o, bool) else f'"{o}"' for o in self.options)
-        return f"{', '.join(first)} or {last}"
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        types = {"boolean" if isinstance(option, bool) else "string": None for option in self.options}
-        return {"type": [*types], "enum": [*self.options]}
-
-    def fits(self, value: object) -> bool:
+    def fits(value: object) -> bool:
         # 1 == True and 0 == False, but neither is a truth value.
-        return any(
-            value is option or (isinstance(option, str) and value == option) for option in self.options
-        )
+        return any(value is option or (isinstance(option, str) and value == option) for option in options)
+
+    *first, last = (str(option).lower() if isinstance(option, bool) else f'"{option}"' for option in options)
+    types = dict.fromkeys("boolean" if isinstance(option, bool) else "string" for option in options)
+    return _kind(f"{', '.join(first)} or {last}", {"type": [*types], "enum": [*options]}, fits)
 
 
-@attrs.frozen
-class Number(Kind):
-    """A number in a range, both ends included. Where it need not be whole the setting becomes a float."""
-
-    low: int
-    high: int
-    whole: bool = True
-
-    @property
-    def words(self) -> str:
-        return f"a {'whole ' if self.whole else ''}number from {self.low} to {self.high}"
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        kind = "integer" if self.whole else "number"
-        return {"type": kind, "minimum": self.low, "maximum": self.high}
-
-    def fits(self, value: object) -> bool:
-        types = (int,) if self.whole else (int, float)
-        return isinstance(value, types) and not isinstance(value, bool) and self.low <= value <= self.high
-
-    def read(self, value: object) -> tuple[Any, str]:
-        found, problem = super().read(value)
-        return found if problem or self.whole else float(found), problem
+def whole_number(low: int, high: int) -> Kind:
+    """A whole number from `low` to `high`, both included."""
+    schema = {"type": "integer", "minimum": low, "maximum": high}
+    return _kind(
+        f"a whole number from {low} to {high}", schema, lambda value: _between(low, value, high, (int,))
+    )
 
 
-@attrs.frozen
-class OrAuto(Kind):
+def number(low: int, high: int) -> Kind:
+    """A number from `low` to `high`, both included; the setting becomes a float."""
+    schema = {"type": "number", "minimum": low, "maximum": high}
+    words = f"a number from {low} to {high}"
+    return _kind(words, schema, lambda value: _between(low, value, high, (int, float)), float)
+
+
+def or_auto(kind: Kind) -> Kind:
     """A value of some kind, or "auto", which is the default. Editors leave such a setting unset instead."""
-
-    kind: Kind
-
-    @property
-    def words(self) -> str:
-        return f'"auto" or {self.kind.words}'
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        return self.kind.schema
-
-    def fits(self, value: object) -> bool:
-        return value == "auto" or self.kind.fits(value)
-
-    def read(self, value: object) -> tuple[Any, str]:
-        return (None, "") if value == "auto" else super().read(value)
+    return _kind(
+        f'"auto" or {kind.words}',
+        kind.schema,
+        lambda value: value == "auto" or not kind.read(value)[1],
+        lambda value: None if value == "auto" else value,
+    )
 
 
-@attrs.frozen
-class Text(Kind):
-    words = "a text"
+def checked_text(accepts: Callable[[str], bool], words: str) -> Kind:
+    """A text of some form. Messages do not repeat one that does not fit: it may hold a password."""
 
-    @property
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string"}
+    def read(value: object) -> tuple[Any, str]:
+        if isinstance(value, str) and accepts(value):
+            return value, ""
+        return None, f"must be {words}; it is ignored"
 
-    def fits(self, value: object) -> bool:
-        return isinstance(value, str)
-
-
-@attrs.frozen
-class CheckedText(Text):
-    """A text that may hold a password where it does not fit: messages do not repeat it."""
-
-    accepts: Callable[[str], bool]
-    words: str
-
-    def fits(self, value: object) -> bool:
-        return isinstance(value, str) and self.accepts(value)
-
-    def read(self, value: object) -> tuple[Any, str]:
-        return (value, "") if self.fits(value) else (None, f"must be {self.words}; it is ignored")
+    return Kind(words, {"type": "string"}, read)
 
 
-@attrs.frozen
-class TextList(Kind):
+def text_list(accepts: Callable[[str], bool], words: str, most: int) -> Kind:
     """A list of texts, `most` at most. Entries that fit count even where others do not."""
 
-    accepts: Callable[[str], bool]
-    words: str
-    most: int
+    def read(value: object) -> tuple[Any, str]:
+        given = value if isinstance(value, list) else []
+        good = tuple(one for one in given[:most] if isinstance(one, str) and accepts(one))
+        whole = isinstance(value, list) and len(good) == len(given)
+        return good, "" if whole else f"must be {words}; what does not fit is ignored"
 
-    @property
-    def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "string"}, "maxItems": self.most}
+    return Kind(words, {"type": "array", "items": {"type": "string"}, "maxItems": most}, read)
 
-    def fits(self, value: object) -> bool:
-        return isinstance(value, list) and len(self._fitting(value)) == len(value)
 
-    def read(self, value: object) -> tuple[Any, str]:
-        problem = "" if self.fits(value) else f"must be {self.words}; what does not fit is ignored"
-        return self._fitting(value) if isinstance(value, list) else None, problem
+def _kind(
+    words: str,
+    schema: dict[str, Any],
+    fits: Callable[[object], bool],
+    convert: Callable[[Any], Any] = lambda value: value,
+) -> Kind:
+    """A kind whose wrong values are named."""
 
-    def _fitting(self, value: list[object]) -> tuple[str, ...]:
-        return tuple(one for one in value[: self.most] if isinstance(one, str) and self.accepts(one))
+    def read(value: object) -> tuple[Any, str]:
+        if fits(value):
+            return convert(value), ""
+        return None, f"must be {words}, not {shortened(repr(value))}; the default is used"
+
+    return Kind(words, schema, read)
+
+
+def _between(low: int, value: object, high: int, types: tuple[type, ...]) -> bool:
+    if isinstance(value, bool) or not isinstance(value, types):
+        return False
+    return low <= value <= high  # type: ignore[operator]

@@ -13,14 +13,24 @@ import attrs
 
 from lsp_calib.exclusion import is_pattern
 from lsp_calib.inference.choice import URL_WORDS, is_url
-from lsp_calib.settings.kinds import CheckedText, Kind, Number, OneOf, OrAuto, Switch, Text, TextList
+from lsp_calib.settings.kinds import (
+    Kind,
+    checked_text,
+    number,
+    one_of,
+    or_auto,
+    switch,
+    text,
+    text_list,
+    whole_number,
+)
 
 _DECLARATION = "setting"
-_SEVERITY = OneOf(("error", "warning", "information", "hint", "off"))
+_SEVERITY = one_of("error", "warning", "information", "hint", "off")
 _MOST_PATTERNS = 200
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Setting:
     """A setting as its users know it.
 
@@ -51,7 +61,7 @@ def _exclude() -> Any:
     words = f'a list of at most {_MOST_PATTERNS} patterns such as "generated/**"'
     return _setting(
         "exclude",
-        TextList(is_pattern, words, _MOST_PATTERNS),
+        text_list(is_pattern, words, _MOST_PATTERNS),
         (),
         "patterns of documents that no model gets to see, besides files that hold secrets (`.env`, keys); "
         "patterns from all places count together",
@@ -65,28 +75,28 @@ class Settings:
     """What an editor and a workspace may set. `{}` is a complete configuration."""
 
     inline_completion: bool = _setting(
-        "inlineCompletion.enabled", Switch(), True, "completions as ghost text"
+        "inlineCompletion.enabled", switch(), True, "completions as ghost text"
     )
     completion: Literal["auto", True, False] = _setting(
         "completion.enabled",
-        OneOf(("auto", True, False)),
+        one_of("auto", True, False),
         "auto",
         'completions in the completion menu; `"auto"`: where the editor has no ghost text',
     )
     ahead: bool = _setting(
         "ahead.enabled",
-        Switch(),
+        switch(),
         True,
         "in pauses, evaluate the next likely prompts, about every 16 lines",
         see="[the engine](engine.md)",
     )
-    hover: bool = _setting("hover.enabled", Switch(), True, "summaries on a function's signature")
+    hover: bool = _setting("hover.enabled", switch(), True, "summaries on a function's signature")
     hover_budget_ms: int = _setting(
-        "hover.budgetMs", Number(0, 60_000), 3000, "how many milliseconds a hover waits for its summary"
+        "hover.budgetMs", whole_number(0, 60_000), 3000, "how many milliseconds a hover waits for its summary"
     )
     diagnostics: bool = _setting(
         "diagnostics.enabled",
-        Switch(),
+        switch(),
         True,
         "mark inserted suggestions until they are changed, reviewed or saved",
     )
@@ -101,29 +111,29 @@ class Settings:
     )
     preset: str = _setting(
         "tiers.preset",
-        OneOf(("cautious", "balanced", "lenient")),
+        one_of("cautious", "balanced", "lenient"),
         "balanced",
         "the thresholds of the tiers: `cautious` (accept from 90 %, reject below 50 %), `balanced` "
         "(80 %, 30 %), `lenient` (70 %, 10 %)",
     )
     accept_from: float | None = _setting(
         "tiers.acceptFrom",
-        Number(0, 1, whole=False),
+        number(0, 1),
         None,
         "the lowest probability of the tier accept",
         unset="the preset's",
     )
     reject_below: float | None = _setting(
         "tiers.rejectBelow",
-        Number(0, 1, whole=False),
+        number(0, 1),
         None,
         "probabilities below this one are of the tier reject",
         unset="the preset's",
     )
-    feedback: bool = _setting("feedback.enabled", Switch(), True, "remember what became of suggestions")
+    feedback: bool = _setting("feedback.enabled", switch(), True, "remember what became of suggestions")
     linger_seconds: float = _setting(
         "lingerSeconds",
-        Number(0, 3600, whole=False),
+        number(0, 3600),
         10.0,
         "how many seconds the model stays loaded after its last user has gone",
     )
@@ -139,7 +149,7 @@ class Trusted:
 
     model: str | None = _setting(
         "model",
-        Text(),
+        text(),
         None,
         "a model's name, or the absolute path of a GGUF file",
         unset="the best installed one",
@@ -149,24 +159,24 @@ class Trusted:
     )
     threads: int = _setting(
         "threads",
-        Number(0, 512),
+        whole_number(0, 512),
         0,
         "the most threads to decode with; 0 chooses. Beside other busy programs fewer are used",
         option="--threads",
     )
     gpu_layers: int | None = _setting(
         "gpuLayers",
-        OrAuto(Number(0, 100_000)),
+        or_auto(whole_number(0, 100_000)),
         None,
         "layers to put on the GPU, none with 0. By default, where the engine finds a GPU, the model is tried "
         "on it and on the processor, and the faster one is used",
         unset='`"auto"`',
         option="--gpu-layers",
     )
-    mlock: bool = _setting("mlock", Switch(), False, "keep the model's weights from being swapped out")
+    mlock: bool = _setting("mlock", switch(), False, "keep the model's weights from being swapped out")
     remote_url: str | None = _setting(
         "remote.url",
-        CheckedText(is_url, URL_WORDS),
+        checked_text(is_url, URL_WORDS),
         None,
         "an OpenAI-compatible server to ask instead of a model on this machine",
         unset="none",
@@ -176,7 +186,7 @@ class Trusted:
     )
     remote_model: str | None = _setting(
         "remote.model",
-        Text(),
+        text(),
         None,
         "the server's name for the model, or that of a card",
         unset="the only one there",
@@ -184,7 +194,7 @@ class Trusted:
     )
     remote_key_file: str | None = _setting(
         "remote.keyFile",
-        Text(),
+        text(),
         None,
         "the absolute path of a file with the server's key that nobody else can read",
         unset="none",
@@ -193,7 +203,7 @@ class Trusted:
     # A workspace that set it could have feedback deleted.
     retention_days: int = _setting(
         "feedback.retentionDays",
-        Number(1, 36_500),
+        whole_number(1, 36_500),
         365,
         "for how many days feedback is kept; what is older is deleted, a little at a time",
     )
