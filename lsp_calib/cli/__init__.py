@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,18 @@ from lsp_calib import __version__
 from lsp_calib.cli.data import data
 from lsp_calib.cli.evaluation import calibrate, evaluate
 from lsp_calib.cli.models import models
-from lsp_calib.cli.shared import Group
-from lsp_calib.cli.shared import json_option as _json
-from lsp_calib.cli.shared import model_option as _model
-from lsp_calib.cli.shared import print_json as _print_json
-from lsp_calib.cli.shared import remote_option as _remote
-from lsp_calib.cli.shared import serve_model_option as _serve_model
-from lsp_calib.cli.shared import threads_option as _threads
+from lsp_calib.cli.shared import (
+    Group,
+    host_and_port,
+    json_option,
+    model_option,
+    place_in_file,
+    print_json,
+    remote_option,
+    serve_model_option,
+    threads_option,
+    warn,
+)
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.tools.bench import PARTS
 
@@ -31,7 +35,7 @@ class _Group(Group):
         try:
             return super().invoke(ctx)
         except LspCalibError as error:
-            click.echo(f"lsp-calib: {error}", err=True)
+            warn(str(error))
             ctx.exit(error.exit_code)
         except BrokenPipeError:
             # The reader of our output has had enough.
@@ -39,12 +43,8 @@ class _Group(Group):
             ctx.exit(0)
         except OSError as error:
             # No space, no permission: nothing that a traceback would explain better.
-            click.echo(f"lsp-calib: {error}", err=True)
+            warn(str(error))
             ctx.exit(LspCalibError.exit_code)
-
-
-# ASCII digits, and fewer than Python converts.
-_COUNT = re.compile(r"[0-9]{1,18}")
 
 
 @click.group(cls=_Group)
@@ -65,14 +65,14 @@ def main() -> None:
 @click.option(
     "--log-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the log to this file."
 )
-@_serve_model
-@_threads
+@serve_model_option
+@threads_option
 @click.option(
     "--gpu-layers",
     type=click.IntRange(0, 100_000),
     help="Layers to put on the GPU; default: all if that is faster.",
 )
-@_remote
+@remote_option
 def serve(
     stdio: bool,
     tcp: str | None,
@@ -96,17 +96,14 @@ def serve(
     if tcp:
         from lsp_calib.server.tcp import TcpChoice
 
-        host, _, port = tcp.rpartition(":")
-        if not host or not _COUNT.fullmatch(port) or int(port) > 65535:
-            raise SettingsError(f"--tcp wants HOST:PORT, such as 127.0.0.1:9000, not {tcp!r}.")
-        choice = TcpChoice(host.removeprefix("[").removesuffix("]"), int(port), tcp_any_host, token_file)
+        choice = TcpChoice(*host_and_port(tcp), tcp_any_host, token_file)
     trusted = Trusted(model=model, threads=threads, gpu_layers=gpu_layers, remote_url=remote)
     run(trusted, tcp=choice, log_file=log_file)
 
 
 @main.command()
-@_json
-@_model
+@json_option
+@model_option
 def demo(as_json: bool, model: str | None) -> None:
     """The main job, end to end: a real server, a real client, a real model."""
     from lsp_calib.tools.demo.scenario import run
@@ -116,62 +113,65 @@ def demo(as_json: bool, model: str | None) -> None:
 
 @main.command()
 @click.argument("place", metavar="FILE:LINE[:COL]")
-@_json
-@_model
-@_threads
-@_remote
+@json_option
+@model_option
+@threads_option
+@remote_option
 def complete(place: str, as_json: bool, model: str | None, threads: int, remote: str | None) -> None:
     """Complete LINE at COL; without COL, say what the whole line would be. Both count from 1."""
-    from lsp_calib.commands.oneshot import complete_at
+    from lsp_calib.commands.complete import complete_at
     from lsp_calib.commands.printing import print_suggestions
+    from lsp_calib.settings import Trusted
 
-    suggestions = complete_at(*_place(place, column=True), model=model, threads=threads, remote=remote)
+    given = Trusted(model=model, threads=threads, remote_url=remote)
+    suggestions = complete_at(*place_in_file(place, column=True), given, warn)
     if as_json:
-        _print_json([suggestion.to_wire() for suggestion in suggestions])
+        print_json([suggestion.to_wire() for suggestion in suggestions])
     else:
         print_suggestions(suggestions)
 
 
 @main.command()
 @click.argument("place", metavar="FILE:LINE")
-@_json
-@_model
-@_threads
-@_remote
+@json_option
+@model_option
+@threads_option
+@remote_option
 def summarize(place: str, as_json: bool, model: str | None, threads: int, remote: str | None) -> None:
     """Summarise the function at LINE (its signature or its body)."""
-    from lsp_calib.commands.oneshot import summarize_at
     from lsp_calib.commands.printing import print_suggestions
+    from lsp_calib.commands.summarize import summarize_at
+    from lsp_calib.settings import Trusted
 
-    path, line, _ = _place(place, column=False)
-    suggestion = summarize_at(path, line, model=model, threads=threads, remote=remote)
+    path, line, _ = place_in_file(place, column=False)
+    suggestion = summarize_at(path, line, Trusted(model=model, threads=threads, remote_url=remote), warn)
     if as_json:
-        _print_json(suggestion.to_wire())
+        print_json(suggestion.to_wire())
     else:
         print_suggestions([suggestion])
 
 
 @main.command()
-@_json
-@_model
-@_remote
+@json_option
+@model_option
+@remote_option
 def refit(as_json: bool, model: str | None, remote: str | None) -> None:
     """Refit your calibrators, one for each language, on what became of the suggestions you were shown."""
-    from lsp_calib.commands.oneshot import refit_now
+    from lsp_calib.commands.refit import refit_now, sentences
+    from lsp_calib.settings import Trusted
 
-    refits = refit_now(model, remote)
+    refits = refit_now(Trusted(model=model, remote_url=remote), warn)
     if as_json:
-        _print_json(refits.to_wire())
+        print_json(refits.to_wire())
     else:
-        for language, result in refits.results:
-            done = "a new calibrator is in force" if result.promoted else "the calibrator stays"
-            click.echo(f"{language}: {done} ({result.n} labels): {result.reason}.")
+        for sentence in sentences(refits):
+            click.echo(sentence)
 
 
 @main.command()
-@_json
-@_model
-@_threads
+@json_option
+@model_option
+@threads_option
 @click.option("--steps", type=click.IntRange(12), help="Keystrokes to replay (240; 36 with --short).")
 @click.option("--short", is_flag=True, help="The essentials, in about a minute.")
 @click.option("--peer", metavar="URL", help="Compare with the llama-server at this address.")
@@ -217,7 +217,7 @@ def bench(**options: Any) -> None:
 
 
 @main.command()
-@_json
+@json_option
 @click.option("--quick", is_flag=True, help="Do not measure how fast the models are.")
 @click.option(
     "--bundle",
@@ -233,22 +233,3 @@ def doctor(as_json: bool, quick: bool, bundle: Path | None) -> None:
 
 for command in (calibrate, data, evaluate, models):
     main.add_command(command)
-
-
-def _place(text: str, *, column: bool) -> tuple[Path, int, int | None]:
-    """FILE:LINE[:COL] with line and column from 0. A file's name may hold colons."""
-    parts = text.rsplit(":", 2)
-    if column and len(parts) == 3 and _COUNT.fullmatch(parts[1]) and _COUNT.fullmatch(parts[2]):
-        name, line, col = parts[0], int(parts[1]), int(parts[2]) - 1
-    else:
-        name, _, last = text.rpartition(":")
-        if not name or not _COUNT.fullmatch(last):
-            raise SettingsError(
-                f"{text!r} is not a place. Give FILE:LINE{'[:COL]' if column else ''}, from 1."
-            )
-        line, col = int(last), None
-    if line < 1 or (col is not None and col < 0):
-        raise SettingsError("Lines and columns count from 1.")
-    if not Path(name).is_file():
-        raise SettingsError(f"There is no file {name}.")
-    return Path(name), line - 1, col

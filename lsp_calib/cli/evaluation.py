@@ -8,7 +8,16 @@ from typing import Any, TypeVar
 
 import click
 
-from lsp_calib.cli.shared import Command, Group, json_option, model_option, print_json, threads_option
+from lsp_calib.cli.shared import (
+    Command,
+    Group,
+    json_option,
+    model_option,
+    print_json,
+    tell,
+    threads_option,
+    warn,
+)
 from lsp_calib.errors import SettingsError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -103,7 +112,7 @@ def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
     del options["task"]  # there is only one
     workers = _take_workers(options)
     apart = options.pop("held_out")
-    report = run(**options, held_out_projects=apart, workers=workers, quiet=quiet or as_json)
+    report = run(**options, held_out_projects=apart, workers=workers, quiet=quiet or as_json, say=warn)
     if as_json:
         print_json(report.to_wire())
     else:
@@ -143,7 +152,7 @@ def line(paths: tuple[Path, ...], samples: int, **options: Any) -> None:
 @click.option("--data-dir", type=_FOLDER, help="Where the data sets are; else LSP_CALIB_DATA.")
 @click.option("--samples", type=click.IntRange(20), help="So many lines, drawn at random; else all 1,033.")
 @click.option(
-    "--tests/--no-tests", default=True, help="ConfidenceEstimator by the functions' tests, too, in a sandbox."
+    "--tests/--no-tests", default=True, help="Run the functions' tests on the answers as well, in a sandbox."
 )
 @_seed
 @_held_out
@@ -178,6 +187,7 @@ def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) 
             make_task(),
             output or Path("lsp-calib-eval") / name,
             workers,
+            warn,
             seed=seed,
             held_out_projects=apart or 0,
             resamples=resamples,
@@ -210,5 +220,5 @@ def excess_loss(output: Path, most: int, seed: int) -> None:
         raise SettingsError("The table compares with scikit-learn: run `pip install scikit-learn` first.")
     from lsp_calib.evaluation.excess_loss import write_page
 
-    write_page(output, most=most, seed=seed, progress=lambda text: click.echo(text, err=True))
+    write_page(output, most=most, seed=seed, progress=tell)
     click.echo(f"The table is in {output}.")

@@ -1,15 +1,22 @@
-"""What the commands share."""
+"""Options, arguments and output that the commands share."""
 
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import click
 
+from lsp_calib.errors import SettingsError
+
+# ASCII digits, and fewer than Python converts.
+_COUNT = re.compile(r"[0-9]{1,18}")
+
 
 class Command(click.Command):
-    """Answers to -h as to --help, under a group and without one.
+    """A command that takes -h as well as --help, in a group and alone.
 
     Names inherited from the group would not do: click makes a command's help option once and keeps it, with
     the names of its first run in the process.
@@ -68,5 +75,42 @@ remote_option = click.option(
 )
 
 
+def host_and_port(text: str) -> tuple[str, int]:
+    """The parts of HOST:PORT; a host in brackets is one of IPv6. Raises SettingsError."""
+    host, _, port = text.rpartition(":")
+    if not host or not _COUNT.fullmatch(port) or int(port) > 65535:
+        raise SettingsError(f"--tcp needs HOST:PORT, such as 127.0.0.1:9000, not {text!r}.")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def place_in_file(text: str, *, column: bool) -> tuple[Path, int, int | None]:
+    """FILE:LINE[:COL] with line and column from 0. A file's name may hold colons. Raises SettingsError."""
+    parts = text.rsplit(":", 2)
+    if column and len(parts) == 3 and _COUNT.fullmatch(parts[1]) and _COUNT.fullmatch(parts[2]):
+        name, line, col = parts[0], int(parts[1]), int(parts[2]) - 1
+    else:
+        name, _, last = text.rpartition(":")
+        if not name or not _COUNT.fullmatch(last):
+            raise SettingsError(
+                f"{text!r} is not a place. Give FILE:LINE{'[:COL]' if column else ''}, from 1."
+            )
+        line, col = int(last), None
+    if line < 1 or (col is not None and col < 0):
+        raise SettingsError("Lines and columns count from 1.")
+    if not Path(name).is_file():
+        raise SettingsError(f"There is no file {name}.")
+    return Path(name), line - 1, col
+
+
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def tell(text: str) -> None:
+    """Print a line on standard error."""
+    click.echo(text, err=True)
+
+
+def warn(text: str) -> None:
+    """Print a problem on standard error, after the name of the program."""
+    tell(f"lsp-calib: {text}")

@@ -1,4 +1,4 @@
-"""`lsp-calib calibrate`: complete lines of real source, compare, fit; or fit again from records alone."""
+"""`lsp-calib calibrate`: complete lines of real source and fit a calibrator; or fit one from records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
 from lsp_calib.calibration.calibrators.refit import MIN_LABELS, no_worse
-from lsp_calib.commands.collect import generate, writable
+from lsp_calib.commands.collect import collect_records
+from lsp_calib.commands.engine import Say
 from lsp_calib.confidence import by_name
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
@@ -28,7 +29,7 @@ from lsp_calib.evaluation.tasks import held_out, line_task
 
 @attrs.frozen
 class Report:
-    """A fitted calibrator, where it lies, and how many lines were asked for (of projects not held out).
+    """A fitted calibrator, its file, and how many lines the model was asked for (of projects not held out).
 
     promoted: whether it is in force now. reason: why, or why not. present: id of the one that it was compared
     with, and has replaced if it was promoted; None if it was only written to a file.
@@ -65,11 +66,11 @@ class Report:
             f"slope {c.platt.slope:.2f}, intercept {c.platt.intercept:.2f}. It is in {self.path}."
         )
         if self.promoted:
-            console.print(f"It is in force now, in the place of {self.present}: {self.reason}.")
+            console.print(f"It is now in force instead of {self.present}: {self.reason}.")
         elif self.present is not None:
             console.print(
                 f"It is not in force; {self.present} stays: {self.reason}. "
-                "The same command with --install puts it in force all the same."
+                "To put it in force nevertheless, add --install."
             )
 
 
@@ -82,6 +83,7 @@ def calibrate(
     model: str | None,
     threads: int,
     *,
+    say: Say,
     created: str | None = None,
     held_out_projects: int | None = None,
     install: bool = False,
@@ -91,25 +93,27 @@ def calibrate(
     """Fit a calibrator of line completion on the Python source below `paths`, each a project.
 
     records: keeps the generations, and is resumed if it has some already. Without `paths` the calibrator is
-        made of what is in there: neither a model nor source is needed.
+        fitted on these records: neither a model nor source is needed.
     output: write the calibrator to this file, and leave the one in force alone. None puts it in force for
         this user, in every workspace, if it is no worse than the present one by the rule of a refit, or else
         keeps it beside the earlier ones.
     install: put it in force without that proof. created: ISO date; None: the day of the records.
     held_out_projects: so many are left out of the fit; None: those that the records name.
+    model, threads, quiet, say: as for `collect_records`.
     Raises DataError if there is too little source, SettingsError if there is nothing to fit on.
     """
     if install and output is not None:
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
-    writable(records, output)
+    _check_writable(records, output)
     if paths:
         task = line_task(paths, samples, seed)
         groups = [str(payload["group"]) for _, payload in task.items]
         with tempfile.TemporaryDirectory() as scratch:
-            header, kept = generate(
+            header, kept = collect_records(
                 task,
                 workers,
                 records or Path(scratch) / "records.jsonl",
+                say,
                 model=model,
                 threads=threads,
                 seed=seed,
@@ -124,36 +128,47 @@ def calibrate(
             header = attrs.evolve(header, held_out=tuple(sorted(apart)))
     else:
         raise SettingsError("Name the source to calibrate on (PATH...), or records to fit again (--records).")
-    shipped = output is not None
     day = created or header.created or datetime.date.today().isoformat()
     asked = sum(record.group not in header.held_out for record in kept)
-    fitted, shown = _fit(header, kept, shipped=shipped, created=day)
-    if output is not None:
-        fitted.calibrator.save(output)
-        return Report(fitted.calibrator, output, asked, False, "it was written to a file only", None)
-    shelf = CalibratorStore.open()
-    present = shelf.choose(fitted.calibrator.purpose).calibrator
+    fitted, shown = _fit(header, kept, shipped=output is not None, created=day)
+    if output is None:
+        return _put_in_force(fitted, shown, asked, install=install)
+    fitted.calibrator.save(output)
+    return Report(fitted.calibrator, output, asked, False, "it was written to a file only", None)
+
+
+def _check_writable(*paths: Path | None) -> None:
+    """Raises SettingsError for a file that cannot be written, before the model is asked for hours."""
+    for wanted in paths:
+        if wanted is not None and not wanted.absolute().parent.is_dir():
+            raise SettingsError(f"There is no folder {wanted.absolute().parent} to write {wanted.name} to.")
+
+
+def _put_in_force(fitted: Fitted, shown: list[Record], asked: int, *, install: bool) -> Report:
+    """Put a new calibrator in force if it is no worse than the present one, or if `install` says so."""
+    store = CalibratorStore.open()
+    present = store.choose(fitted.calibrator.purpose).calibrator
     calibrator = attrs.evolve(fitted.calibrator, parent=present.id)
     promoted, reason = _proof(fitted, shown, present)
     if install and not promoted:
-        promoted, reason = True, f"installed as asked for, though {reason}"
-    path = shelf.promote(calibrator) if promoted else shelf.keep(calibrator)
+        promoted, reason = True, f"installed because of --install, although {reason}"
+    path = store.promote(calibrator) if promoted else store.keep(calibrator)
     return Report(calibrator, path, asked, promoted, reason, present.id)
 
 
 def _proof(fitted: Fitted, shown: list[Record], present: Calibrator) -> tuple[bool, str]:
-    """Whether a new calibrator may take the place of the present one, as a refit decides it; and why.
+    """Whether a new calibrator may replace the present one, by the rule of a refit; and why.
 
-    It counts for every workspace, not only the one whose lines it was fitted on. And those that the present
-    one was fitted on would make that one look better than it is.
+    It applies to every workspace, not only to the one whose lines it was fitted on. Lines that the present
+    one was fitted on do not count: they would make it look better than it is.
     """
     seen = {(origin.name, origin.version) for origin in present.provenance}
     sources = [sources_of([record])[0] for record in shown]
     fresh = np.array([(source.name, source.version) not in seen for source in sources], dtype=np.bool_)
     n = int(np.count_nonzero(fresh))
     if n < MIN_LABELS:
-        few = f"{n} of {len(shown)} lines are of projects that it was not fitted on"
-        return False, f"too little to compare the present calibrator by: {few}"
+        few = f"{n} of {len(shown)} are of projects that the present one was not fitted on"
+        return False, f"too few lines to compare it with the present calibrator: {few}"
     correct = np.array([record.correct["exact"] for record in shown])
     measure = by_name(present.measure)
     old = present.platt.predict(np.array([measure(record.logprobs_given_typed) for record in shown]))

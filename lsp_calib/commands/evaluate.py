@@ -1,4 +1,4 @@
-"""`lsp-calib eval TASK`: generate (or replay records), judge, score, write the tables."""
+"""`lsp-calib eval TASK`: generate answers (or replay records), score them, write the tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 from rich.console import Console
 
-from lsp_calib.commands.collect import generate
+from lsp_calib.commands.collect import collect_records
+from lsp_calib.commands.engine import Say
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
 from lsp_calib.evaluation.collect import Workers
@@ -40,6 +41,7 @@ def evaluate(
     task: Task,
     output: Path,
     workers: Workers,
+    say: Say,
     *,
     model: str | None,
     threads: int,
@@ -48,18 +50,19 @@ def evaluate(
     resamples: int = RESAMPLES,
     quiet: bool = False,
 ) -> Report:
-    """Ask for all items of a task, and score the answers. Everything goes to the folder `output`.
+    """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
 
-    A run that was stopped is taken up by the same call.
+    The same call resumes a run that was stopped. model, threads, say: as for `collect_records`.
     Raises SettingsError if the folder cannot be made, and what `collect` and `score` raise.
     """
-    # A split that is not possible is better named before the model is asked.
+    # An impossible split fails before the model is asked.
     apart = held_out([str(payload["group"]) for _, payload in task.items], held_out_projects, seed)
     _make(output)
-    header, records = generate(
+    header, records = collect_records(
         task,
         workers,
         output / RECORDS,
+        say,
         model=model,
         threads=threads,
         seed=seed,
@@ -81,7 +84,7 @@ def replay(
     held_out_projects: int | None = None,
     resamples: int = RESAMPLES,
 ) -> Report:
-    """Score records that are there: no model is asked.
+    """Score existing records, without a model.
 
     held_out_projects: None: those that the records name. Raises DataError if they are of another task.
     """
@@ -104,4 +107,4 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SettingsError(f"The folder {folder} cannot be made: {error.strerror or error}.") from error
+        raise SettingsError(f"The folder {folder} cannot be created: {error.strerror or error}.") from error

@@ -1,4 +1,4 @@
-"""What a person reads in a terminal."""
+"""What commands print in a terminal: tiers, suggestions, progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.text import Text
 
 from lsp_calib.badges import BADGES
@@ -23,7 +31,7 @@ def badge(tier: Tier | str, probability: float | None) -> Text:
 def print_suggestions(suggestions: Sequence[Suggestion]) -> None:
     console = Console(highlight=False)
     if not suggestions:
-        console.print("The model has nothing to offer here.")
+        console.print("The model suggests nothing here.")
     for suggestion in suggestions:
         console.print(
             badge(suggestion.confidence.tier, suggestion.confidence.calibrated), Text(suggestion.text)
@@ -33,7 +41,7 @@ def print_suggestions(suggestions: Sequence[Suggestion]) -> None:
 
 @contextmanager
 def download_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error; gives the function that moves it."""
+    """A progress bar on standard error; yields the function that moves it: bytes done and in all, a file."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(title, total=None)
@@ -42,3 +50,12 @@ def download_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
             progress.update(task, completed=done, total=total or None, description=f"{title} · {what}")
 
         yield update
+
+
+@contextmanager
+def item_progress(title: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error unless `quiet`; yields the function that moves it: done, in all."""
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
+        bar = progress.add_task(title, total=None)
+        yield lambda done, all_: progress.update(bar, completed=done, total=all_)

@@ -1,5 +1,6 @@
 """The command line: every command explains itself, every error is one line and its exit code."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,20 +13,22 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from openai_server import serving
 
 import lsp_calib
 from lsp_calib import errors
 from lsp_calib.calibration import RefitResult
 from lsp_calib.cli import main
-from lsp_calib.commands.oneshot import language_of
 from lsp_calib.feedback.learning import Refits
 from lsp_calib.inference.models import checksum, download
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.inference.models.download import Checked, Pulled
 from lsp_calib.inference.models.speeds import remember_speed
+from lsp_calib.languages import language_of
 
 # The smallest file that passes for a model: a header that promises nothing.
 EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
+RECORDS = Path(__file__).parents[2] / "models" / "records" / "line-smollm2-135m.jsonl"
 SOURCE = "def area(r):\n    return 3.14 * r\n"
 
 
@@ -137,7 +140,7 @@ def test_any_error_is_one_line_and_its_exit_code(
     def fail(*_args: object, **_named: object) -> None:
         raise kind("What happened. What to do.")
 
-    monkeypatch.setattr("lsp_calib.commands.oneshot.complete_at", fail)
+    monkeypatch.setattr("lsp_calib.commands.complete.complete_at", fail)
     assert fails(invoke("complete", f"{source}:1"), kind) == "lsp-calib: What happened. What to do.\n"
 
 
@@ -145,7 +148,7 @@ def test_refit_prints_one_line_for_each_language(monkeypatch: pytest.MonkeyPatch
     python = RefitResult(False, "not enough labels yet: 3 of 5", 3)
     rust = RefitResult(False, "the present calibrator is better: log loss 0.5 against 0.4 on 9 labels", 9)
     refits = Refits((("rust", rust), ("python", python)))
-    monkeypatch.setattr("lsp_calib.commands.oneshot.refit_now", lambda *_: refits)
+    monkeypatch.setattr("lsp_calib.commands.refit.refit_now", lambda *_: refits)
     assert invoke("refit").stdout.splitlines() == [
         f"rust: the calibrator stays (9 labels): {rust.reason}.",
         f"python: the calibrator stays (3 labels): {python.reason}.",
@@ -174,7 +177,7 @@ def test_an_error_of_the_operating_system_is_one_line_too(
     def fail(*_args: object, **_named: object) -> None:
         raise OSError(28, "No space left on device", "/some/file")
 
-    monkeypatch.setattr("lsp_calib.commands.oneshot.complete_at", fail)
+    monkeypatch.setattr("lsp_calib.commands.complete.complete_at", fail)
     assert "No space left on device" in fails(invoke("complete", f"{source}:1"), errors.LspCalibError)
 
 
@@ -497,6 +500,41 @@ def test_serving_needs_neither_scikit_learn_nor_llama_cpp_before_it_answers() ->
         print(sorted({"sklearn", "scipy", "llama_cpp"} & sys.modules.keys()))
     """)
     assert result.stdout == "[]\n", result.stderr
+
+
+COMMANDS = (
+    "complete {source}:2:12 --remote {url}",
+    "summarize {source}:2 --remote {url}",
+    "refit --remote {url}",
+    "calibrate --records {records} --output {folder}/calibrator.json",
+    "eval line --records {records} --resamples 20",
+    "eval line {source} --samples 20 --remote {url} --output {folder}/eval --resamples 20",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command.split()[:3]))
+@pytest.mark.usefixtures("home")
+async def test_a_command_without_a_server_imports_nothing_of_one(command: str, tmp_path: Path) -> None:
+    source = tmp_path / "source.py"
+    source.write_text("def area(r):\n    return 3.14 * r\n" + "value = compute(1)\n" * 60)
+    async with serving() as server:
+        names = {"source": source, "url": server.url, "records": RECORDS, "folder": tmp_path}
+        arguments = command.format(**names).split()
+        result = await asyncio.to_thread(
+            python,
+            f"""
+            import sys
+            from lsp_calib.cli import main
+            try:
+                main({arguments!r})
+            except SystemExit as end:
+                # 3: the answers of the scripted server are too much alike to choose a confidence from.
+                assert end.code in (None, 0, 3), end.code
+            rooms = {{name for name in sys.modules if name.startswith("lsp_calib.server")}}
+            print("imported:", sorted(rooms | ({{"pygls", "lsprotocol"}} & sys.modules.keys())))
+            """,
+        )
+    assert result.stdout.endswith("imported: []\n"), (result.stdout, result.stderr)
 
 
 WIRE = {

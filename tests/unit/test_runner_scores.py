@@ -262,7 +262,7 @@ class TestCommand:
         document = self.calibrate(kept, "--install")
         assert document["promoted"]
         assert (document["present"], self.in_force()) == (knowing.id, document["calibrator"]["id"])
-        assert "installed as asked for" in document["reason"]
+        assert "because of --install" in document["reason"]
         assert CalibratorStore.open().rollback(knowing.purpose).calibrator.id == knowing.id, "the way back"
 
     def test_lines_that_the_present_one_was_fitted_on_prove_nothing(self, kept: Path) -> None:
@@ -270,7 +270,9 @@ class TestCommand:
         assert first["promoted"]
         second = self.calibrate(kept)
         assert not second["promoted"]
-        assert second["reason"].startswith("too little to compare the present calibrator by: 0 of 180 lines")
+        assert second["reason"].startswith(
+            "too few lines to compare it with the present calibrator: 0 of 180"
+        )
         assert self.in_force() == first["calibrator"]["id"]
 
     def test_a_file_and_a_place_in_force_are_two_things(self, kept: Path, tmp_path: Path) -> None:

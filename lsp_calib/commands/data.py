@@ -1,0 +1,38 @@
+"""`lsp-calib data`: the known data sets, and getting one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lsp_calib.commands.printing import download_progress
+from lsp_calib.evaluation.datasets import catalogue, pinned, pull
+
+
+def table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Two lines for each data set: `status.status_of_all`, for people."""
+    for row in rows:
+        yield f"{row['name']:20} {row['records']:6}  {row['licence']:27} {_state(row)}"
+        yield f"{'':20} {row['what']}"
+
+
+def pull_data(name: str, data_dir: Path) -> str:
+    """Get a data set, or the pinned projects, with a progress bar. Returns a sentence: where it is.
+
+    Raises SettingsError for an unknown name, DownloadError if it cannot be had.
+    """
+    if name == "projects":
+        with download_progress("Projects") as progress:
+            folders = pinned.pull_projects(data_dir, progress)
+        return f"{len(folders)} projects are in {data_dir / pinned.FOLDER}; their checksums are right."
+    entry = catalogue.data_set(name)
+    with download_progress(entry.name) as progress:
+        path = pull.pull(entry, data_dir, progress)
+    return f"{name} is at {path}; its checksum is right."
+
+
+def _state(row: dict[str, Any]) -> str:
+    if not row["present"]:
+        return "can be pulled" if row["pullable"] else "-"
+    return "here" if row["checksumOk"] else "here, but with the WRONG CHECKSUM"

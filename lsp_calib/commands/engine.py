@@ -1,0 +1,42 @@
+"""The engine that a command asks, by the settings that are in force for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from lsp_calib.inference.choice import open_engine
+from lsp_calib.inference.engine import Engine
+from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
+
+T = TypeVar("T")
+Say = Callable[[str], None]
+"""Tells the user of something that does not stop the command, such as a wrong setting."""
+
+
+def settings_in_force(given: Trusted, say: Say) -> Trusted:
+    """The settings of the command line, the others from where the server takes them: the environment, the
+    user's `config.toml`. Raises SettingsError if there is no state folder."""
+    trusted, problems = resolve_trusted(given, Trusted())
+    for problem in problems:
+        say(problem)
+    return trusted
+
+
+def with_engine(ask: Callable[[Engine], Awaitable[T]], given: Trusted, say: Say) -> T:
+    """Run `ask` with an engine that is closed afterwards: the model process, or a remote server.
+
+    given: settings of the command line. say: is told of settings that cannot be used.
+    Raises LspCalibError if the engine cannot be had, and what `ask` raises.
+    """
+    choice = engine_choice(settings_in_force(given, say))
+
+    async def run() -> T:
+        engine = open_engine(choice)
+        try:
+            return await ask(engine)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())

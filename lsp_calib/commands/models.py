@@ -1,0 +1,87 @@
+"""`lsp-calib models`: what is known of models, getting and checking one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from lsp_calib.commands.engine import Say
+from lsp_calib.commands.printing import download_progress
+from lsp_calib.errors import SettingsError
+from lsp_calib.inference.models import checksum, download
+from lsp_calib.inference.models.card import ModelCard, load_cards
+from lsp_calib.inference.models.cards import choose
+from lsp_calib.inference.models.inventory import Entry
+
+
+@attrs.frozen
+class Outcome:
+    """What a command did. wire: for `--json`. sentences: for people."""
+
+    wire: dict[str, Any]
+    sentences: tuple[str, ...]
+
+
+def row(entry: Entry) -> str:
+    """A model in one line."""
+    card, speed = entry.card, entry.speed
+    size = f"{card.size >> 20} MB" if card.size else "size ?"
+    state = (entry.fault and "damaged") or ("installed" if entry.installed else "-")
+    needs = f"needs {entry.needs / (1 << 30):.1f} GB"
+    fits = {True: "fits", False: "too large now", None: ""}[entry.fits]
+    pace = f"{speed.prompt_per_s:.0f} + {speed.generation_per_s:.0f} tokens/s" if speed else ""
+    columns = (f"{card.name:20}", f"{size:>8}", f"{card.quantisation:7}", f"{card.licence:18}")
+    return "  ".join((*columns, needs, f"{fits:13}", f"{state:9}", pace)).rstrip()
+
+
+def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
+    """Get a model; progress goes to standard error unless `quiet`. say: is told the terms of its licence.
+
+    Raises SettingsError for an unknown name, and what `download.pull` raises.
+    """
+    card = _card(name)
+    if card.notice:
+        say(card.notice)
+    if quiet:
+        pulled = download.pull(card, lambda *_: None)
+    else:
+        with download_progress(card.title) as progress:
+            pulled = download.pull(card, progress)
+    sentences = [f"{card.name} is at {pulled.path}, {pulled.checked.words()}."]
+    if not card.sha256:
+        sentences.append(f"SHA-256 {pulled.sha256}; from now on these bytes are the ones expected.")
+    return Outcome(
+        {"name": card.name, "path": str(pulled.path), "sha256": pulled.sha256, "checked": pulled.checked},
+        tuple(sentences),
+    )
+
+
+def verify_model(name: str) -> Outcome:
+    """Compute the checksum of a model's file and compare it. Raises ModelFileError if it differs."""
+    card, file = choose(name)
+    actual = checksum.verify(file, card.sha256, fresh=True)
+    compared, words = _compared(card)
+    return Outcome(
+        {"name": card.name, "path": str(file), "sha256": actual, "checked": compared},
+        (f"{file}: SHA-256 {actual}, {words}.",),
+    )
+
+
+def _compared(card: ModelCard) -> tuple[str, str]:
+    """What a model's checksum was compared with, as on the wire and in words."""
+    published = load_cards().get(card.name)
+    if not card.sha256:
+        return "nothing", "no card to compare it with"
+    if published is None or not published.sha256:
+        return "firstUse", "as when it was first pulled; its card has no checksum to compare it with"
+    if not card.verified:
+        return "card", "as its card says; the author of the card could not verify it"
+    return "card", "as it should be"
+
+
+def _card(name: str) -> ModelCard:
+    cards = load_cards()
+    if name not in cards:
+        raise SettingsError(f"There is no model called {name!r}. Known models: {', '.join(cards)}.")
+    return cards[name]

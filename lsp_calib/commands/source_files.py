@@ -1,0 +1,41 @@
+"""Source files that commands read: text, of a bearable size, and not excluded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lsp_calib.completion.context import split_lines
+from lsp_calib.errors import DataError
+from lsp_calib.exclusion import Exclusion
+from lsp_calib.settings import Trusted, resolve_trusted
+
+_MOST_BYTES = 5_000_000
+
+
+def read_source(path: Path) -> tuple[str, ...]:
+    """A source file's lines. Raises DataError for one that is excluded, binary, huge or unreadable."""
+    _refuse_excluded(path)
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise DataError(f"{path} is larger than {_MOST_BYTES // 10**6} MB: too large for a source file.")
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: is it a source file?") from error
+    if "\0" in text:
+        raise DataError(f"{path} is binary: is it a source file?")
+    return split_lines(text)
+
+
+def _refuse_excluded(path: Path) -> None:
+    """Raises DataError for a file that is excluded, as in an editor, or a link to one."""
+    # What is wrong with the settings is told when the engine is opened.
+    trusted, _ = resolve_trusted(Trusted(), Trusted())
+    exclusion = Exclusion(trusted.exclude)
+    reason = exclusion.reason(str(path.absolute())) or exclusion.reason(str(path.resolve()))
+    if reason:
+        raise DataError(
+            f"{path} is left alone: {reason}. Nothing of it is shown to a model. "
+            "To use it all the same, give it another name or change `exclude` in config.toml."
+        )

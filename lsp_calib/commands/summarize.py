@@ -1,0 +1,38 @@
+"""`lsp-calib summarize`: a summary of the function at a place in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.commands.engine import Say, with_engine
+from lsp_calib.commands.source_files import read_source
+from lsp_calib.errors import DataError
+from lsp_calib.inference.engine import Engine
+from lsp_calib.languages import language_of
+from lsp_calib.settings import Trusted
+from lsp_calib.summarization import SummaryService
+from lsp_calib.syntax import functions
+from lsp_calib.values import Suggestion
+
+
+def summarize_at(path: Path, line: int, given: Trusted, say: Say) -> Suggestion:
+    """The summary of the innermost function that holds `line` (from 0). given, say: as for `with_engine`.
+
+    Raises DataError if the file cannot be used or no function is there, and what `with_engine` raises.
+    """
+    lines, language = read_source(path), language_of(path)
+    holding = [function for function in functions(lines, language) if function.start <= line < function.end]
+    if not holding:
+        raise DataError(f"There is no Python function at line {line + 1} of {path}.")
+    function = max(holding, key=lambda function: function.start)
+
+    async def ask(engine: Engine) -> Suggestion:
+        service = SummaryService(engine, ConfidenceEstimator(CalibratorStore.open()))
+        summary = await service.summarize(function, language)
+        if summary is None:
+            raise DataError(f"The model gave no summary of {function.name}. Another model may.")
+        return summary.suggestion
+
+    return with_engine(ask, given, say)

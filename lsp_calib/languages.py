@@ -1,0 +1,50 @@
+"""The language of a file, as editors call it: a calibrator that learned there is found here. Pure."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+_BY_SUFFIX = {
+    **dict.fromkeys((".py", ".pyi", ".pyw"), "python"),
+    **dict.fromkeys((".js", ".mjs", ".cjs"), "javascript"),
+    **dict.fromkeys((".ts", ".mts", ".cts"), "typescript"),
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"), "cpp"),
+    **dict.fromkeys((".c", ".h"), "c"),
+    **dict.fromkeys((".sh", ".bash"), "shellscript"),
+    **dict.fromkeys((".yaml", ".yml"), "yaml"),
+    **dict.fromkeys((".md", ".markdown"), "markdown"),
+    **dict.fromkeys((".htm", ".html"), "html"),
+    **dict.fromkeys((".ex", ".exs"), "elixir"),
+    **dict.fromkeys((".pl", ".pm"), "perl"),
+    ".jsx": "javascriptreact",
+    ".tsx": "typescriptreact",
+    ".rs": "rust",
+    ".go": "go",
+    ".java": "java",
+    ".kt": "kotlin",
+    ".scala": "scala",
+    ".swift": "swift",
+    ".cs": "csharp",
+    ".rb": "ruby",
+    ".php": "php",
+    ".lua": "lua",
+    ".hs": "haskell",
+    ".r": "r",
+    ".jl": "julia",
+    ".zig": "zig",
+    ".dart": "dart",
+    ".sql": "sql",
+    ".css": "css",
+    ".scss": "scss",
+    ".json": "json",
+    ".toml": "toml",
+}
+
+
+def language_of(path: PurePath) -> str:
+    """The language identifier of the Language Server Protocol, by the file's name.
+
+    >>> language_of(PurePath("a.PY")), language_of(PurePath("a"))
+    ('python', 'plaintext')
+    """
+    return _BY_SUFFIX.get(path.suffix.lower(), "plaintext")
