@@ -1,4 +1,4 @@
-"""Where state lives: one folder, readable by its owner alone."""
+"""The state folder, readable by its owner alone, and the folder of the models that are shipped."""
 
 from __future__ import annotations
 
@@ -15,21 +15,40 @@ _ANOTHER = "Set LSP_CALIB_HOME to a folder of your own."
 def home() -> Path:
     """The state folder: `LSP_CALIB_HOME`, or the platform's user data folder. Created with mode 0700.
 
-    Raises SettingsError if it cannot be used, is another user's, or has been named and is open to others.
+    Raises SettingsError if it cannot be used or is another user's, or if `LSP_CALIB_HOME` is relative or
+    names a folder that is open to others.
     """
     named = os.environ.get("LSP_CALIB_HOME")
     if named:
-        return _named_folder(Path(named).expanduser())
+        return _named_folder(_absolute(named))
     import platformdirs
 
     folder = Path(platformdirs.user_data_dir("lsp-calib", appauthor=False))
-    # A link leads to a folder that may be for something else.
+    # The target of a link may serve another purpose.
     return _named_folder(folder) if folder.is_symlink() else private_folder(folder)
 
 
+def _absolute(named: str) -> Path:
+    """The path that `LSP_CALIB_HOME` names. Raises SettingsError for a relative one.
+
+    An editor starts the server in the workspace, which is not trusted: a relative path would take the user's
+    configuration from there, and be another folder for each working directory.
+    """
+    try:
+        folder = Path(named).expanduser()
+    except RuntimeError as error:
+        raise SettingsError(f"LSP_CALIB_HOME is {named!r}: {error} Set it to an absolute path.") from error
+    if not folder.is_absolute():
+        raise SettingsError(
+            f"LSP_CALIB_HOME is the relative path {named!r}, which means another folder in each working "
+            f"directory. Set it to an absolute path, such as {shlex.quote(str(folder.absolute()))}."
+        )
+    return folder
+
+
 def _named_folder(folder: Path) -> Path:
-    """A state folder that somebody has chosen. It may be for other things as well, such as /tmp: it is closed
-    to others only where that changes nothing for anybody.
+    """A state folder that the user has chosen. It may serve other purposes as well, such as /tmp: its
+    permissions are changed only if it is empty.
 
     Raises SettingsError if it cannot be used, is another user's, or is open to others and not empty.
     """
@@ -61,10 +80,9 @@ def _is_open(folder: Path) -> bool:
 
 def _open_to_others(folder: Path) -> SettingsError:
     return SettingsError(
-        f"The state folder {folder} is open to other users, who could read what is kept there or change "
-        "which model is run. If it is for lsp-calib alone, run "
-        f"`chmod 700 {shlex.quote(str(folder))}`; else, or if that changes nothing, set LSP_CALIB_HOME to a "
-        "folder of its own."
+        f"The state folder {folder} is open to other users, who could read its files or choose another "
+        f"model. If only lsp-calib uses it, run `chmod 700 {shlex.quote(str(folder))}`; otherwise, or if "
+        "that changes nothing, set LSP_CALIB_HOME to a folder for lsp-calib alone."
     )
 
 
@@ -89,22 +107,24 @@ def _unusable(folder: Path, error: OSError) -> SettingsError:
 
 
 def run_folder() -> Path:
-    """Where model processes and their clients meet: sockets and locks, for the user alone.
+    """The folder with the sockets and locks of model processes, for the user alone.
 
-    Raises SettingsError if others own it or can look into it.
+    Raises SettingsError if another user owns it or can read it.
     """
     return owned_folder(private_folder(home() / "run"))
 
 
 def owned_folder(folder: Path) -> Path:
-    """The folder, if it is this user's and nobody else's. Raises SettingsError if not."""
+    """The folder, if it belongs to this user and is closed to others. Raises SettingsError if not."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
-        raise SettingsError(f"{folder} is not a folder of its own. Remove it; it is made again.")
+        raise SettingsError(
+            f"{folder} is a file or a link, not a folder of its own. Remove it; lsp-calib creates it again."
+        )
     if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
         raise SettingsError(
-            f"The folder {folder} belongs to somebody else or is open to others: whoever can write there "
-            "could read what you type. Remove it; it is made again."
+            f"The folder {folder} belongs to another user or is open to others, who could read what you "
+            "type. Remove it; lsp-calib creates it again."
         )
     return folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ import attrs
 
 # Characters of a value that a message repeats: a setting may hold anything, at any length.
 _LONGEST = 80
+# The end of such a message, see `_kind`.
+_REPEATED = re.compile(r", not .*; the default is used")
 
 
 @attrs.frozen(eq=False)
@@ -27,6 +30,11 @@ class Kind:
 def shortened(text: str) -> str:
     """A text as messages repeat it."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def without_value(message: str) -> str:
+    """A message without the value that it repeats: anything can be set by mistake, a key included."""
+    return _REPEATED.sub(", not what is set; the default is used", message)
 
 
 def switch() -> Kind:

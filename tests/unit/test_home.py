@@ -41,6 +41,26 @@ def test_a_folder_that_is_not_there_is_made(folder: Path) -> None:
     assert mode(folder) == 0o700
 
 
+@pytest.mark.parametrize("named", ["state", "./state", "../state", ".", "~no such user/state"])
+def test_a_path_that_depends_on_the_working_directory_is_refused(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor starts the server in a workspace: a `config.toml` from there is not the user's."""
+    (tmp_path / "state").mkdir(mode=0o700)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LSP_CALIB_HOME", named)
+    with pytest.raises(SettingsError, match="absolute path") as caught:
+        home.home()
+    assert repr(named) in str(caught.value)
+    assert [*tmp_path.rglob("*")] == [tmp_path / "state"], "nothing is created"
+
+
+def test_a_path_in_the_users_own_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LSP_CALIB_HOME", "~/state")
+    assert home.home() == tmp_path / "state"
+
+
 @posix
 @pytest.mark.parametrize("permissions", [0o755, 0o750, 0o777, 0o1777, 0o701])
 def test_a_folder_with_files_that_is_open_to_others_is_left_as_it_is(folder: Path, permissions: int) -> None:

@@ -21,6 +21,7 @@ from lsp_calib.settings import (
     parse_trusted,
     resolve_trusted,
 )
+from lsp_calib.settings.kinds import without_value
 from lsp_calib.settings.rendering import vscode_properties
 from lsp_calib.settings.table import TRUSTED, WORKSPACE
 
@@ -130,6 +131,17 @@ def test_a_value_that_does_not_fit_is_named_and_the_default_is_used(key: str, va
     assert settings == Settings()
     (problem,) = problems
     assert f"lspCalib.{key}" in problem
+
+
+@pytest.mark.parametrize(
+    "value", ["sk-secret", ["sk-secret", 1], {"a": "sk-secret; \n"}, "x" * 70 + "sk-secret"]
+)
+@pytest.mark.parametrize("key", ["threads", "gpuLayers", "mlock"])
+def test_a_message_can_be_had_without_the_value_that_it_repeats(key: str, value: object) -> None:
+    _, (problem,) = parse_trusted({key: value})
+    assert "sk-" in problem
+    assert "sk-" not in without_value(problem)
+    assert without_value(problem).startswith(f"lspCalib.trusted.{key} must be ")
 
 
 @pytest.mark.parametrize("key", KEYS)

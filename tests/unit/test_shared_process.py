@@ -686,7 +686,7 @@ class TestPrivacy:
         folder = home / "run"
         folder.mkdir(mode=0o700)
         os.chown(folder, 12345, 12345)
-        with pytest.raises(SettingsError, match="belongs to somebody else"):
+        with pytest.raises(SettingsError, match="belongs to another user"):
             await client().generate(ask("steps 1"))
 
     async def test_a_link_in_the_place_of_the_folder_is_refused(

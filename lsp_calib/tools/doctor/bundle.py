@@ -19,6 +19,7 @@ from typing import Any
 
 from lsp_calib import errors, home
 from lsp_calib.errors import LspCalibError
+from lsp_calib.settings.kinds import without_value
 
 _MOST_LINES = 2000
 _LINE = re.compile(
@@ -110,9 +111,7 @@ def _scrubbed_text(text: str, user: str, folder: Path) -> str:
         # In a path, or as the name before an address; not inside other words.
         text = re.sub(rf"(?<=[/\\]){re.escape(user)}(?![\w.-])", "user", text)
         text = re.sub(rf"(?<![\w.-]){re.escape(user)}(?=@)", "user", text)
-    # What somebody set by mistake may be anything, a key included.
-    text = re.sub(r"cannot be (?:'.*'|\".*\"|\S+) \(", "cannot be that (", text)
-    return re.sub(r"(?<=://)[^/@\s]+@", "", text)
+    return re.sub(r"(?<=://)[^/@\s]+@", "", without_value(text))
 
 
 def _user() -> str:
