@@ -1,4 +1,4 @@
-"""The entry point. An editor that starts the server waits: only what it needs is imported for it."""
+"""The entry point. An editor waits for the server to start: it imports only what it needs."""
 
 from __future__ import annotations
 

@@ -4,19 +4,19 @@
     ├── SettingsError        a setting or an argument is wrong             exit code 2
     ├── DataError            arrays or files that a computation cannot use exit code 3
     ├── CalibratorError      a calibrator's JSON is unreadable or foreign  exit code 3
-    ├── ModelError           the model cannot be had                       exit code 4
+    ├── ModelError           the model cannot be used                      exit code 4
     │   ├── NoModelError         none is installed
     │   ├── ModelFileError       truncated, not GGUF, wrong checksum
-    │   └── DownloadError        a source did not deliver
+    │   └── DownloadError        no source delivered the file
     ├── EngineError          the model is there but did not answer         exit code 5
     │   ├── EngineDiedError      the model process ended during a request
     │   ├── RequestCancelledError
     │   │   └── SupersededError  by a newer request for the same document
-    │   └── DeadlineError        not answered in the time it was given
-    ├── StoppedError         somebody pressed Ctrl-C; work is kept      exit code 130
-    └── SandboxError         code that nobody has read cannot be run safely exit code 6
+    │   └── DeadlineError        not answered in the time allowed
+    ├── StoppedError         the user pressed Ctrl-C; work is kept         exit code 130
+    └── SandboxError         unread code cannot be run safely              exit code 6
 
-Each message says what happened, what it means where that is not plain, and what to do.
+Each message says what happened, what it means if that is not obvious, and what to do.
 An `LspCalibError` becomes exactly one of: a log line, a `window/showMessage`, a JSON-RPC error or an exit
 code.
 """
@@ -90,9 +90,9 @@ E = typing.TypeVar("E", bound=LspCalibError)
 
 
 def afresh(error: E) -> E:
-    """The same error as an exception of its own, for one more caller to meet.
+    """A new exception like an error, for each further caller that it is raised to.
 
-    An exception that is kept and raised again collects in its traceback the frames of all who met it, with
-    all that they held: memory, and the prompts of users.
+    An exception that is kept and raised again collects the frames of all its callers in its traceback, with
+    their variables: memory, and the prompts of users.
     """
     return type(error)(str(error))

@@ -1,8 +1,8 @@
-"""Which documents are left alone: files that hold secrets, and those that the setting `exclude` names.
+"""Excluded documents: files that hold secrets, and those that match the setting `exclude`.
 
-Of such a document nothing is ever put into a prompt, for a model on this machine as little as for a remote
-one. Decided by the name alone, which is all that a document of any kind has. Where in doubt a document is
-left alone: a suggestion less is no harm, a key that was sent is. Pure.
+No prompt ever contains text of an excluded document, whether the model runs on this machine or elsewhere. The
+name alone decides, because documents of any kind have one. Ambiguous names are excluded: a missing suggestion
+does less harm than a key that was sent. Pure.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
-# Last parts of paths, in lower case. Sources that merely deal with secrets (`credentials.py`) are not meant.
+# Last parts of paths, in lower case. Sources that only process secrets (`credentials.py`) are not excluded.
 _SECRET_NAMES = (
-    # settings of programs, with passwords among them
+    # settings of programs that include passwords
     *(".env", ".env[._-]*", "*.env", ".envrc", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.ovpn"),
     # private keys and stores of keys
     *("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", "id_xmss"),
@@ -31,7 +31,7 @@ _SECRET_NAMES = (
     *(".terraformrc", "terraform.rc", "kubeconfig", "*.kubeconfig", "*.secret", "*.secrets"),
     *("credentials", ".credentials", "client_secret*.json", "service[-_]account*.json"),
     "application_default_credentials.json",
-    # what is named after its secrets, in a form that holds data
+    # data files named after their secrets
     *(
         f"{dot}{stem}.{form}"
         for dot, stem, form in itertools.product(
@@ -41,36 +41,36 @@ _SECRET_NAMES = (
         )
     ),
 )
-# Folders of which everything is secret, and files that are so in one folder only.
+# Folders with only secret files, and files that are secret in one folder only.
 _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".password-store"})
 _SECRET_PLACES = frozenset({(".kube", "config"), (".docker", "config.json"), (".aws", "config")})
-# What editors and people put behind the name of a copy.
+# Suffixes that editors and people add to the names of copies.
 _COPY = re.compile(r"(?:~|\.(?:bak|backup|copy|old|orig|save|saved|swo|swp|tmp))+$")
-# A pattern with more alternatives than this in a pair of braces has any text in the place of each pair.
+# In a pattern with more alternatives in braces than this, each pair of braces matches any text.
 _MOST_ALTERNATIVES = 64
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text can be a pattern of the setting `exclude`: short, and not for everything or nothing."""
+    """Whether a text can be a pattern of the setting `exclude`: short, not negated, not empty."""
     return len(text) <= 400 and not text.startswith("!") and bool(_parts(text))
 
 
 @attrs.frozen
 class Exclusion:
-    """Tells which documents are left alone.
+    """Tells which documents are excluded.
 
-    patterns: as `.gitignore` has them, below any folder and in any case: `*` and `?` within a name, `**` for
-        any folders, `{a,b}` for either. One without a slash means files and folders of that name; what lies
-        in a folder goes with it.
+    patterns: as in `.gitignore`, below any folder and in any case: `*` and `?` within a name, `**` for any
+        folders, `{a,b}` for either. A pattern without a slash matches files and folders of that name; with a
+        folder all its files are excluded.
     """
 
     patterns: tuple[str, ...] = ()
 
     def reason(self, name: str) -> str:
-        """Why a document is left alone, as a clause for people; "" if it is not.
+        """Why a document is excluded, as a clause for people; "" if it is not.
 
-        name: its URI, or a path.
+        name: its URI or path.
         """
         return _reason(self.patterns, name)
 
@@ -79,17 +79,17 @@ class Exclusion:
 def _reason(patterns: tuple[str, ...], name: str) -> str:
     readings = _readings(name)
     if any(_is_secret(parts) for parts in readings):
-        return "files of this name hold secrets as a rule"
+        return "files of this name usually hold secrets"
     for pattern in patterns:
         if any(_matches(one, parts) for one in _alternatives(pattern) for parts in readings):
-            return f"the setting `exclude` has {pattern!r}"
+            return f"it matches {pattern!r} in the setting `exclude`"
     return ""
 
 
 def _readings(name: str) -> list[tuple[str, ...]]:
-    """The parts of the paths that a name can mean: the path of the URI, and all of it.
+    """The parts of the paths that a name can mean: the path of the URI, and the whole URI.
 
-    Not every client escapes `#` and `?` in paths, so what looks like a fragment may be a file's name.
+    Not every client escapes `#` and `?` in paths: an apparent fragment may be part of a file's name.
     """
     try:
         path = urlsplit(name).path
@@ -106,8 +106,8 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _is_secret(parts: Sequence[str]) -> bool:
-    # To Windows, dots and spaces at the end are nothing. Two colons come before a file in an archive, and
-    # before the type of a stream.
+    # Windows ignores dots and spaces at the end. Two colons separate an archive from a file in it, and a file
+    # from the type of a stream.
     names = {part.rstrip(". ") for part in parts[-1].split("::")}
     names |= {_COPY.sub("", name) for name in names}
     if any(_secret_name().fullmatch(name) for name in names):
@@ -123,8 +123,8 @@ def _secret_name() -> re.Pattern[str]:
 
 
 def _matches(pattern: tuple[str, ...], parts: Sequence[str]) -> bool:
-    """Whether the pattern names the document or a folder above it, wherever it begins."""
-    # Places in the pattern that have been reached: at each name it may begin anew.
+    """Whether the pattern matches the document or a folder above it, beginning at any folder."""
+    # Positions reached in the pattern: a match may begin at each name.
     reached: set[int] = set()
     for part in parts:
         before = _skipped(pattern, reached | {0})
@@ -140,7 +140,7 @@ def _matches(pattern: tuple[str, ...], parts: Sequence[str]) -> bool:
 
 
 def _skipped(pattern: tuple[str, ...], reached: set[int]) -> set[int]:
-    """The places from which a name can be matched: `**` may also stand for no folder at all."""
+    """The positions from which a name can be matched: `**` also matches no folder at all."""
     places = set(reached)
     for at in reached:
         while at < len(pattern) and pattern[at] == "**":
@@ -150,7 +150,7 @@ def _skipped(pattern: tuple[str, ...], reached: set[int]) -> set[int]:
 
 
 def _rest_is_any(pattern: tuple[str, ...], reached: set[int]) -> bool:
-    """Whether nothing but `**` is left of the pattern, which a name has just been matched in."""
+    """Whether only `**` is left of the pattern, in which a name has just been matched."""
     return any(set(pattern[at:]) == {"**"} for at in reached)
 
 

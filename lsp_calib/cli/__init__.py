@@ -1,4 +1,4 @@
-"""The command line: thin commands over the rooms. Rooms are imported by the command that needs them."""
+"""The command line: thin commands. Each imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lsp_calib.tools.bench import PARTS
 
 
 class _Group(Group):
-    """Turns the package's errors into one line and an exit code."""
+    """Prints an error as one line and exits with its code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -38,11 +38,11 @@ class _Group(Group):
             warn(str(error))
             ctx.exit(error.exit_code)
         except BrokenPipeError:
-            # The reader of our output has had enough.
+            # The program that reads our output has closed it.
             sys.stderr.close()
             ctx.exit(0)
         except OSError as error:
-            # No space, no permission: nothing that a traceback would explain better.
+            # No space, no permission: a traceback would explain nothing more.
             warn(str(error))
             ctx.exit(LspCalibError.exit_code)
 
@@ -55,12 +55,14 @@ def main() -> None:
 
 @main.command()
 @click.option("--stdio", is_flag=True, help="Speak over standard input and output (the default).")
-@click.option("--tcp", metavar="HOST:PORT", help="Listen there for one client with the token instead.")
-@click.option("--tcp-any-host", is_flag=True, help="Let --tcp be reached from other machines.")
+@click.option(
+    "--tcp", metavar="HOST:PORT", help="Listen at this address for one client, which must show the token."
+)
+@click.option("--tcp-any-host", is_flag=True, help="Let other machines connect to --tcp.")
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Take the token of --tcp from this file of yours instead of printing a new one.",
+    help="Read the token of --tcp from this file of yours instead of printing a new one.",
 )
 @click.option(
     "--log-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the log to this file."
@@ -91,7 +93,7 @@ def serve(
     if stdio and tcp:
         raise SettingsError("Give --stdio or --tcp, not both.")
     if not tcp and (tcp_any_host or token_file):
-        raise SettingsError("--tcp-any-host and --token-file are for --tcp HOST:PORT.")
+        raise SettingsError("--tcp-any-host and --token-file need --tcp HOST:PORT.")
     choice = None
     if tcp:
         from lsp_calib.server.tcp import TcpChoice
@@ -105,7 +107,7 @@ def serve(
 @json_option
 @model_option
 def demo(as_json: bool, model: str | None) -> None:
-    """The main job, end to end: a real server, a real client, a real model."""
+    """Show the main job, end to end, with a real server, client and model."""
     from lsp_calib.tools.demo.scenario import run
 
     raise SystemExit(run(as_json=as_json, model=model))
@@ -118,7 +120,7 @@ def demo(as_json: bool, model: str | None) -> None:
 @threads_option
 @remote_option
 def complete(place: str, as_json: bool, model: str | None, threads: int, remote: str | None) -> None:
-    """Complete LINE at COL; without COL, say what the whole line would be. Both count from 1."""
+    """Complete LINE at COL; without COL, suggest the whole line. Both count from 1."""
     from lsp_calib.commands.complete import complete_at
     from lsp_calib.commands.printing import print_suggestions
     from lsp_calib.settings import Trusted
@@ -156,7 +158,7 @@ def summarize(place: str, as_json: bool, model: str | None, threads: int, remote
 @model_option
 @remote_option
 def refit(as_json: bool, model: str | None, remote: str | None) -> None:
-    """Refit your calibrators, one for each language, on what became of the suggestions you were shown."""
+    """Refit your calibrators, one for each language, on your feedback on suggestions."""
     from lsp_calib.commands.refit import refit_now, sentences
     from lsp_calib.settings import Trusted
 
@@ -178,38 +180,36 @@ def refit(as_json: bool, model: str | None, remote: str | None) -> None:
 @click.option(
     "--raw/--no-raw", default=True, help="Replay the same tokens in a bare llama.cpp loop (default)."
 )
-@click.option("--two", is_flag=True, help="Let two servers type at once as well.")
+@click.option("--two", is_flag=True, help="Also type in two servers at once.")
 @click.option(
     "--typing-on/--no-typing-on",
     default=None,
-    help="Type on in new documents without waiting for answers as well (default).",
+    help="Also type on in new documents without waiting for answers (default).",
 )
 @click.option(
-    "--long-file/--no-long-file", default=None, help="Type in a file of 50,000 lines as well (default)."
+    "--long-file/--no-long-file", default=None, help="Also type in a file of 50,000 lines (default)."
 )
-@click.option(
-    "--idle", type=click.FloatRange(0, 3600), help="Seconds to watch the idle server; 0: not at all."
-)
+@click.option("--idle", type=click.FloatRange(0, 3600), help="Seconds to observe the idle server; 0: none.")
 @click.option(
     "--beside",
     type=click.IntRange(0, 64),
     metavar="N",
-    help="Type beside N processes that want a core as well.",
+    help="Also type while N other processes compete for the cores.",
 )
 @click.option(
-    "--requests", type=click.IntRange(1, 10_000), help="Keystrokes beside them, and as many without (60)."
+    "--requests", type=click.IntRange(1, 10_000), help="Keystrokes with --beside, and as many without (60)."
 )
 @click.option("--only", type=click.Choice(PARTS), multiple=True, help="Measure this part; can be repeated.")
 @click.option(
     "--limit",
     type=click.FloatRange(0, 86_400),
     metavar="SECONDS",
-    help="Stop then and print what was measured (600); 0: no limit.",
+    help="Stop after this time and print what was measured (600); 0: no limit.",
 )
 def bench(**options: Any) -> None:
-    """How fast suggestions come: recorded typing, replayed through a real server with your model.
+    """Measure how fast suggestions come: recorded typing, replayed through a real server with your model.
 
-    Ctrl-C stops it and prints what was measured until then.
+    Ctrl-C stops it and prints what has been measured.
     """
     from lsp_calib.tools.bench.run import run
 
@@ -225,7 +225,7 @@ def bench(**options: Any) -> None:
     help="Write a ZIP file for a bug report here; it holds no source text.",
 )
 def doctor(as_json: bool, quick: bool, bundle: Path | None) -> None:
-    """What is installed, what works, how fast, and what to do; exit code 0 if completions can be had."""
+    """Check what is installed, what works and how fast, and say what to do. Exit code 0: completions work."""
     from lsp_calib.tools.doctor.run import run
 
     raise SystemExit(run(as_json=as_json, quick=quick, bundle=bundle))

@@ -26,42 +26,46 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _SOURCE = click.Path(exists=True, path_type=Path)
 
-_seed = click.option("--seed", type=int, default=0, show_default=True)
+_seed = click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random draws.")
 _quiet = click.option("--quiet", is_flag=True, help="No progress on standard error.")
 _held_out = click.option(
     "--held-out",
     type=click.IntRange(0),
     metavar="N",
-    help="Hold out N projects: nothing is fitted on them, and they are listed apart. Default: those that "
-    "the records name, if there are any.",
+    help="Hold out N projects: nothing is fitted on them, and they are reported separately. Default: those "
+    "that the records name, if any.",
 )
 _resamples = click.option(
-    "--resamples", type=click.IntRange(20), default=1000, show_default=True, help="For the intervals."
+    "--resamples",
+    type=click.IntRange(20),
+    default=1000,
+    show_default=True,
+    help="Bootstrap resamples for the intervals.",
 )
 _output = click.option(
-    "--output", type=_FOLDER, help="Keep records and tables in this folder; a stopped run goes on from there."
+    "--output", type=_FOLDER, help="Keep records and tables in this folder; a stopped run resumes from it."
 )
 _replay = click.option(
-    "--records", type=_FILE, help="Score the records in this file; no model is asked, no source is needed."
+    "--records", type=_FILE, help="Score the records in this file, without a model or source."
 )
 
 
 def _workers(command: F) -> F:
-    """Who asks; `_take_workers` makes a value of it."""
+    """The options for workers, which `_take_workers` turns into one value."""
     for option in (
         click.option(
             "--remote",
             "remotes",
             metavar="URL",
             multiple=True,
-            help="Ask the OpenAI-compatible server there; several times for several servers.",
+            help="Ask the OpenAI-compatible server at this address; repeat it for several servers.",
         ),
         click.option("--scheduler", metavar="ADDRESS", help="With --backend dask: tcp://host:port."),
         click.option(
             "--backend",
             type=click.Choice(["joblib", "dask"]),
             default="joblib",
-            help="Processes on this machine (the default), or a Dask cluster that runs already.",
+            help="Processes on this machine (the default), or a running Dask cluster.",
         ),
         click.option("--own-model", is_flag=True, help="Each of the --jobs loads a model of its own."),
         click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Worker processes."),
@@ -91,21 +95,25 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @_seed
 @_held_out
 @click.option(
-    "--records", type=_FILE, help="Keep (and resume) generations here; without PATH, fit on those in there."
+    "--records",
+    type=_FILE,
+    help="Keep (and resume) generations in this file; without PATH, fit on those in it.",
 )
-@click.option("--output", type=_FILE, help="Write the calibrator here, and leave the one in force alone.")
-@click.option("--install", is_flag=True, help="Put it in force even if the present one predicts better.")
-@click.option("--created", metavar="DATE", help="YYYY-MM-DD; the day of the records, else today.")
+@click.option("--output", type=_FILE, help="Write the calibrator to this file only; the one in force stays.")
+@click.option(
+    "--install", is_flag=True, help="Put the new calibrator in force even if the present one predicts better."
+)
+@click.option("--created", metavar="DATE", help="YYYY-MM-DD; default: the day of the records, or today.")
 @_workers
 @_quiet
 @json_option
 @model_option
 @threads_option
 def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
-    """Fit a calibrator on Python source: each PATH is a project, kept together in cross-validation; or on
-    lines of your own (.jsonl, docs/data.md).
+    """Fit a calibrator on Python source or on lines of your own (.jsonl, docs/data.md). Each PATH is a
+    project, kept together in cross-validation.
 
-    It is put in force, for all your work, if it predicts these lines no worse than the present one.
+    The calibrator is put in force for all your work if it predicts these lines no worse than the present one.
     """
     from lsp_calib.commands.calibrate import calibrate as run
 
@@ -121,7 +129,7 @@ def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
 
 @click.group(name="eval", cls=Group)
 def evaluate() -> None:
-    """Measure: the tables and figures that the documentation quotes."""
+    """Measure models: the tables that the documentation quotes."""
 
 
 @evaluate.command()
@@ -138,19 +146,20 @@ def evaluate() -> None:
 @model_option
 @threads_option
 def line(paths: tuple[Path, ...], samples: int, **options: Any) -> None:
-    """Line completion, in Python source as people ask for it: each PATH is a project; or lines of your own
-    (.jsonl, docs/data.md)."""
+    """Line completion in Python source (each PATH a project) or lines of your own (.jsonl, docs/data.md)."""
     from lsp_calib.evaluation.tasks import line_task
 
     if bool(paths) == bool(options["records"]):
-        raise SettingsError("Name the source to ask about (PATH...), or the --records to score; not both.")
+        raise SettingsError("Name source files (PATH...) or --records to score, not both.")
     seed = options["seed"]
     _evaluate("line", lambda: line_task(paths, samples, seed), options)
 
 
 @evaluate.command()
-@click.option("--data-dir", type=_FOLDER, help="Where the data sets are; else LSP_CALIB_DATA.")
-@click.option("--samples", type=click.IntRange(20), help="So many lines, drawn at random; else all 1,033.")
+@click.option("--data-dir", type=_FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@click.option(
+    "--samples", type=click.IntRange(20), help="Number of lines, drawn at random; default: all 1,033."
+)
 @click.option(
     "--tests/--no-tests", default=True, help="Run the functions' tests on the answers as well, in a sandbox."
 )
@@ -165,7 +174,7 @@ def line(paths: tuple[Path, ...], samples: int, **options: Any) -> None:
 @model_option
 @threads_option
 def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: Any) -> None:
-    """Lines removed from HumanEval's functions, to be filled in: exactly, or so that the tests pass."""
+    """Fill in lines removed from HumanEval's functions: exactly, or so that the tests pass."""
     from lsp_calib.evaluation.tasks import infill_task
 
     seed = options["seed"]
@@ -173,7 +182,7 @@ def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: A
 
 
 def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
-    """Generate, or replay; print what comes of it."""
+    """Run a task or replay its records, and print the scores."""
     from lsp_calib.commands.evaluate import evaluate as run
     from lsp_calib.commands.evaluate import replay
 
@@ -206,18 +215,22 @@ def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) 
     type=_FILE,
     default=Path("docs/excess-loss.md"),
     show_default=True,
-    help="Write the page here.",
+    help="Write the page to this file.",
 )
 @click.option(
-    "--most", type=click.IntRange(10), default=1000, show_default=True, help="Data sets a truth and n."
+    "--most",
+    type=click.IntRange(10),
+    default=1000,
+    show_default=True,
+    help="Data sets for each truth and number of labels.",
 )
 @_seed
 def excess_loss(output: Path, most: int, seed: int) -> None:
-    """What calibrators lose against the truth, by number of labels (minutes; needs scikit-learn)."""
+    """The excess loss of calibrators over the truth, by number of labels (minutes; needs scikit-learn)."""
     from importlib.util import find_spec
 
     if find_spec("sklearn") is None:
-        raise SettingsError("The table compares with scikit-learn: run `pip install scikit-learn` first.")
+        raise SettingsError("This table needs scikit-learn: run `pip install scikit-learn`.")
     from lsp_calib.evaluation.excess_loss import write_page
 
     write_page(output, most=most, seed=seed, progress=tell)

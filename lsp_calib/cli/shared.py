@@ -54,7 +54,7 @@ serve_model_option = click.option(
 )
 model_argument = click.argument("name", callback=_typed_by_hand)
 threads_option = click.option(
-    "--threads", type=click.IntRange(0, 512), default=0, help="Threads to decode with; 0 chooses."
+    "--threads", type=click.IntRange(0, 512), default=0, help="The most threads to decode with; 0: automatic."
 )
 
 

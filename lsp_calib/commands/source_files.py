@@ -36,6 +36,6 @@ def _refuse_excluded(path: Path) -> None:
     reason = exclusion.reason(str(path.absolute())) or exclusion.reason(str(path.resolve()))
     if reason:
         raise DataError(
-            f"{path} is left alone: {reason}. Nothing of it is shown to a model. "
-            "To use it all the same, give it another name or change `exclude` in config.toml."
+            f"{path} is excluded: {reason}. No model may see it. "
+            "To use it nevertheless, rename it or change `exclude` in config.toml."
         )

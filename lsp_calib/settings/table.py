@@ -63,10 +63,10 @@ def _exclude() -> Any:
         "exclude",
         text_list(is_pattern, words, _MOST_PATTERNS),
         (),
-        "patterns of documents that no model gets to see, besides files that hold secrets (`.env`, keys); "
+        "patterns of documents that no model may see, besides files that hold secrets (`.env`, keys); "
         "patterns from all places count together",
         converter=tuple,
-        see="[What is left alone](#what-is-left-alone)",
+        see="[Excluded documents](#excluded-documents)",
     )
 
 
@@ -161,15 +161,15 @@ class Trusted:
         "threads",
         whole_number(0, 512),
         0,
-        "the most threads to decode with; 0 chooses. Beside other busy programs fewer are used",
+        "the most threads to decode with; 0: automatic. Fewer are used beside other busy programs",
         option="--threads",
     )
     gpu_layers: int | None = _setting(
         "gpuLayers",
         or_auto(whole_number(0, 100_000)),
         None,
-        "layers to put on the GPU, none with 0. By default, where the engine finds a GPU, the model is tried "
-        "on it and on the processor, and the faster one is used",
+        "layers to put on the GPU; 0: none. By default, if the engine finds a GPU, it tries the model there "
+        "and on the processor, and uses the faster one",
         unset='`"auto"`',
         option="--gpu-layers",
     )

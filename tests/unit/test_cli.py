@@ -580,15 +580,13 @@ def test_complete_after_emoji_and_in_a_file_of_carriage_returns(tmp_path: Path) 
 @pytest.mark.parametrize("command", ["complete", "summarize"])
 @pytest.mark.parametrize("name", [".env", "module.py", "link.py"])
 @pytest.mark.usefixtures("home")
-def test_a_file_that_is_left_alone_is_named_and_not_read(
-    command: str, name: str, home: Path, tmp_path: Path
-) -> None:
+def test_an_excluded_file_is_named_and_not_read(command: str, name: str, home: Path, tmp_path: Path) -> None:
     """`.env` for its name, `module.py` by the user's own `exclude`, a link for what it leads to."""
     (home / "config.toml").write_text('exclude = ["module.py"]\n')
     (tmp_path / "module.py").write_text(SOURCE)
     (tmp_path / ".env").write_text(SOURCE)
     (tmp_path / "link.py").symlink_to(tmp_path / ".env")
     error = fails(invoke(command, f"{tmp_path / name}:1", "--remote", "http://127.0.0.1:9"), errors.DataError)
-    assert "left alone" in error
+    assert "is excluded" in error
     assert ("`exclude`" if name == "module.py" else "secrets") in error
     assert str(tmp_path / name) in error

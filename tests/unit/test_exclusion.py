@@ -1,4 +1,4 @@
-"""Which documents are left alone. The names are those that real programs use."""
+"""Excluded documents. The names are those that real programs use."""
 
 from __future__ import annotations
 
