@@ -26,16 +26,17 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "refit",
     ),
     "calibrators.serialization": (
-        "Curve",
         "curve_from_json",
         "curve_to_json",
     ),
+    "folds": ("grouped_folds",),
     "methods.beta": ("BetaCalibrator",),
     "methods.histogram": ("HistogramCalibrator",),
     "methods.isotonic": ("IsotonicCalibrator",),
-    "methods.logistic": (
-        "LogisticCalibrator",
-        "logistic_out_of_fold",
+    "methods.logistic": ("LogisticCalibrator",),
+    "methods.method": (
+        "CalibrationMethod",
+        "Predictor",
     ),
     "methods.online": (
         "Calibeater",
@@ -47,7 +48,6 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "FLAT_PRIOR",
         "LOOSE_PRIOR",
         "PlattCalibrator",
-        "Predictor",
         "Prior",
     ),
     "methods.temperature": (
@@ -114,10 +114,11 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "RiskPolicy",
         "TierPolicy",
     ),
-    "validation.folds": (
+    "validation.cross_validation": (
         "FirstT",
         "SelectedMeasure",
-        "grouped_folds",
+        "held_out_predictions",
+        "logistic_out_of_fold",
         "out_of_fold",
         "select_first_t",
         "select_measure",

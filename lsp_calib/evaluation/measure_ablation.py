@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lsp_calib.calibration.arrays import FloatArray, paired
 from lsp_calib.calibration.methods.platt import PlattCalibrator
 from lsp_calib.calibration.metrics.scores import auc, skill_score
-from lsp_calib.calibration.validation.folds import Fit, out_of_fold
+from lsp_calib.calibration.validation.cross_validation import Fit, out_of_fold
 from lsp_calib.confidence import SELECTIONS, TokenSelection, by_name
 from lsp_calib.errors import DataError
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.calibration.validation.folds import out_of_fold, select_first_t
+from lsp_calib.calibration.validation.cross_validation import out_of_fold, select_first_t
 from lsp_calib.calibration.validation.intervals import Interval, summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence import by_name, measure_name

@@ -15,14 +15,8 @@ from typing import Any, Literal, cast
 
 import attrs
 
-from lsp_calib.calibration.calibrators.document import Fields, parse
-from lsp_calib.calibration.calibrators.serialization import (
-    PLATT_FIELDS,
-    platt_from_json,
-    platt_to_json,
-    prior_from_json,
-    prior_to_json,
-)
+from lsp_calib.calibration.calibrators.serialization import field_names
+from lsp_calib.calibration.document import Fields, parse
 from lsp_calib.calibration.methods.platt import PlattCalibrator, Prior
 from lsp_calib.calibration.policies.tiers import Policy
 from lsp_calib.calibration.validation.intervals import Interval, Kind
@@ -175,8 +169,8 @@ class Calibrator:
             "promptVersion": self.purpose.prompt_version,
             "measure": self.measure,
             "firstTokens": self.first_tokens,
-            **platt_to_json(self.platt),
-            "prior": prior_to_json(self.prior),
+            **self.platt.to_json(),
+            "prior": self.prior.to_json(),
             "n": self.n,
             "nCorrect": self.n_correct,
             "metrics": {name: attrs.asdict(interval) for name, interval in self.metrics.items()},
@@ -219,8 +213,8 @@ class Calibrator:
                     fields.text("language"),
                 ),
                 measure=fields.text("measure"),
-                platt=platt_from_json(fields),
-                prior=prior_from_json(fields.object("prior")),
+                platt=PlattCalibrator.from_json(fields),
+                prior=Prior.from_json(fields.object("prior")),
                 n=fields.count("n"),
                 n_correct=fields.count("nCorrect"),
                 metrics={name: _interval(metrics.object(name)) for name in metrics.values},
@@ -281,7 +275,7 @@ _FIELDS = {
         "measure",
         "firstTokens",
     ),
-    *PLATT_FIELDS,
+    *field_names(PlattCalibrator),
     *("prior", "n", "nCorrect", "metrics", "strata", "provenance", "source", "state", "created", "parent"),
 }
 

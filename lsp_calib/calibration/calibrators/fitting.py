@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lsp_calib.calibration.arrays import FloatArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Purpose, Source, State
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, Prior
-from lsp_calib.calibration.validation.folds import CANDIDATES, select_first_t
+from lsp_calib.calibration.validation.cross_validation import CANDIDATES, select_first_t
 from lsp_calib.calibration.validation.intervals import summarise
 from lsp_calib.confidence import by_name, measure_name
 

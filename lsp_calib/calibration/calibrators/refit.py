@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin
+from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.methods.platt import PlattCalibrator, Prior
 from lsp_calib.calibration.metrics.scores import (
     brier_score,
@@ -20,7 +21,7 @@ from lsp_calib.calibration.metrics.scores import (
     log_loss,
     skill_score,
 )
-from lsp_calib.calibration.validation.folds import grouped_folds
+from lsp_calib.calibration.validation.cross_validation import held_out_predictions
 from lsp_calib.calibration.validation.intervals import summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence import by_name
@@ -134,9 +135,7 @@ def refit(
         )
 
     fold = grouped_folds(codes, n if n <= LEAVE_ONE_OUT_TO else 5)
-    predicted = np.empty(labels.size)
-    for k in range(int(fold.max()) + 1):
-        predicted[fold == k] = fit(fold != k).predict(raw[fold == k])
+    predicted = held_out_predictions(raw, fold, fit)
     present = current.platt.predict(_raw(current, list(compress(log_probabilities, fresh))))
     judged = (labels[fresh], weights[fresh])
     before, after = _quality(present, *judged), _quality(predicted[fresh], *judged)

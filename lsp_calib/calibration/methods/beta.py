@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import FloatArray, paired, probabilities
+from lsp_calib.calibration.document import Fields
 from lsp_calib.calibration.methods.newton import maximise_posterior
 from lsp_calib.calibration.methods.platt import CLIP, checked_weights, sigmoid
 from lsp_calib.errors import DataError
@@ -34,6 +35,8 @@ class BetaCalibrator:
     Platt scaling on log-odds is a = b. Raises DataError for other numbers.
     Source: Kull, Silva Filho & Flach 2017.
     """
+
+    kind: ClassVar[str] = "beta"
 
     a: float = attrs.field(converter=float, validator=_slope)
     b: float = attrs.field(converter=float, validator=_slope)
@@ -81,6 +84,13 @@ class BetaCalibrator:
                 if all(free):
                     break
         return cls(*best)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"a": self.a, "b": self.b, "c": self.c}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        return cls(fields.number("a"), fields.number("b"), fields.number("c"))
 
 
 def _logs(raw: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import FloatArray, paired, probabilities
+from lsp_calib.calibration.document import Fields
 from lsp_calib.calibration.methods.platt import checked_weights
 from lsp_calib.errors import DataError
 
@@ -26,6 +27,8 @@ class HistogramCalibrator:
 
     edges: the inner ones, ascending. values: one more than edges. Raises DataError for anything else.
     """
+
+    kind: ClassVar[str] = "histogram"
 
     edges: tuple[float, ...] = attrs.field(validator=_probabilities)
     values: tuple[float, ...] = attrs.field(validator=_probabilities)
@@ -81,6 +84,13 @@ class HistogramCalibrator:
             total > 0.0, (right + smoothing * middle) / np.maximum(total + smoothing, 1e-300), middle
         )
         return cls(tuple(edges.tolist()), tuple(np.clip(values, 0.0, 1.0).tolist()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"edges": list(self.edges), "values": list(self.values)}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        return cls(fields.numbers("edges"), fields.numbers("values"))
 
 
 def _quantiles(scores: FloatArray, weights: FloatArray, share: FloatArray) -> FloatArray:

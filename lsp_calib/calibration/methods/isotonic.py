@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import FloatArray, paired, probabilities
+from lsp_calib.calibration.document import Fields
 from lsp_calib.calibration.methods.platt import checked_weights
 from lsp_calib.errors import DataError
 
@@ -26,6 +27,8 @@ class IsotonicCalibrator:
     scores, values: tuples of one length: raw confidences and what they become, both ascending.
     Raises DataError for anything else.
     """
+
+    kind: ClassVar[str] = "isotonic"
 
     scores: tuple[float, ...] = attrs.field(validator=_knots)
     values: tuple[float, ...] = attrs.field(validator=_knots)
@@ -79,6 +82,13 @@ class IsotonicCalibrator:
             tuple(distinct[at].tolist()),
             tuple(np.repeat(values, sizes)[at].tolist()),
         )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"scores": list(self.scores), "values": list(self.values)}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        return cls(fields.numbers("scores"), fields.numbers("values"))
 
 
 def _pool(values: FloatArray, weights: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:

@@ -4,16 +4,17 @@ data."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
+from lsp_calib.calibration.document import Fields
+from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.methods.newton import maximise_posterior, sigmoid_and_loss
 from lsp_calib.calibration.methods.platt import checked_weights, platt_targets, sigmoid
-from lsp_calib.calibration.validation.folds import grouped_folds
 from lsp_calib.errors import DataError
 
 # Standard deviations of the coefficients (of features scaled to unit spread) to choose from, narrowest first:
@@ -36,6 +37,8 @@ class LogisticCalibrator:
     Raises DataError for anything else.
     """
 
+    kind: ClassVar[str] = "multiple"
+
     coefficients: tuple[float, ...] = attrs.field(validator=_numbers)
     intercept: float = attrs.field(converter=float)
     means: tuple[float, ...] = attrs.field(validator=_numbers)
@@ -53,7 +56,7 @@ class LogisticCalibrator:
 
         features: float array of shape (n, d), finite. Raises DataError otherwise.
         """
-        table = _table(features)
+        table = feature_table(features)
         if table.shape[1] != len(self.means):
             raise DataError(f"There must be {len(self.means)} measures, not {table.shape[1]}.")
         scaled = (table - np.array(self.means)) / np.array(self.scales)
@@ -81,7 +84,7 @@ class LogisticCalibrator:
             fewer than 2 groups there is no choosing: the narrowest. Without labels: 0.5 for everything.
         Raises DataError on shapes that do not fit together or numbers that are not finite.
         """
-        table = _table(features)
+        table = feature_table(features)
         _, labels = paired(np.zeros(table.shape[0]), correct, empty=True)
         w = checked_weights(weights, labels.size)
         if not spreads or not all(1e-9 <= spread <= 1e9 for spread in spreads):
@@ -98,35 +101,28 @@ class LogisticCalibrator:
             tuple(coefficients.tolist()), intercept, tuple(means.tolist()), tuple(scales.tolist()), chosen
         )
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "coefficients": list(self.coefficients),
+            "intercept": self.intercept,
+            "means": list(self.means),
+            "scales": list(self.scales),
+            "spread": self.spread,
+        }
 
-def logistic_out_of_fold(
-    features: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    *,
-    folds: int = 5,
-    seed: int = 0,
-) -> FloatArray:
-    """Each item's probability by a fit, penalty and all, on the other folds alone. Shape (n,).
-
-    The arguments are those of `LogisticCalibrator.fit`; groups are never split.
-    Raises DataError as it does, or if there are fewer than 2 groups.
-    """
-    table = _table(features)
-    _, labels = paired(np.zeros(table.shape[0]), correct)
-    codes = group_codes(groups, labels.size)
-    outer = grouped_folds(codes, folds, seed=seed)
-    predicted = np.empty(labels.size)
-    for k in range(int(outer.max()) + 1):
-        test = outer == k
-        fitted = LogisticCalibrator.fit(
-            table[~test], labels[~test], groups=codes[~test], folds=folds, seed=seed
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        return cls(
+            fields.numbers("coefficients"),
+            fields.number("intercept"),
+            fields.numbers("means"),
+            fields.numbers("scales"),
+            fields.number("spread"),
         )
-        predicted[test] = fitted.predict(table[test])
-    return predicted
 
 
-def _table(features: npt.ArrayLike) -> FloatArray:
+def feature_table(features: npt.ArrayLike) -> FloatArray:
+    """Features as a float array of shape (n, d). Raises DataError unless they are finite and d >= 1."""
     try:
         table = np.asarray(features, dtype=np.float64)
     except (TypeError, ValueError) as error:

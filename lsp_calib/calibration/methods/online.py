@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import FloatArray, probabilities
+from lsp_calib.calibration.arrays import FloatArray, paired, probabilities
+from lsp_calib.calibration.document import Fields
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, Prior, log_odds, sigmoid
 from lsp_calib.errors import DataError
 
-# How many of the latest labels count, in effect. In simulation (tests/validity/test_sequential.py) a memory
+# How many of the latest labels count, in effect. In simulation (tests/validity/test_online.py) a memory
 # of 100 costs 0.004 nats where nothing changes, 200 costs 0.002, 1,000 costs 0.001. While the log-odds fall
 # by 3 over 500 labels and for 500 more they lose 0.009, 0.021 and 0.116, and what forgets nothing 0.193.
 MEMORY = 200.0
@@ -59,6 +60,31 @@ class OnlinePlatt:
     def calibrator(self) -> PlattCalibrator:
         """The present curve."""
         return PlattCalibrator(self.slope, self.intercept)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "slope": self.slope,
+            "intercept": self.intercept,
+            "precision": list(self.precision),
+            "prior": self.prior.to_json(),
+            "memory": self.memory,
+            "n": self.n,
+        }
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        fields.only({"slope", "intercept", "precision", "prior", "memory", "n"})
+        precision = fields.numbers("precision")
+        if len(precision) != 3:
+            fields.wrong("precision", "must be three numbers")
+        return cls(
+            fields.number("slope"),
+            fields.number("intercept"),
+            (precision[0], precision[1], precision[2]),
+            Prior.from_json(fields.object("prior")),
+            fields.number("memory"),
+            fields.count("n"),
+        )
 
     def predict(self, raw: npt.ArrayLike) -> FloatArray:
         """Probabilities in [0, 1], in the shape of `raw`. Raises DataError on values outside [0, 1]."""
@@ -185,6 +211,24 @@ class Calibeater:
         residuals[at] += float(bool(correct)) - p
         return attrs.evolve(self, counts=tuple(counts), residuals=tuple(residuals))
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "counts": list(self.counts),
+            "residuals": list(self.residuals),
+            "memory": self.memory,
+            "enough": self.enough,
+        }
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        fields.only({"counts", "residuals", "memory", "enough"})
+        return cls(
+            fields.numbers("counts"),
+            fields.numbers("residuals"),
+            fields.number("memory"),
+            fields.number("enough"),
+        )
+
     def _bin(self, forecast: FloatArray) -> npt.NDArray[np.intp]:
         k = len(self.counts)
         return np.minimum(np.floor(forecast * k).astype(np.intp), k - 1)
@@ -193,6 +237,8 @@ class Calibeater:
 @attrs.frozen
 class OnlineCalibrator:
     """Online Platt scaling with calibeating on top: what a server updates with each settled suggestion."""
+
+    kind: ClassVar[str] = "sequential"
 
     platt: OnlinePlatt = attrs.field(factory=OnlinePlatt.start)
     calibeater: Calibeater = attrs.field(factory=Calibeater.start)
@@ -209,4 +255,26 @@ class OnlineCalibrator:
             self,
             platt=self.platt.update(raw, correct),
             calibeater=self.calibeater.update(forecast, correct),
+        )
+
+    @classmethod
+    def fit(cls, raw: npt.ArrayLike, correct: npt.ArrayLike) -> Self:
+        """After all of these labels, oldest first; raw, correct: arrays of shape (n,).
+
+        Raises DataError on different shapes, NaN, or values outside [0, 1].
+        """
+        scores, labels = paired(raw, correct, empty=True)
+        fitted = cls()
+        for score, label in zip(scores.tolist(), labels.tolist(), strict=True):
+            fitted = fitted.update(score, label)
+        return fitted
+
+    def to_json(self) -> dict[str, Any]:
+        return {"platt": self.platt.to_json(), "calibeater": self.calibeater.to_json()}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        return cls(
+            OnlinePlatt.from_json(fields.object("platt")),
+            Calibeater.from_json(fields.object("calibeater")),
         )

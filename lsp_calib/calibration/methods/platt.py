@@ -7,13 +7,14 @@ curve and the smoothed targets); Lin, Lin & Weng 2007 (stable evaluation, Newton
 from __future__ import annotations
 
 import math
-from typing import Literal, Protocol, Self, overload
+from typing import Any, ClassVar, Literal, Self, cast, overload
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, paired, probabilities
+from lsp_calib.calibration.document import Fields
 from lsp_calib.calibration.methods.newton import maximise_posterior, sigmoid_and_loss
 from lsp_calib.calibration.methods.offsets import group_names, group_offsets
 from lsp_calib.errors import DataError
@@ -28,12 +29,6 @@ CLIP = 1e-6
 Input = Literal["log-odds", "log-p", "p"]
 INPUTS: tuple[Input, ...] = ("log-odds", "log-p", "p")
 Targets = Literal["platt", "plain"]
-
-
-class Predictor(Protocol):
-    """What turns raw confidences, array of shape (n,), into probabilities of the same shape."""
-
-    def predict(self, raw: FloatArray) -> FloatArray: ...
 
 
 def _finite(_: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -76,6 +71,27 @@ class Prior:
     intercept_sd: float = attrs.field(converter=float, validator=_positive)
     trust: float = attrs.field(default=0.0, converter=float, validator=_odds)
     fade: float = attrs.field(default=FADE, converter=float, validator=_positive)
+
+    def to_json(self) -> dict[str, float]:
+        """The prior as JSON types; trust and fade only where they are not the usual ones."""
+        document = {
+            "slope": self.slope,
+            "intercept": self.intercept,
+            "slopeSd": self.slope_sd,
+            "interceptSd": self.intercept_sd,
+        }
+        if (self.trust, self.fade) != (0.0, FADE):
+            document |= {"trust": self.trust, "fade": self.fade}
+        return document
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        """What `to_json` wrote. Raises CalibratorError or DataError for anything else."""
+        fields.only({"slope", "intercept", "slopeSd", "interceptSd", "trust", "fade"})
+        names = ["slope", "intercept", "slopeSd", "interceptSd"]
+        if "trust" in fields.values:
+            names += ["trust", "fade"]
+        return cls(*(fields.number(name) for name in names))
 
 
 # The raw score as it stands, at odds of 9 to 1, or else nearly anything: chosen in simulation on nine truths
@@ -120,6 +136,8 @@ class PlattCalibrator:
     is not among them has 0. Monotone in the raw confidence if slope >= 0, which only labels that contradict
     it undo. Raises DataError for unknown inputs and numbers that are not finite.
     """
+
+    kind: ClassVar[str] = "platt"
 
     slope: float = attrs.field(converter=float, validator=_finite)
     intercept: float = attrs.field(converter=float, validator=_finite)
@@ -207,6 +225,24 @@ class PlattCalibrator:
         input: "log-p" is Spiess et al.'s row, "p" Virk et al.'s. The arguments are those of `fit`.
         """
         return cls.fit(raw, correct, prior=FLAT_PRIOR, targets="plain", input=input)
+
+    def to_json(self) -> dict[str, Any]:
+        """Slope and intercept; input and offsets only where they are not the usual ones."""
+        document: dict[str, Any] = {"slope": self.slope, "intercept": self.intercept}
+        if self.input != "log-odds":
+            document["input"] = self.input
+        if self.offsets:
+            document["offsets"] = [{"group": group, "offset": offset} for group, offset in self.offsets]
+        return document
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        offsets = []
+        for item in fields.objects("offsets") if "offsets" in fields.values else []:
+            item.only({"group", "offset"})
+            offsets.append((item.text("group", empty=True), item.number("offset")))
+        kind = fields.choice("input", INPUTS) if "input" in fields.values else "log-odds"
+        return cls(fields.number("slope"), fields.number("intercept"), cast(Input, kind), tuple(offsets))
 
 
 def log_odds(raw: npt.ArrayLike) -> FloatArray:

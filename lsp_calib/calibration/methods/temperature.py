@@ -3,13 +3,14 @@ tokens."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import FloatArray, paired
+from lsp_calib.calibration.document import Fields
 from lsp_calib.calibration.methods.newton import maximise_posterior
 from lsp_calib.calibration.methods.platt import checked_weights, log_odds, sigmoid
 from lsp_calib.errors import DataError
@@ -29,6 +30,8 @@ class TemperatureCalibrator:
 
     Raises DataError for temperatures outside [0.02, 50]. Source: Guo et al. 2017.
     """
+
+    kind: ClassVar[str] = "temperature"
 
     temperature: float = attrs.field(converter=float, validator=_in_range)
 
@@ -60,6 +63,13 @@ class TemperatureCalibrator:
         )
         # Convex in 1 / temperature: the best inside the bounds is the best of all, moved to the nearer bound.
         return cls(float(np.clip(1.0 / max(float(fitted[0]), 1e-9), COLDEST, HOTTEST)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"temperature": self.temperature}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Self:
+        return cls(fields.number("temperature"))
 
 
 @attrs.frozen(eq=False)

@@ -29,8 +29,7 @@ from lsp_calib.calibration import (
     log_sum_exp,
     token_log_probabilities,
 )
-from lsp_calib.calibration.calibrators.document import Fields
-from lsp_calib.calibration.calibrators.serialization import prior_from_json, prior_to_json
+from lsp_calib.calibration.document import Fields
 from lsp_calib.calibration.methods.platt import log_odds, sigmoid
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.values import ModelIdentity
@@ -245,10 +244,10 @@ def test_json_gives_back_an_equal_curve(items):
 
 
 def test_json_of_priors_names_trust_only_where_there_is_some():
-    document = prior_to_json(DEFAULT_PRIOR)
+    document = DEFAULT_PRIOR.to_json()
     assert document["trust"] == DEFAULT_PRIOR.trust
-    assert prior_from_json(Fields.of(document, "prior")) == DEFAULT_PRIOR
-    assert set(prior_to_json(LOOSE_PRIOR)) == {"slope", "intercept", "slopeSd", "interceptSd"}
+    assert Prior.from_json(Fields.of(document, "prior")) == DEFAULT_PRIOR
+    assert set(LOOSE_PRIOR.to_json()) == {"slope", "intercept", "slopeSd", "interceptSd"}
 
 
 @pytest.mark.parametrize(

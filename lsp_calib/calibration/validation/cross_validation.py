@@ -13,7 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
-from lsp_calib.calibration.methods.platt import PlattCalibrator, Predictor
+from lsp_calib.calibration.folds import grouped_folds
+from lsp_calib.calibration.methods.logistic import LogisticCalibrator, feature_table
+from lsp_calib.calibration.methods.method import Predictor
+from lsp_calib.calibration.methods.platt import PlattCalibrator
 from lsp_calib.calibration.metrics.scores import skill_score
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence import by_name, geometric_mean
@@ -24,32 +27,6 @@ Fit = Callable[[FloatArray, BoolArray], Predictor]
 
 # None is "all tokens". Virk et al. found 4 and up; the small ones show that too small a t loses information.
 CANDIDATES: tuple[int | None, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, None)
-
-
-def grouped_folds(groups: npt.ArrayLike, folds: int = 5, *, seed: int = 0) -> IntArray:
-    """The fold, 0 .. k-1, of each item; a group's items share one. Shape (n,).
-
-    groups: array of shape (n,) of strings or integers, one group each.
-    folds: how many; fewer groups make fewer folds.
-    seed: the same seed and groups give the same folds, in whatever order the items come.
-    Balanced: the largest groups first, each into the fold that holds fewest items; equals in random order.
-    Raises DataError if there are fewer than 2 groups or folds < 2.
-    """
-    codes = group_codes(groups, np.asarray(groups).size)
-    sizes = np.bincount(codes)
-    if sizes.size < 2:
-        raise DataError("Cross-validation by group needs items of at least 2 groups.")
-    if folds < 2:
-        raise DataError(f"Cross-validation needs at least 2 folds, not {folds}.")
-    shuffled = np.random.default_rng(seed).permutation(sizes.size)
-    order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
-    filled = np.zeros(min(folds, sizes.size), dtype=np.intp)
-    fold_of_group = np.empty(sizes.size, dtype=np.intp)
-    for group in order:
-        fold = int(np.argmin(filled))
-        fold_of_group[group] = fold
-        filled[fold] += sizes[group]
-    return fold_of_group[codes]
 
 
 def out_of_fold(
@@ -70,7 +47,47 @@ def out_of_fold(
     scores, labels = paired(raw, correct)
     group_codes(groups, scores.size)
     fold = grouped_folds(groups, folds, seed=seed)
-    return _pooled(scores, labels, fold, fit)
+    return held_out_predictions(scores, fold, lambda items: fit(scores[items], labels[items]))
+
+
+def held_out_predictions(
+    inputs: FloatArray, fold: IntArray, fit: Callable[[BoolArray], Predictor]
+) -> FloatArray:
+    """Each item's prediction by what was fitted on the items of all other folds. Float array of shape (n,).
+
+    inputs: what is predicted from, shape (n,) or (n, d). fold: 0 .. k-1, shape (n,), as from `grouped_folds`.
+    fit: from the training items, a bool array of shape (n,), to something with `predict`.
+    """
+    predicted = np.empty(fold.size)
+    for k in range(int(fold.max()) + 1):
+        test = fold == k
+        predicted[test] = fit(~test).predict(inputs[test])
+    return predicted
+
+
+def logistic_out_of_fold(
+    features: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+) -> FloatArray:
+    """Each item's probability by a `LogisticCalibrator`, penalty and all, of the other folds. Shape (n,).
+
+    The arguments are those of `LogisticCalibrator.fit`; groups are never split.
+    Raises DataError as it does, or if there are fewer than 2 groups.
+    """
+    table = feature_table(features)
+    _, labels = paired(np.zeros(table.shape[0]), correct)
+    codes = group_codes(groups, labels.size)
+
+    def fit(items: BoolArray) -> LogisticCalibrator:
+        return LogisticCalibrator.fit(
+            table[items], labels[items], groups=codes[items], folds=folds, seed=seed
+        )
+
+    return held_out_predictions(table, grouped_folds(codes, folds, seed=seed), fit)
 
 
 @attrs.frozen(eq=False)
@@ -182,12 +199,16 @@ def _select(
     def choose(items: BoolArray) -> tuple[K, dict[K, float]]:
         if len(candidates) == 1 and not items.all():
             return candidates[0], {}
-        inner = grouped_folds(codes[items], folds, seed=seed)
+        inner, inner_labels = grouped_folds(codes[items], folds, seed=seed), labels[items]
+
+        def skill(scores: FloatArray) -> float:
+            predicted = held_out_predictions(
+                scores, inner, lambda part: fit(scores[part], inner_labels[part])
+            )
+            return skill_score(predicted, inner_labels)
+
         with quietly():
-            skills = {
-                key: skill_score(_pooled(raw[key][items], labels[items], inner, fit), labels[items])
-                for key in candidates
-            }
+            skills = {key: skill(raw[key][items]) for key in candidates}
         return max(candidates, key=lambda key: -np.inf if np.isnan(skills[key]) else skills[key]), skills
 
     best, skills = choose(np.ones(labels.size, dtype=np.bool_))
@@ -200,11 +221,3 @@ def _select(
         per_fold.append(chosen)
         confidence[test] = fit(raw[chosen][~test], labels[~test]).predict(raw[chosen][test])
     return best, tuple(per_fold), confidence, skills
-
-
-def _pooled(raw: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> FloatArray:
-    predicted = np.empty(raw.size)
-    for k in range(int(fold.max()) + 1):
-        test = fold == k
-        predicted[test] = fit(raw[~test], correct[~test]).predict(raw[test])
-    return predicted

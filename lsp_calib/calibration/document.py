@@ -100,6 +100,13 @@ class Fields:
     def optional_number(self, name: str) -> float | None:
         return None if self.get(name) is None else self.number(name)
 
+    def numbers(self, name: str) -> tuple[float, ...]:
+        values = self.get(name)
+        if not isinstance(values, list):
+            self.wrong(name, "must be a list")
+        items = Fields({f"{name}[{i}]": value for i, value in enumerate(values)}, self.file, self.path)
+        return tuple(items.number(item) for item in items.values)
+
     def object(self, name: str) -> Fields:
         return Fields.of(self.get(name), self.file, self._full(name))
 
