@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import FloatArray, IntArray, paired
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired
 from lsp_calib.calibration.warnings import caution
 from lsp_calib.errors import DataError
 
@@ -82,9 +82,17 @@ def log_loss(
     wrong answer costs 36 nats, not infinity.
     """
     p, y = paired(confidence, correct)
+    return float(-np.average(log_likelihoods(p, y), weights=_checked(weights, p.size)))
+
+
+def log_likelihoods(p: FloatArray, y: BoolArray) -> FloatArray:
+    """The log-probability of each outcome, in nats, float array of shape (n,); see `log_loss`.
+
+    p: probabilities, float array of shape (n,). y: bool array of shape (n,). Neither is checked.
+    """
     epsilon = np.finfo(np.float64).eps
     p = np.clip(p, epsilon, 1.0 - epsilon)
-    return float(-np.average(np.log(np.where(y, p, 1.0 - p)), weights=_checked(weights, p.size)))
+    return np.asarray(np.log(np.where(y, p, 1.0 - p)))
 
 
 def auc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:

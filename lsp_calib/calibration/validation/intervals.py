@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import attrs
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
+from lsp_calib.calibration.metrics.resampled import OfItems, base_rate, of_items, of_labels
 from lsp_calib.calibration.metrics.scores import (
     Metric,
     auc,
@@ -59,14 +60,9 @@ def bootstrap_interval(
     (clusters).
     """
     p, y = paired(confidence, correct)
-    codes = np.arange(p.size) if groups is None else group_codes(groups, p.size)
-    rng = np.random.default_rng(seed)
-    with quietly():  # nan becomes None here
-        value = metric(p, y)
-        if np.unique(codes).size < 2:
-            return Interval(_number(value), None, None)
-        values = np.array([metric(p[items], y[items]) for items in _resamples(codes, resamples, rng)])
-    return _interval(value, values, level, "bootstrap")
+    codes = _codes(groups, p.size)
+    (interval,) = _bootstrap([of_items(metric, p, y)], codes, level, resamples, seed)
+    return interval
 
 
 def bootstrap_difference(
@@ -90,14 +86,11 @@ def bootstrap_difference(
     """
     a, y = paired(first, correct)
     b, _ = paired(second, correct)
-    codes = np.arange(y.size) if groups is None else group_codes(groups, y.size)
-    draws = _resamples(codes, resamples, np.random.default_rng(seed))
-    with quietly():
-        value = metric(a, y) - metric(b, y)
-        if np.unique(codes).size < 2:
-            return Interval(_number(value), None, None)
-        values = np.array([metric(a[items], y[items]) - metric(b[items], y[items]) for items in draws])
-    return _interval(value, values, level, "bootstrap")
+    of_first, of_second = of_items(metric, a, y), of_items(metric, b, y)
+    (interval,) = _bootstrap(
+        [lambda items: of_first(items) - of_second(items)], _codes(groups, y.size), level, resamples, seed
+    )
+    return interval
 
 
 def calibrated_band(
@@ -118,7 +111,8 @@ def calibrated_band(
     p, y = paired(confidence, correct)
     rng = np.random.default_rng(seed)
     with quietly():
-        values = np.array([metric(p, rng.random(p.size) < p) for _ in range(resamples)])
+        of_drawn = of_labels(metric, p)
+        values = np.array([of_drawn(rng.random(p.size) < p) for _ in range(resamples)])
         return _interval(metric(p, y), values, level, "calibrated-band")
 
 
@@ -135,25 +129,35 @@ def summarise(
     confidence: float array of shape (n,), out-of-fold. correct: bool array of shape (n,). groups: shape (n,).
     Returns skill, auc, brier, logLoss and baseRate with bootstrap intervals, ece with its calibrated band.
     """
-    named: dict[str, Metric] = {
-        "skill": skill_score,
-        "auc": auc,
-        "brier": brier_score,
-        "logLoss": log_loss,
-        "baseRate": _base_rate,
-    }
-    result = {
-        name: bootstrap_interval(metric, confidence, correct, groups, resamples=resamples, seed=seed)
-        for name, metric in named.items()
-    }
+    p, y = paired(confidence, correct)
+    metrics: dict[str, Metric] = {"skill": skill_score, "auc": auc, "brier": brier_score, "logLoss": log_loss}
+    functions = {name: of_items(metric, p, y) for name, metric in metrics.items()}
+    functions["baseRate"] = base_rate(y)
+    intervals = _bootstrap(list(functions.values()), _codes(groups, p.size), 0.95, resamples, seed)
+    result = dict(zip(functions, intervals, strict=True))
     result["ece"] = calibrated_band(
         expected_calibration_error, confidence, correct, resamples=resamples, seed=seed
     )
     return result
 
 
-def _base_rate(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    return float(np.mean(paired(confidence, correct)[1]))
+def _codes(groups: npt.ArrayLike | None, n: int) -> IntArray:
+    return np.arange(n) if groups is None else group_codes(groups, n)
+
+
+def _bootstrap(
+    functions: Sequence[OfItems], codes: IntArray, level: float, resamples: int, seed: int
+) -> list[Interval]:
+    """An interval for each function of items, all from the same resamples of whole groups."""
+    with quietly():  # nan becomes None here
+        found = [function(np.arange(codes.size)) for function in functions]
+        if np.unique(codes).size < 2:
+            return [Interval(_number(value), None, None) for value in found]
+        draws = _resamples(codes, resamples, np.random.default_rng(seed))
+        values = np.array([[function(items) for function in functions] for items in draws])
+    return [
+        _interval(value, column, level, "bootstrap") for value, column in zip(found, values.T, strict=True)
+    ]
 
 
 def _resamples(codes: IntArray, count: int, rng: np.random.Generator) -> Iterator[IntArray]:
