@@ -1,4 +1,4 @@
-"""Writing files that are whole or not there."""
+"""Atomic file writes: a reader sees the old content or the new, never a part."""
 
 from __future__ import annotations
 
@@ -10,27 +10,37 @@ from lsp_calib.errors import DataError
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Put `text` in the place of `path`, whole or not at all, whatever happens meanwhile.
+    """Replace a file that the user reads. A new one gets the umask's permissions, an existing one keeps its.
 
-    A new file may be read by whoever the umask lets; one that was there keeps its permissions.
     Raises DataError if it cannot be written.
     """
     try:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(text.encode("utf-8"))
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(temporary).chmod(mode)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
+        write_atomically(path, text.encode("utf-8"), mode)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def write_atomically(path: Path, data: bytes, mode: int, *, durable: bool = True) -> None:
+    """Put `data` in the place of `path`, whole or not at all, whatever happens meanwhile.
+
+    mode: its permissions. durable: on disk when this returns, so that it survives a power cut.
+    Raises OSError if it cannot be written.
+    """
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            if durable:
+                os.fsync(stream.fileno())
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

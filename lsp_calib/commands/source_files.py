@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lsp_calib.completion.context import split_lines
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.settings import Trusted, resolve_trusted
+from lsp_calib.text_lines import split_lines
 
 _MOST_BYTES = 5_000_000
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import attrs
@@ -12,16 +11,6 @@ from lsp_calib.errors import DataError
 # The window begins at a multiple of this many lines and so moves in blocks: while it stands still every
 # earlier token of the prompt is unchanged, and the model's cache stays good.
 _BLOCK = 16
-
-_LINE_END = re.compile(r"\r\n|\n|\r")
-
-
-def split_lines(text: str) -> tuple[str, ...]:
-    """Lines without their ends, as LSP counts them: ended by \\n, \\r\\n or \\r and by nothing else.
-
-    `str.splitlines` also splits at form feeds and other separators that editors leave inside a line.
-    """
-    return tuple(_LINE_END.split(text))
 
 
 @attrs.frozen

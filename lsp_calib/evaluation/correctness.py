@@ -17,6 +17,7 @@ from lsp_calib.evaluation.sandbox import launcher
 from lsp_calib.evaluation.sandbox.isolation import Isolation
 from lsp_calib.evaluation.sandbox.limits import Limits, Outcome
 from lsp_calib.evaluation.sandbox.runner import run
+from lsp_calib.text_lines import same_line
 
 # A test of one function; nearly all reference solutions take a hundredth of this. The processor time is what
 # decides: one of MBPP's references needs 4 s of it, which took 15 s on a busy machine.
@@ -30,7 +31,7 @@ def exact_match(before: str, completion: str, target: str) -> bool:
 
     before: the line up to the cursor. target: what stood after it.
     """
-    return (before + completion).strip() == (before + target).strip()
+    return same_line(before + completion, before + target)
 
 
 @attrs.frozen
@@ -66,7 +67,7 @@ class Verdict:
     outcome: Outcome
 
 
-def judge(
+def run_tests(
     program: TestedProgram, *, limits: Limits = TEST_LIMITS, isolation: Isolation | None = None
 ) -> Verdict:
     """Run a program and its tests in the sandbox.
@@ -79,7 +80,7 @@ def judge(
         "entry_points": program.entry_points,
     }
     outcome = run(
-        [launcher.interpreter(), "-I", "-S", "-B", "-c", _harness()],
+        launcher.python("-c", _harness()),
         limits=limits,
         payload=json.dumps(payload),
         isolation=isolation,
@@ -99,11 +100,11 @@ def tests_pass(
     limits: Limits = TEST_LIMITS,  # noqa: PT028 - not a test
     isolation: Isolation | None = None,  # noqa: PT028
 ) -> bool:
-    """Whether an item's tests pass with this completion in its place. Raises as `judge` does."""
-    return judge(item.program(completion), limits=limits, isolation=isolation).passed
+    """Whether an item's tests pass with this completion in its place. Raises as `run_tests` does."""
+    return run_tests(item.program(completion), limits=limits, isolation=isolation).passed
 
 
-def judge_all(
+def run_all_tests(
     answers: Sequence[tuple[Tested, str]],
     *,
     workers: int = 0,
@@ -118,7 +119,7 @@ def judge_all(
 
         def one(answer: tuple[Tested, str]) -> Verdict:
             item, completion = answer
-            return judge(item.program(completion), limits=limits, isolation=isolation)
+            return run_tests(item.program(completion), limits=limits, isolation=isolation)
 
         try:
             yield from pool.map(one, answers)
@@ -141,7 +142,7 @@ def check_references(
     """Do the references pass their own tests? What does not pass `times` times is not fit to judge by."""
     passes = [0] * len(references)
     for _ in range(times):
-        for at, verdict in enumerate(judge_all(references, workers=workers)):
+        for at, verdict in enumerate(run_all_tests(references, workers=workers)):
             passes[at] += verdict.passed
     return ReferenceCheck(
         checked=len(references),

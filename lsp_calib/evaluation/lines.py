@@ -9,10 +9,11 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib.completion.context import Cursor, split_lines
+from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.correctness import exact_match
 from lsp_calib.syntax import prose_lines
+from lsp_calib.text_lines import split_lines
 
 # The share of each kind of place. Most requests come after Enter, with the indentation already there, and
 # while a word is being typed.

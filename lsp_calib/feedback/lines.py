@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 
+from lsp_calib.text_lines import comparable
+
 # Lines compared at once while trimming: slices compare in C, so that 100,000 lines cost about a millisecond.
 _BLOCK = 1024
 
@@ -54,7 +56,7 @@ class LineMap:
             between several lines that could be it.
         Raises LostLineError if the region is too large to tell.
         """
-        text = self.old[line].strip()
+        text = comparable(self.old[line])
         inside = self.start <= line < self.old_end
         if inside or (line == self.old_end and text != expected):
             # The line after the region counts as well: a suggestion accepted on a blank line together with
@@ -69,7 +71,7 @@ class LineMap:
         if self.start == self.new_end:
             return None
         same_size = self.old_end == self.new_end
-        if same_size and self.new[line].strip() == text:
+        if same_size and comparable(self.new[line]) == text:
             return line
         if text and self._old_counts[text] == 1 and len(self._new_places.get(text, ())) == 1:
             return self._new_places[text][0]  # moved, perhaps past others (which no alignment would show)
@@ -79,7 +81,7 @@ class LineMap:
 
     def _appeared(self, line: int, expected: str) -> int | None:
         """Where in the region `expected` newly appeared, nearest to `line`, or None."""
-        if self.old_end == self.new_end and line < self.old_end and self.new[line].strip() == expected:
+        if self.old_end == self.new_end and line < self.old_end and comparable(self.new[line]) == expected:
             return line
         places = self._new_places.get(expected, [])
         if len(places) <= self._old_counts[expected]:
@@ -88,21 +90,21 @@ class LineMap:
 
     @cached_property
     def _old_counts(self) -> Counter[str]:
-        return Counter(text.strip() for text in self.old[self.start : self.old_end])
+        return Counter(comparable(text) for text in self.old[self.start : self.old_end])
 
     @cached_property
     def _new_places(self) -> dict[str, list[int]]:
         places: dict[str, list[int]] = {}
         for index in range(self.start, self.new_end):
-            places.setdefault(self.new[index].strip(), []).append(index)
+            places.setdefault(comparable(self.new[index]), []).append(index)
         return places
 
     @cached_property
     def _opcodes(self) -> list[tuple[str, int, int, int, int]]:
         if max(self.old_end, self.new_end) - self.start > _ALIGNED_AT_MOST:
             raise LostLineError
-        old = [text.strip() for text in self.old[self.start : self.old_end]]
-        new = [text.strip() for text in self.new[self.start : self.new_end]]
+        old = [comparable(text) for text in self.old[self.start : self.old_end]]
+        new = [comparable(text) for text in self.new[self.start : self.new_end]]
         # Only lines that occur once anchor the alignment (repeated ones extend it): better matches, since a
         # closing brace is no evidence, and no cubic time on files full of blank lines.
         matcher = SequenceMatcher(lambda text: len(self._new_places[text]) > 1, old, new, autojunk=False)
@@ -121,10 +123,10 @@ class LineMap:
 
     def _most_alike(self, line: int, old_from: int, new_from: int, new_to: int) -> int | None:
         """Which of `new[new_from:new_to]` the line became, by what they share at both ends."""
-        text = self.old[line].strip()
+        text = comparable(self.old[line])
         best, most = None, 0
         for index in range(new_from, new_to):
-            candidate = self.new[index].strip()
+            candidate = comparable(self.new[index])
             before, after = shared_ends(text, candidate)
             shared = before + after
             if shared > most and 2 * shared >= min(len(text), len(candidate)):

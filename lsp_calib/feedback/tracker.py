@@ -14,6 +14,7 @@ import attrs
 
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.feedback.lines import LineMap, LostLineError, shared_ends
+from lsp_calib.text_lines import comparable
 from lsp_calib.values import Suggestion
 
 _log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ FOLLOWED_AT_MOST = 64
 
 @attrs.define
 class _Followed:
-    """A suggestion and its line as it is now. Texts have their ends stripped."""
+    """A suggestion and its line as it is now. Texts are `comparable`."""
 
     suggestion: Suggestion
     episode: str
@@ -72,7 +73,7 @@ class _Followed:
 
     def became(self, old: str, new: str, now: float) -> list[Event]:
         """The line, `old` until now (ends unstripped), is `new`."""
-        text = new.strip()
+        text = comparable(new)
         if text == self.text:
             return []
         was_expected = self.as_expected
@@ -215,10 +216,10 @@ class Tracker:
         events.append(Event(suggestion.id, EventKind.SHOWN, now))
         # An empty document is one empty line, however the caller splits it.
         lines = lines or ("",)
-        expected = expected_line.strip()
-        if not 0 <= line < len(lines) or lines[line].strip() == expected:
+        expected = comparable(expected_line)
+        if not 0 <= line < len(lines) or comparable(lines[line]) == expected:
             return events
-        initial = lines[line].strip()
+        initial = comparable(lines[line])
         document = self._documents.setdefault(uri, _Document(lines))
         episode = document.episode_at(line) or suggestion.id
         document.visit = _Visit(line, episode)

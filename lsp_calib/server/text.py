@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from lsprotocol import types
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
-# `str.splitlines` ends lines at these too; LSP does not, and neither do editors.
-_FOREIGN_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
-
-
-def split(text: str) -> list[str]:
-    """Lines with their ends: \\n, \\r\\n or \\r and nothing else; none after a last end."""
-    if _FOREIGN_ENDS.search(text) is None:
-        return text.splitlines(keepends=True)
-    return _LINES.findall(text)
+from lsp_calib.text_lines import split_keeping_ends
 
 
 class CalibDocument(TextDocument):
@@ -56,7 +46,7 @@ class CalibDocument(TextDocument):
 
     def _with_ends(self) -> list[str]:
         if self._split is None:
-            self._split = split(self.source)
+            self._split = split_keeping_ends(self.source)
             self._bare = [line.rstrip("\r\n") for line in self._split]
         return self._split
 
@@ -73,7 +63,7 @@ class CalibDocument(TextDocument):
         # A line more on either side: a \r and a \n that come together are one end.
         first, last = max(start.line - 1, 0), end.line + 2
         above, below = lines[first : start.line], lines[end.line + 1 : last]
-        region = split("".join([*above, before, change.text, after, *below]))
+        region = split_keeping_ends("".join([*above, before, change.text, after, *below]))
         bare = [line.rstrip("\r\n") for line in region]
         # What did not change stays the same object.
         for at in range(min(len(above), len(region))):

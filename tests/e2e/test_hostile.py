@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.correctness import TestedProgram, judge
+from lsp_calib.evaluation.correctness import TestedProgram, run_tests
 from lsp_calib.evaluation.sandbox import groups
 from lsp_calib.evaluation.sandbox.limits import Limits
 from lsp_calib.evaluation.sandbox.probe import isolation
@@ -352,7 +352,7 @@ def test_it_is_contained_and_fails(name: str, project: Path) -> None:
             "<pid>": os.getpid(),
         }.items():
             source = source.replace(placeholder, repr(value))
-        verdict = judge(TestedProgram(source, TESTS, ("square",)), limits=LIMITS)
+        verdict = run_tests(TestedProgram(source, TESTS, ("square",)), limits=LIMITS)
         with pytest.raises(TimeoutError):
             listener.accept()
     assert not verdict.passed, verdict.why
@@ -368,7 +368,7 @@ def test_it_is_contained_and_fails(name: str, project: Path) -> None:
 
 
 def test_code_that_is_right_passes_between_all_this() -> None:
-    assert judge(
+    assert run_tests(
         TestedProgram("def square(x):\n    return x * x\n", TESTS, ("square",)), limits=LIMITS
     ).passed
 
@@ -378,5 +378,5 @@ def test_there_is_as_much_disk_as_before() -> None:
     free = shutil.disk_usage("/tmp").free
     test = TestedProgram(textwrap.dedent(PROGRAMS["a disk filled"]), TESTS, ("square",))
     for _ in range(5):
-        assert not judge(test, limits=LIMITS).passed
+        assert not run_tests(test, limits=LIMITS).passed
     assert shutil.disk_usage("/tmp").free > free - 5 * LIMITS.disk

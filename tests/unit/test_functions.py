@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.completion.context import split_lines
 from lsp_calib.syntax import Function, function_at, functions, has_grammar, prose_lines
 from lsp_calib.syntax.functions import MOST_BYTES
+from lsp_calib.text_lines import split_lines
 
 
 def only(source: str) -> Function:

@@ -9,10 +9,10 @@ import pytest
 
 import lsp_calib
 from lsp_calib.completion import Cursor
-from lsp_calib.completion.context import split_lines
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.lines import STRATA, LineItem, python_files, sample_lines
 from lsp_calib.syntax import prose_lines
+from lsp_calib.text_lines import split_lines
 
 PACKAGE = Path(lsp_calib.__file__).parent
 

@@ -10,7 +10,13 @@ import pytest
 
 from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation import correctness
-from lsp_calib.evaluation.correctness import TestedProgram, check_references, exact_match, judge, judge_all
+from lsp_calib.evaluation.correctness import (
+    TestedProgram,
+    check_references,
+    exact_match,
+    run_all_tests,
+    run_tests,
+)
 from lsp_calib.evaluation.datasets import human_eval, mbpp
 from lsp_calib.evaluation.sandbox import probe
 from lsp_calib.evaluation.sandbox.limits import Limits
@@ -46,7 +52,7 @@ class Square:
 
 
 def passes(source: str, tests: str = TESTS) -> bool:
-    return judge(TestedProgram(source, tests, ("square",))).passed
+    return run_tests(TestedProgram(source, tests, ("square",))).passed
 
 
 def test_what_is_right_passes() -> None:
@@ -96,19 +102,19 @@ def test_tests_see_the_helpers_of_the_source() -> None:
 
 def test_a_function_may_have_a_builtin_name() -> None:
     program = TestedProgram("def sum(a, b):\n    return 42\n", "assert sum(1, 2) == 42", ("sum",))
-    assert judge(program).passed
+    assert run_tests(program).passed
 
 
 def test_the_verdict_says_why() -> None:
-    assert "AssertionError" in judge(TestedProgram("square = abs", TESTS, ("square",))).why
-    assert "before its tests" in judge(TestedProgram("raise SystemExit", TESTS, ("square",))).why
-    slow = judge(TestedProgram("while True: pass", TESTS, ("square",)), limits=Limits(wall_s=0.5))
+    assert "AssertionError" in run_tests(TestedProgram("square = abs", TESTS, ("square",))).why
+    assert "before its tests" in run_tests(TestedProgram("raise SystemExit", TESTS, ("square",))).why
+    slow = run_tests(TestedProgram("while True: pass", TESTS, ("square",)), limits=Limits(wall_s=0.5))
     assert "wall" in slow.why
 
 
 def test_many_are_judged_at_once_and_told_in_order() -> None:
     answers = [(Square(), RIGHT if at % 3 else "square = abs") for at in range(12)]
-    found = [verdict.passed for verdict in judge_all(answers, workers=3)]
+    found = [verdict.passed for verdict in run_all_tests(answers, workers=3)]
     assert found == [bool(at % 3) for at in range(12)]
 
 
@@ -141,26 +147,28 @@ class TestReferences:
 
     def test_of_humaneval_pass_and_others_do_not(self, data: Path) -> None:
         items = list(human_eval.synthesis(data))[::20]
-        assert all(v.passed for v in judge_all([(item, item.canonical_solution) for item in items]))
-        assert not any(v.passed for v in judge_all([(item, "    return None\n") for item in items]))
+        assert all(v.passed for v in run_all_tests([(item, item.canonical_solution) for item in items]))
+        assert not any(v.passed for v in run_all_tests([(item, "    return None\n") for item in items]))
 
     def test_of_infilling_pass_and_others_do_not(self, data: Path) -> None:
         items = list(human_eval.infilling(data))[::100]
-        assert all(v.passed for v in judge_all([(item, item.canonical_solution) for item in items]))
-        assert not any(v.passed for v in judge_all([(item, "        raise ValueError") for item in items]))
+        assert all(v.passed for v in run_all_tests([(item, item.canonical_solution) for item in items]))
+        assert not any(
+            v.passed for v in run_all_tests([(item, "        raise ValueError") for item in items])
+        )
 
     def test_of_mbpp_pass_and_others_do_not(self, data: Path) -> None:
         items = list(mbpp.problems(data))[::100]
         assert all(correctness.tests_pass(item, item.reference) for item in items)
         wrong = [(item, item.reference.replace("return", "return not")) for item in items]
-        assert sum(v.passed for v in judge_all(wrong)) < len(items) / 4
+        assert sum(v.passed for v in run_all_tests(wrong)) < len(items) / 4
 
     @pytest.mark.long
     def test_all_of_humaneval_and_of_infilling_pass(self, data: Path) -> None:
         synthesis = [(item, item.canonical_solution) for item in human_eval.synthesis(data)]
         infilling = [(item, item.canonical_solution) for item in human_eval.infilling(data)]
-        assert sum(v.passed for v in judge_all(synthesis)) == 164
-        assert sum(v.passed for v in judge_all(infilling)) == 1033
+        assert sum(v.passed for v in run_all_tests(synthesis)) == 164
+        assert sum(v.passed for v in run_all_tests(infilling)) == 1033
 
     @pytest.mark.long
     def test_all_of_mbpp_pass(self, data: Path) -> None:

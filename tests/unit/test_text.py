@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from lsp_calib.server.text import CalibCodec, CalibDocument, split
+from lsp_calib.server.text import CalibCodec, CalibDocument
+from lsp_calib.text_lines import split_keeping_ends
 
 # Few characters, so that line ends of all kinds meet often; one outside the BMP, one foreign line end.
 TEXTS = st.text(alphabet="ab\r\n\u2028😀", max_size=12)
@@ -27,7 +28,7 @@ def change(text: str, start: tuple[int, int], end: tuple[int, int]) -> types.Tex
 @given(text=TEXTS)
 def test_lines_end_where_lsp_says(text: str) -> None:
     assert document(text).bare_lines == tuple(_END.split(text))
-    assert "".join(split(text)) == text
+    assert "".join(split_keeping_ends(text)) == text
 
 
 @given(text=TEXTS, edits=st.lists(st.tuples(st.data(), TEXTS), max_size=5))

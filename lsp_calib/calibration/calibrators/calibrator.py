@@ -5,9 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +20,7 @@ from lsp_calib.calibration.policies.tiers import Policy
 from lsp_calib.calibration.validation.intervals import Interval, Kind
 from lsp_calib.confidence import by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
+from lsp_calib.files import write_atomically
 from lsp_calib.values import CalibratorRef, Confidence, ModelIdentity, Tier
 
 SCHEMA = 1
@@ -259,7 +258,7 @@ class Calibrator:
         text = json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if self.source == "shipped" else 0o700)
-            _replace(path, text.encode(), 0o644 if self.source == "shipped" else 0o600)
+            write_atomically(path, text.encode(), 0o644 if self.source == "shipped" else 0o600)
         except (OSError, UnicodeEncodeError) as error:
             raise CalibratorError(f"{path} cannot be written: {error}.") from error
 
@@ -325,23 +324,3 @@ def _origin(fields: Fields) -> Origin:
 def _named(model: ModelIdentity) -> str:
     checksum = f", sha256 {model.sha256[:12]}" if model.sha256 else ""
     return f"{model.name} ({model.quantisation or 'quantisation unknown'}{checksum})"
-
-
-def _replace(path: Path, data: bytes, mode: int) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # the rename itself survives a power cut only once the folder is on disk
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

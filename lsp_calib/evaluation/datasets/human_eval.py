@@ -7,10 +7,11 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib.completion.context import Cursor, split_lines
+from lsp_calib.completion.context import Cursor
 from lsp_calib.evaluation.correctness import TestedProgram
 from lsp_calib.evaluation.datasets.folder import Row, read_items, text
 from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.text_lines import split_lines
 
 
 @attrs.frozen

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib.completion.context import split_lines
 from lsp_calib.evaluation.correctness import exact_match
 from lsp_calib.evaluation.datasets.defects4j import line_item
 from lsp_calib.evaluation.datasets.folder import Row, number, read_items, text
 from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.text_lines import split_lines
 
 
 @attrs.frozen

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from lsp_calib.completion.context import Cursor, split_lines
+from lsp_calib.completion.context import Cursor
 from lsp_calib.evaluation.datasets.folder import Row, read_rows, text
 from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.text_lines import split_lines
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
 

@@ -20,6 +20,11 @@ def interpreter() -> str:
     return os.path.realpath(sys.executable)
 
 
+def python(*words: str) -> list[str]:
+    """The words of a command for that Python, without the user's packages and variables."""
+    return [interpreter(), "-I", "-S", "-B", *words]
+
+
 def command(root: str = str(ROOT)) -> list[str]:
     """root: the folder that holds the package, as the new process sees it."""
     return [interpreter(), "-I", "-S", "-c", _CODE, root]

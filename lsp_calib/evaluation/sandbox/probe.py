@@ -12,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from lsp_calib.errors import SandboxError
+from lsp_calib.evaluation.sandbox import launcher
+from lsp_calib.evaluation.sandbox.execution import execute
 from lsp_calib.evaluation.sandbox.isolation import Isolation, candidates, none_at_all
 from lsp_calib.evaluation.sandbox.limits import Limits
 
@@ -91,8 +93,6 @@ def probe(candidate: Isolation) -> list[str]:
 
     Raises SandboxError if nothing can be run in it.
     """
-    from lsp_calib.evaluation.sandbox.runner import run
-
     canary = secrets.token_hex(16)
     with contextlib.ExitStack() as stack:
         folder = Path(
@@ -108,7 +108,8 @@ def probe(candidate: Isolation) -> list[str]:
             "PID": os.getpid(),
         }
         settings = "".join(f"{name} = {value!r}\n" for name, value in names.items())
-        outcome = run(settings + _ATTEMPTS, limits=Limits(wall_s=60.0), isolation=candidate)
+        files = {"main.py": settings + _ATTEMPTS}
+        outcome = execute(launcher.python("main.py"), Limits(wall_s=60.0), candidate, files=files)
         try:
             holes = json.loads(outcome.stdout)
         except ValueError as error:

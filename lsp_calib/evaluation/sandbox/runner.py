@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import selectors
-import signal
-import subprocess
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import attrs
 
 from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation.sandbox import launcher
-from lsp_calib.evaluation.sandbox.groups import control_groups, ran_out_of_memory
+from lsp_calib.evaluation.sandbox.execution import execute
 from lsp_calib.evaluation.sandbox.isolation import Isolation
-from lsp_calib.evaluation.sandbox.limits import SUITE_LIMITS, Ending, Limits, Outcome
+from lsp_calib.evaluation.sandbox.limits import SUITE_LIMITS, Limits, Outcome
 from lsp_calib.evaluation.sandbox.probe import isolation as probed_isolation
-
-# What starting, building the walls and tidying up may take on a busy machine, in seconds.
-_GRACE_S = 30.0
-_CHUNK = 1 << 16
 
 
 def run(
@@ -46,8 +31,8 @@ def run(
     """
     if isinstance(program, str):
         files = {**(files or {}), "main.py": program}
-        program = [launcher.interpreter(), "-I", "-S", "-B", "main.py"]
-    return _run(
+        program = launcher.python("main.py")
+    return execute(
         list(program),
         limits or Limits(),
         isolation or probed_isolation(),
@@ -84,7 +69,7 @@ def run_suite(
             raise SandboxError(f"{name!r} does not lie within the project: name it relative to {project}.")
     visible, path = _environment(environment)
     words = [_find(command[0], path), *command[1:]]
-    return _run(
+    return execute(
         words,
         limits,
         isolation or probed_isolation(),
@@ -117,184 +102,3 @@ def _find(name: str, path: Sequence[str]) -> str:
         if (Path(folder) / name).exists():
             return f"{folder}/{name}"
     raise SandboxError(f"There is no program {name!r} in {', '.join(path)}. Install it in the environment.")
-
-
-def _run(
-    argv: list[str],
-    limits: Limits,
-    isolation: Isolation,
-    *,
-    files: Mapping[str, str] | None = None,
-    payload: str | None = None,
-    project: Path | None = None,
-    changes: Mapping[str, str] | None = None,
-    visible: tuple[Path, ...] = (),
-    variables: Mapping[str, str] | None = None,
-    loopback: bool = False,
-) -> Outcome:
-    with contextlib.ExitStack() as stack:
-        scratch = "/tmp"
-        if isolation.kind == "none":
-            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="lsp-calib-run-"))
-            limits = attrs.evolve(limits, processes=limits.processes + _own_processes())
-        groups = stack.enter_context(control_groups(limits))
-        home = f"{scratch}/home"
-        plan: dict[str, Any] = {
-            **isolation.plan(scratch, project, visible),
-            "argv": argv,
-            "cwd": f"{scratch}/project" if project else home,
-            "env": {
-                "HOME": home,
-                "TMPDIR": scratch,
-                "PATH": "/usr/bin:/bin",
-                "LANG": "C.UTF-8",
-                **(variables or {}),
-            },
-            "files": files or {},
-            "changes": changes or {},
-            "payload": payload,
-            "limits": attrs.asdict(limits),
-            "loopback": loopback,
-            "groups": [str(group) for group in groups],
-        }
-        if isolation.kind == "bubblewrap":
-            plan["wrapper"] = isolation.wrapper(plan, project, limits)
-        watched = _start(plan, limits)
-        return _outcome(watched, groups)
-
-
-def _own_processes() -> int:
-    """Processes and threads of this user, which count where there is no namespace of its own."""
-    count = 0
-    for folder in Path("/proc").glob("[0-9]*/task"):
-        with contextlib.suppress(OSError):
-            if folder.stat().st_uid == os.geteuid():
-                count += len(list(folder.iterdir()))
-    return count
-
-
-@attrs.define
-class _Stream:
-    """One output of the process, of which the beginning is kept."""
-
-    keep: int
-    text: bytearray = attrs.field(factory=bytearray)
-    size: int = 0
-
-    def add(self, data: bytes) -> None:
-        self.size += len(data)
-        self.text += data[: max(self.keep - len(self.text), 0)]
-
-
-@attrs.define
-class _Watched:
-    stdout: _Stream
-    stderr: _Stream
-    report: _Stream
-    wall_s: float = 0.0
-    stopped: Ending | None = None
-
-
-def _start(plan: dict[str, Any], limits: Limits) -> _Watched:
-    """Start the jail and read from it until all that could write is gone."""
-    report_r, report_w = os.pipe()
-    started = time.monotonic()
-    with tempfile.TemporaryFile() as spec, os.fdopen(report_r, "rb", buffering=0) as report:
-        try:
-            spec.write(json.dumps({**plan, "report": report_w}).encode())
-            spec.seek(0)
-            process = subprocess.Popen(
-                launcher.command(),
-                stdin=spec,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=[report_w],
-                start_new_session=True,
-                cwd="/",
-                env={},
-            )
-        finally:
-            os.close(report_w)
-        with process:
-            try:
-                assert process.stdout is not None
-                assert process.stderr is not None
-                watched = _Watched(_Stream(limits.output), _Stream(limits.output), _Stream(_CHUNK))
-                streams = {
-                    process.stdout.fileno(): watched.stdout,
-                    process.stderr.fileno(): watched.stderr,
-                    report.fileno(): watched.report,
-                }
-                _read(streams, watched, process, limits, started + limits.wall_s + _GRACE_S)
-            finally:
-                _kill(process)
-    watched.wall_s = time.monotonic() - started
-    return watched
-
-
-def _read(
-    streams: Mapping[int, _Stream],
-    watched: _Watched,
-    process: subprocess.Popen[bytes],
-    limits: Limits,
-    deadline: float,
-) -> None:
-    with selectors.DefaultSelector() as selector:
-        for number in streams:
-            selector.register(number, selectors.EVENT_READ)
-        while selector.get_map():
-            ready = selector.select(max(deadline - time.monotonic(), 0.0))
-            if not ready and watched.stopped is None:
-                watched.stopped = Ending.WALL
-                _kill(process)
-                deadline += _GRACE_S
-            elif not ready:
-                # Something escaped its limits and holds our pipes: leave it to the walls.
-                return
-            for key, _ in ready:
-                data = os.read(key.fd, _CHUNK)
-                streams[key.fd].add(data)
-                if not data:
-                    selector.unregister(key.fd)
-            if watched.stdout.size + watched.stderr.size > limits.output_total and watched.stopped is None:
-                watched.stopped = Ending.OUTPUT
-                _kill(process)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the jail's processes, process 1 of its namespace among them: it takes all others with it."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _outcome(watched: _Watched, groups: list[Path]) -> Outcome:
-    try:
-        said = json.loads(bytes(watched.report.text) or b"{}")
-    except ValueError:
-        said = {}
-    if said.get("ended") == "setup":
-        raise SandboxError(
-            f"The sandbox could not be built: {said['why']}. Nothing was run. `lsp-calib doctor` says "
-            "what this machine offers; installing bubblewrap often helps."
-        )
-    ending = watched.stopped
-    if ending is None and ran_out_of_memory(groups):
-        ending = Ending.MEMORY
-    if ending is None and not said:
-        stderr = watched.stderr.text.decode("utf-8", "replace").strip()
-        raise SandboxError(
-            "The sandbox ended without saying what became of the program, so nothing is known of it. "
-            f"Its last words: {stderr[-500:] or 'none'}"
-        )
-    ended = ending or Ending(said["ended"])
-    by_itself = ended in (Ending.EXIT, Ending.SIGNAL)
-    return Outcome(
-        ending=ended,
-        code=int(said.get("code", 0)) if by_itself else 0,
-        proved=ended is Ending.EXIT and said["code"] == 0 and bool(said["proved"]),
-        stdout=watched.stdout.text.decode("utf-8", "replace"),
-        stderr=watched.stderr.text.decode("utf-8", "replace"),
-        truncated=max(watched.stdout.size, watched.stderr.size) > watched.stdout.keep,
-        wall_s=float(said.get("wall_s", watched.wall_s)),
-        cpu_s=float(said.get("cpu_s", 0.0)),
-    )

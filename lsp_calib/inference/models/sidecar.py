@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from lsp_calib import home
+from lsp_calib.files import write_atomically
 
 
 def models_folder() -> Path:
@@ -35,10 +35,4 @@ def update(name: str, key: str, value: Any) -> None:
         known = {kept: old for kept, old in read(name).items() if kept != key}
         if value is not None:
             known[key] = value
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
-            scratch = Path(file.name)
-            json.dump(known, file, indent=1)
-        try:
-            scratch.replace(target)
-        except OSError:
-            scratch.unlink()
+        write_atomically(target, json.dumps(known, indent=1).encode(), 0o600, durable=False)

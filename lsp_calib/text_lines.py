@@ -1,0 +1,33 @@
+"""Lines of text: where they end, and when two of them are the same."""
+
+from __future__ import annotations
+
+import re
+
+# As LSP counts them: \n, \r\n or \r and nothing else. `str.splitlines` also splits at form feeds and other
+# separators that editors leave inside a line.
+_END = re.compile(r"\r\n|\n|\r")
+_WITH_END = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_FOREIGN_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+def split_lines(text: str) -> tuple[str, ...]:
+    """Lines without their ends; after a last end, an empty one."""
+    return tuple(_END.split(text))
+
+
+def split_keeping_ends(text: str) -> list[str]:
+    """Lines with their ends; after a last end, none."""
+    if _FOREIGN_ENDS.search(text) is None:
+        return text.splitlines(keepends=True)  # the fast way for large documents
+    return _WITH_END.findall(text)
+
+
+def comparable(line: str) -> str:
+    """What counts of a line when it is compared with another: all but the white space at its ends."""
+    return line.strip()
+
+
+def same_line(line: str, expected: str) -> bool:
+    """Whether a line is the expected one: what makes a suggestion right, in the editor and in evaluation."""
+    return comparable(line) == comparable(expected)
