@@ -99,10 +99,10 @@ def collect(
 
 def _asks(task: Task, choice: EngineChoice, workers: Workers) -> list[Completing]:
     if not workers.remotes:
-        return [Completing(choice, task.judges)]
+        return [Completing(choice, task.criteria)]
     known = choice.remote or Remote("")
     return [
-        Completing(attrs.evolve(choice, remote=attrs.evolve(known, url=url)), task.judges)
+        Completing(attrs.evolve(choice, remote=attrs.evolve(known, url=url)), task.criteria)
         for url in workers.remotes
     ]
 

@@ -15,15 +15,15 @@ def _tests(_item: LineItem, payload: Plain, text: str) -> bool:
     return tests_pass(Infilling(**payload["infilling"]), text)
 
 
-JUDGES: Mapping[str, Callable[[LineItem, Plain, str], bool]] = {
+CRITERIA: Mapping[str, Callable[[LineItem, Plain, str], bool]] = {
     "exact": lambda item, _payload, text: item.is_correct(text),
     "tests": _tests,
 }
 
 
-def judge(name: str, item: LineItem, payload: Plain, text: str) -> bool:
-    """Whether `text`, inserted at the item's cursor, is right; no text never is. name: a key of `JUDGES`.
+def is_correct(name: str, item: LineItem, payload: Plain, text: str) -> bool:
+    """Whether `text`, inserted at the item's cursor, is right; no text never is. name: a key of `CRITERIA`.
 
     Raises SandboxError where tests cannot be run safely.
     """
-    return bool(text) and JUDGES[name](item, payload, text)
+    return bool(text) and CRITERIA[name](item, payload, text)

@@ -26,7 +26,7 @@ from lsp_calib.completion import CompletionService, Cursor
 from lsp_calib.completion.postprocess import clean
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.errors import DataError, EngineDiedError
-from lsp_calib.evaluation.criteria import judge
+from lsp_calib.evaluation.criteria import is_correct
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.tasks import line_item_of
@@ -54,11 +54,11 @@ class Completing:
 
     choice: the engine. private: "" for the user's own model process; else a folder in which each process that
         asks gets a state folder, and so a model process, of its own.
-    judges: names of the ways to judge, as `judging.judge` knows them. expected: who should answer.
+    criteria: names of `criteria.CRITERIA`. expected: who should answer.
     """
 
     choice: EngineChoice
-    judges: tuple[str, ...] = ("exact",)
+    criteria: tuple[str, ...] = ("exact",)
     private: str = ""
     expected: Answerer | None = None
 
@@ -91,7 +91,7 @@ class Completing:
             item=item.id,
             group=item.group,
             stratum=item.stratum,
-            correct={name: judge(name, item, payload, text) for name in self.judges},
+            correct={name: is_correct(name, item, payload, text) for name in self.criteria},
             # As in the editor: an empty or a runaway answer is not offered.
             shown=bool(text) and generation.stop is not Stop.LENGTH,
             stop=generation.stop.value,

@@ -25,14 +25,14 @@ class Task:
     """A name, and the items as plain data, ready to cross to workers: (id, payload) pairs.
 
     language: an LSP language identifier, that of all items.
-    judges: names of the ways to judge an answer, as `judging.judge` knows them.
+    criteria: by what an answer is correct, names of `criteria.CRITERIA`.
     sources: the data set that the items come from; empty where that is the projects they are grouped by.
     """
 
     name: str
     items: tuple[tuple[str, Plain], ...]
     language: str = "python"
-    judges: tuple[str, ...] = ("exact",)
+    criteria: tuple[str, ...] = ("exact",)
     sources: tuple[Origin, ...] = ()
 
 
@@ -74,7 +74,7 @@ def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: b
     return Task(
         "infill",
         tuple(items),
-        judges=("exact", "tests") if tests else ("exact",),
+        criteria=("exact", "tests") if tests else ("exact",),
         sources=(Origin(entry.name, entry.sha256[:12], len(found)),),
     )
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import lsp_calib
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import Workers
-from lsp_calib.evaluation.criteria import judge
+from lsp_calib.evaluation.criteria import is_correct
 from lsp_calib.evaluation.item_worker import Completing, prompt_hash
 from lsp_calib.evaluation.tasks import draw, held_out, infill_task, line_item_of, line_task
 from lsp_calib.inference.choice import EngineChoice, Remote
@@ -81,9 +81,9 @@ def test_the_hash_tells_prompts_apart() -> None:
 def test_no_text_is_never_right() -> None:
     ((_, payload), *_) = line_task((PACKAGE,), 20, seed=0).items
     item = line_item_of(payload)
-    assert judge("exact", item, payload, item.target)
-    assert not judge("exact", item, payload, item.target + "x")
-    assert not judge("tests", item, payload, ""), "and needs no sandbox"
+    assert is_correct("exact", item, payload, item.target)
+    assert not is_correct("exact", item, payload, item.target + "x")
+    assert not is_correct("tests", item, payload, ""), "and needs no sandbox"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ class TestInfilling:
         for _, payload in task.items:
             item = line_item_of(payload)
             assert item.cursor.before == item.cursor.after == ""
-            assert judge("exact", item, payload, item.target)
+            assert is_correct("exact", item, payload, item.target)
         assert [(origin.name, origin.items) for origin in task.sources] == [("humaneval-infilling", 1033)]
 
     def test_a_sample_is_drawn_by_the_seed_and_keeps_the_order(self) -> None:
