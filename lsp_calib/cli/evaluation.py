@@ -14,7 +14,6 @@ from lsp_calib.cli.shared import (
     json_option,
     model_option,
     print_json,
-    tell,
     threads_option,
     warn,
 )
@@ -207,31 +206,3 @@ def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) 
         print_json(report.to_wire())
     else:
         report.print()
-
-
-@evaluate.command("excess-loss")
-@click.option(
-    "--output",
-    type=_FILE,
-    default=Path("docs/excess-loss.md"),
-    show_default=True,
-    help="Write the page to this file.",
-)
-@click.option(
-    "--most",
-    type=click.IntRange(10),
-    default=1000,
-    show_default=True,
-    help="Data sets for each truth and number of labels.",
-)
-@_seed
-def excess_loss(output: Path, most: int, seed: int) -> None:
-    """The excess loss of calibrators over the truth, by number of labels (minutes; needs scikit-learn)."""
-    from importlib.util import find_spec
-
-    if find_spec("sklearn") is None:
-        raise SettingsError("This table needs scikit-learn: run `pip install scikit-learn`.")
-    from lsp_calib.evaluation.excess_loss import write_page
-
-    write_page(output, most=most, seed=seed, progress=tell)
-    click.echo(f"The table is in {output}.")

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-
-from lsp_calib.calibration.methods.platt import sigmoid
-from lsp_calib.evaluation.data_generating_processes import CALIBRATED, HELD_OUT, TRUTHS
-from lsp_calib.evaluation.excess_loss import (
+from data_generating_processes import CALIBRATED, HELD_OUT, TRUTHS
+from excess_loss import (
     LOOSE,
     OURS,
     RAW,
@@ -15,7 +13,9 @@ from lsp_calib.evaluation.excess_loss import (
     measure,
     replications,
 )
-from lsp_calib.evaluation.excess_methods import METHODS
+from excess_methods import METHODS
+
+from lsp_calib.calibration.methods.platt import sigmoid
 
 
 def test_excess_is_the_divergence_from_the_truth():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+import record_typing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from lsp_calib.completion import Cursor
 from lsp_calib.completion.prompt import build_prompt
 from lsp_calib.errors import DataError
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.tools.bench import record
 from lsp_calib.tools.bench.trace import Edit, Kind, Step, dump_trace, load_trace, select, sha256_of
 
 EDITS = load_trace()
@@ -25,7 +25,7 @@ EACH = pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
 
 def committed(commit: str, name: str) -> str:
     try:
-        return record.at_commit(commit, name)
+        return record_typing.at_commit(commit, name)
     except (OSError, subprocess.CalledProcessError):
         # A history without the commit is none; a commit without the file would be a fault of ours.
         here = ["git", "cat-file", "-e", f"{commit}^{{commit}}"]
@@ -53,10 +53,10 @@ class TestTheRecordingThatIsShipped:
         assert set(edit.before) <= known
 
     def test_recording_again_gives_the_same_bytes(self) -> None:
-        for commit, name in record.SOURCES:
+        for commit, name in record_typing.SOURCES:
             committed(f"{commit}^", name)
-        file = Path(record.__file__).with_name("trace.json.gz").read_bytes()
-        again = dump_trace(list(record.recordings()))
+        file = record_typing.RECORDING.read_bytes()
+        again = dump_trace(list(record_typing.recordings()))
         assert json.loads(decompress(again)) == json.loads(decompress(file))
 
     def test_it_is_large_enough_to_measure_with_and_small_enough_to_ship(self) -> None:
@@ -107,21 +107,21 @@ class TestRecording:
     def test_any_text_can_be_typed_into_any_other(self, old: list[str], new: list[str], seed: int) -> None:
         tail = [f"line {number}" for number in range(35)]
         before, after = ["first", *old, *tail], ["first", *new, *tail]
-        edit = record.record("a file", str(seed), "\n".join(before), "\n".join(after))
+        edit = record_typing.record("a file", str(seed), "\n".join(before), "\n".join(after))
         assert edit.replay() == after
         assert sha256_of(after) == edit.after_sha256
 
     def test_what_is_too_near_the_end_is_there_from_the_beginning(self) -> None:
         lines = [f"line {number}" for number in range(60)]
         changed = [*lines[:10], "early", *lines[10:50], "late", *lines[50:]]
-        edit = record.record("a file", "0", "\n".join(lines), "\n".join(changed))
+        edit = record_typing.record("a file", "0", "\n".join(lines), "\n".join(changed))
         assert "late" in edit.before
         assert "early" not in edit.before
 
     def test_the_hand_errs_and_corrects_itself(self) -> None:
         lines = [f"line {number}" for number in range(60)]
         changed = [*lines[:10], "a long line of text " * 20, *lines[10:]]
-        edit = record.record("a file", "0", "\n".join(lines), "\n".join(changed))
+        edit = record_typing.record("a file", "0", "\n".join(lines), "\n".join(changed))
         errors = [step for step in edit.steps if step.kind is Kind.BACKSPACE]
         assert errors
         assert edit.replay() == changed

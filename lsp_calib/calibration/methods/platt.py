@@ -95,7 +95,7 @@ class Prior:
 
 
 # The raw score as it stands, at odds of 9 to 1, or else nearly anything: chosen in simulation on nine truths
-# and three more shapes of right scores (`evaluation.excess_loss`; docs/excess-loss.md has the numbers) such
+# and three more shapes of right scores (docs/excess-loss.md has the numbers) such
 # that where the raw score is right it costs at most 0.015 nats at n = 10, and that for n = 5 to 200 both mean
 # and worst excess log-loss lie below those of every other method. Without trust those Gaussians cost 0.03
 # nats at n = 10 where the raw score is right; with trust that does not fade the worst case at n = 50 lies

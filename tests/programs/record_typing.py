@@ -1,4 +1,4 @@
-"""Make the recorded typing out of commits of this repository: `python -m lsp_calib.tools.bench.record`.
+"""Make the recorded typing out of commits of this repository: `python tests/programs/record_typing.py`.
 
 Real: the text. Each edit begins with a file as it was before a commit and ends with the file as the commit
 left it, to the byte, and every character typed on the way is one that its author put there. Within a hunk
@@ -27,13 +27,17 @@ from pathlib import Path
 
 import attrs
 
+from lsp_calib.tools.bench import trace
 from lsp_calib.tools.bench.trace import Edit, Kind, Place, Step, dump_trace, sha256_of
 
+RECORDING = Path(trace.__file__).with_name("trace.json.gz")
+
+# Commits, and names that files had then.
 SOURCES = (
     ("d6d9eff", "lsp_calib/syntax/functions.py"),
     ("055f881", "lsp_calib/values.py"),
     ("e282c97", "lsp_calib/inference/llama.py"),
-    ("dcaef6d", "lsp_calib/server/feedback_recorder.py"),
+    ("dcaef6d", "lsp_calib/server/learning.py"),
     ("d6d9eff", "tests/unit/test_feedback_tracker.py"),
     ("3a7e78b", "tests/server/test_server_feedback.py"),
 )
@@ -211,7 +215,7 @@ def recordings() -> Iterator[Edit]:
 
 if __name__ == "__main__":
     edits = list(recordings())
-    Path(__file__).with_name("trace.json.gz").write_bytes(dump_trace(edits))
+    RECORDING.write_bytes(dump_trace(edits))
     for edit in edits:
         lines = sum(step.kind is Kind.NEWLINE for step in edit.steps)
         jumps = sum(step.jump for step in edit.steps)

@@ -1,9 +1,10 @@
 """How much is lost by not knowing the truth: Platt scaling here against other ways, on simulated truths.
 
 The excess log-loss of a calibrator is its expected log loss less that of the true probabilities, in nats: 0
-is perfect, and it needs no labels to be computed where the truth is known. `measure` runs the simulation,
-`write_page` puts it into docs/excess-loss.md, both seeded. scikit-learn (extra `dev`) is what is compared
-with.
+is perfect, and it needs no labels to be computed where the truth is known. `measure` runs the simulation and
+`write_page` writes the page, both seeded. The comparison needs scikit-learn (extra `dev`).
+
+    python tests/programs/excess_loss.py --help
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
+import click
 import numpy as np
+from data_generating_processes import CALIBRATED, HELD_OUT, TRUTHS, Truth
+from excess_methods import METHODS, Method
+from threadpoolctl import threadpool_limits
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.methods.newton import sigmoid_and_loss
 from lsp_calib.calibration.methods.platt import CLIP, sigmoid
-from lsp_calib.evaluation.data_generating_processes import CALIBRATED, HELD_OUT, TRUTHS, Truth
-from lsp_calib.evaluation.excess_methods import METHODS, Method
 
-COMMAND = "lsp-calib eval excess-loss"
+PAGE = Path(__file__).parents[2] / "docs" / "excess-loss.md"
+COMMAND = "python tests/programs/excess_loss.py"
 
 SIZES = (0, 5, 10, 20, 50, 200, 1000, 10000)
 
@@ -104,7 +108,8 @@ def measure(
             repeats = replications(n, most)
             if n == 0 and name in HELD_OUT:
                 repeats = most  # every data set has another truth
-            excess = np.array([_one(make(rng), n, methods, rng) for _ in range(repeats)])
+            with threadpool_limits(1):  # scikit-learn's threads wait for each other longer than they work
+                excess = np.array([_one(make(rng), n, methods, rng) for _ in range(repeats)])
             mean[i, :, j] = excess.mean(axis=0)
             error[i, :, j] = excess.std(axis=0, ddof=1) / np.sqrt(repeats) if repeats > 1 else 0.0
         if progress is not None:
@@ -169,7 +174,7 @@ def write_page(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> None:
-    """Measure and write the page: what the command does. Minutes for 1,000 data sets; needs scikit-learn."""
+    """Measure and write the page: minutes for 1,000 data sets."""
     excess = measure(most=most, seed=seed, progress=progress)
     path.write_text(excess_page(excess, most=most, seed=seed), encoding="utf-8")
 
@@ -214,3 +219,29 @@ def _goals(excess: Excess, shown: Sequence[str]) -> list[str]:
             f"**{'yes' if cost <= most else 'no'}** ({cost:.4f})."
         )
     return lines
+
+
+@click.command()
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=PAGE,
+    show_default="docs/excess-loss.md",
+    help="Write the page here.",
+)
+@click.option(
+    "--most",
+    type=click.IntRange(10),
+    default=REPLICATIONS,
+    show_default=True,
+    help="How many data sets for each truth and n.",
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+def main(output: Path, most: int, seed: int) -> None:
+    """Measure what calibrators lose against the truth, by number of labels. Takes minutes."""
+    write_page(output, most=most, seed=seed, progress=lambda text: click.echo(text, err=True))
+    click.echo(f"The table is in {output}.")
+
+
+if __name__ == "__main__":
+    main()
