@@ -16,10 +16,11 @@ from rich.table import Table
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
-from lsp_calib.calibration.calibrators.refit import MIN_LABELS, no_worse
+from lsp_calib.calibration.calibrators.promotion import may_replace
+from lsp_calib.calibration.calibrators.refit import MIN_LABELS
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.engine import Say
-from lsp_calib.confidence import by_name
+from lsp_calib.confidence import raw_confidences
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
 from lsp_calib.evaluation.records import Header, Record, read_records, sources_of
@@ -170,15 +171,16 @@ def _proof(fitted: Fitted, shown: list[Record], present: Calibrator) -> tuple[bo
         few = f"{n} of {len(shown)} are of projects that the present one was not fitted on"
         return False, f"too few lines to compare it with the present calibrator: {few}"
     correct = np.array([record.correct["exact"] for record in shown])
-    measure = by_name(present.measure)
-    old = present.platt.predict(np.array([measure(record.logprobs_given_typed) for record in shown]))
-    better, numbers = no_worse(fitted.confidence[fresh], old[fresh], correct[fresh])
-    numbers = f"{numbers} on {n} lines"
-    if not better:
-        return False, f"the present calibrator is better: {numbers}"
-    if fitted.calibrator.platt.slope <= 0.0:
-        return False, f"the lines contradict the raw confidence: slope {fitted.calibrator.platt.slope:.2f}"
-    return True, f"the new calibrator is no worse: {numbers}"
+    raw = raw_confidences(present.measure, [record.logprobs_given_typed for record in shown])
+    old = present.platt.predict(raw)
+    return may_replace(
+        fitted.calibrator.platt,
+        fitted.confidence[fresh],
+        old[fresh],
+        correct[fresh],
+        compared=f"{n} lines",
+        used=f"{len(shown)} lines",
+    )
 
 
 def fit_records(header: Header, records: list[Record], *, shipped: bool, created: str) -> Calibrator:

@@ -39,9 +39,9 @@ class Completion:
 class CompletionService:
     """Completes lines with one engine."""
 
-    def __init__(self, engine: Engine, judge: ConfidenceEstimator) -> None:
+    def __init__(self, engine: Engine, estimator: ConfidenceEstimator) -> None:
         self._engine = engine
-        self._judge = judge
+        self._estimator = estimator
         self._card: ModelCard | None = None  # of the model that was asked last
 
     async def complete(
@@ -61,7 +61,7 @@ class CompletionService:
             return None
         # Numbers in doubt are not kept: nothing is to be learned from them.
         logprobs = () if generation.doubt else generation.logprobs
-        confidence = self._judge.assess(
+        confidence = self._estimator.assess(
             model, prompt.version, "line", cursor.language, logprobs, doubt=generation.doubt
         )
         suggestion = Suggestion.new("line", text, confidence, model.name, generation)

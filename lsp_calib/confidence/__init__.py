@@ -11,6 +11,7 @@ from lsp_calib.confidence.measures import (
     lowest_mean,
     measure_name,
     minimum,
+    raw_confidences,
     total,
 )
 from lsp_calib.confidence.positions import TokenPositions, token_positions
@@ -58,6 +59,7 @@ __all__ = [
     "normalised_entropy_confidence",
     "parse_probability",
     "parse_rating",
+    "raw_confidences",
     "relative_length",
     "stated",
     "summarise_stated",

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import SupportsFloat
+
+import numpy as np
+import numpy.typing as npt
 
 from lsp_calib.errors import DataError
 
@@ -122,6 +125,15 @@ def by_name(name: str) -> Measure:
         return _PLAIN[family]
     function, argument = _BY_NUMBER[family]
     return partial(function, **{argument: number})
+
+
+def raw_confidences(name: str, log_probabilities: Iterable[Sequence[float]]) -> npt.NDArray[np.float64]:
+    """The measure `name` of n answers, float array of shape (n,). Raises DataError as the measure does.
+
+    log_probabilities: for each answer those of its tokens, in order.
+    """
+    measure = by_name(name)
+    return np.array([measure(item) for item in log_probabilities], dtype=np.float64)
 
 
 def _parsed(name: str) -> tuple[str, int | None]:

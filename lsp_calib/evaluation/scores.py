@@ -15,7 +15,7 @@ from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.calibration.validation.cross_validation import out_of_fold, select_first_t
 from lsp_calib.calibration.validation.intervals import Interval, summarise
 from lsp_calib.calibration.warnings import quietly
-from lsp_calib.confidence import by_name, measure_name
+from lsp_calib.confidence import measure_name, raw_confidences
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.records import Header, Record
 from lsp_calib.evaluation.tasks import FEWEST
@@ -173,8 +173,7 @@ class _Table:
 
     def _measure(self, shown_as: str, name: str, confidence: FloatArray | None) -> list[Row]:
         """A measure raw and rescaled."""
-        measure = by_name(name)
-        raw = np.array([measure(record.logprobs_given_typed) for record in self._records["fit"]])
+        raw = _raw(name, self._records["fit"])
         if confidence is None:
             with quietly():
                 confidence = out_of_fold(raw, self._labels["fit"], self._groups, _fit, seed=self._seed)
@@ -196,11 +195,8 @@ class _Table:
         ]
 
     def _held_out(self) -> FloatArray:
-        measure = by_name(measure_name(self.first))
-        raw = {
-            part: np.array([measure(record.logprobs_given_typed) for record in records])
-            for part, records in self._records.items()
-        }
+        name = measure_name(self.first)
+        raw = {part: _raw(name, records) for part, records in self._records.items()}
         predicted: FloatArray = _fit(raw["fit"], self._labels["fit"]).predict(raw["held-out"])
         return predicted
 
@@ -228,6 +224,10 @@ class _Table:
             metrics=metrics,
             tiers=_tiers(p, y) if rescaled else {},
         )
+
+
+def _raw(measure: str, records: Sequence[Record]) -> FloatArray:
+    return raw_confidences(measure, [record.logprobs_given_typed for record in records])
 
 
 def _labels(records: Sequence[Record], judge: str) -> BoolArray:

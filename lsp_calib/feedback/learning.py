@@ -36,7 +36,9 @@ class Refits:
         return {**wire, "reason": f"{language}: {result.reason}", "languages": languages}
 
 
-def refit_languages(store: FeedbackStore, shelf: CalibratorStore, purpose: Purpose, today: str) -> Refits:
+def refit_languages(
+    store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose, today: str
+) -> Refits:
     """`refit_from_feedback` for every language that the model and task of `purpose` have labels in.
 
     The language of `purpose` stands in where there is none.
@@ -44,26 +46,29 @@ def refit_languages(store: FeedbackStore, shelf: CalibratorStore, purpose: Purpo
     languages = store.languages(purpose.model.sha256, purpose.prompt_version, purpose.task)
     return Refits(
         tuple(
-            (language, refit_from_feedback(store, shelf, attrs.evolve(purpose, language=language), today))
+            (
+                language,
+                refit_from_feedback(store, calibrators, attrs.evolve(purpose, language=language), today),
+            )
             for language in languages or [purpose.language]
         )
     )
 
 
 def refit_from_feedback(
-    store: FeedbackStore, shelf: CalibratorStore, purpose: Purpose, today: str
+    store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose, today: str
 ) -> RefitResult:
     """Refit on all labels of a purpose, and put the new calibrator in force if it is no worse.
 
-    today: ISO date. Raises LspCalibError if store or shelf cannot be used.
+    today: ISO date. Raises LspCalibError if store or calibrators cannot be used.
     """
     rows = [
         row
         for row in store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)
         if row.language == purpose.language and row.logprobs
     ]
-    current = shelf.choose(purpose).calibrator
-    base = shelf.choose(purpose, personal=False).calibrator
+    current = calibrators.choose(purpose).calibrator
+    base = calibrators.choose(purpose, personal=False).calibrator
     result = refit(
         current,
         [row.logprobs for row in rows],
@@ -75,7 +80,7 @@ def refit_from_feedback(
         until=_until(rows) if rows else None,
     )
     if result.calibrator is not None:
-        shelf.promote(result.calibrator)
+        calibrators.promote(result.calibrator)
     return result
 
 

@@ -34,9 +34,9 @@ class Summary:
 class SummaryService:
     """Summarises functions with one engine."""
 
-    def __init__(self, engine: Engine, judge: ConfidenceEstimator) -> None:
+    def __init__(self, engine: Engine, estimator: ConfidenceEstimator) -> None:
         self._engine = engine
-        self._judge = judge
+        self._estimator = estimator
 
     async def summarize(
         self, function: Function, language: str, priority: Priority = Priority.BACKGROUND
@@ -53,7 +53,7 @@ class SummaryService:
         if not text:
             return None
         logprobs = () if generation.doubt else generation.logprobs
-        confidence = self._judge.assess(
+        confidence = self._estimator.assess(
             model, prompt.version, "summary", language, logprobs, doubt=generation.doubt
         )
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)

@@ -23,46 +23,46 @@ def personal(intercept, **changes):
 
 
 @pytest.fixture
-def shelf(tmp_path):
+def store(tmp_path):
     return CalibratorStore(tmp_path / "home" / "calibrators", tmp_path / "shipped")
 
 
-def ship(shelf, *calibrators):
+def ship(store, *calibrators):
     for calibrator in calibrators:
-        calibrator.save(shelf.shipped / f"{calibrator.id}.json")
+        calibrator.save(store.shipped / f"{calibrator.id}.json")
 
 
-def test_shipped_is_chosen_by_model_prompt_task_and_language(shelf):
-    ship(shelf, make(), other("x", 0.7, -1.0))
-    assert shelf.choose(PURPOSE).calibrator == make()
+def test_shipped_is_chosen_by_model_prompt_task_and_language(store):
+    ship(store, make(), other("x", 0.7, -1.0))
+    assert store.choose(PURPOSE).calibrator == make()
     for changes in (
         {"prompt_version": "prefix-2"},
         {"task": "summary"},
         {"language": "java"},
         {"model": ModelIdentity("y", "Q4", "y" * 64)},
     ):
-        assert shelf.choose(attrs.evolve(PURPOSE, **changes)).calibrator.source == "prior"
+        assert store.choose(attrs.evolve(PURPOSE, **changes)).calibrator.source == "prior"
 
 
-def test_personal_comes_before_shipped(shelf):
-    ship(shelf, make())
+def test_personal_comes_before_shipped(store):
+    ship(store, make())
     mine = personal(-1.0)
-    shelf.promote(mine)
-    assert shelf.choose(PURPOSE).calibrator == mine
-    assert shelf.choose(PURPOSE, personal=False).calibrator == make()
-    assert shelf.choose(attrs.evolve(PURPOSE, language="java")).calibrator.source == "prior"
+    store.promote(mine)
+    assert store.choose(PURPOSE).calibrator == mine
+    assert store.choose(PURPOSE, personal=False).calibrator == make()
+    assert store.choose(attrs.evolve(PURPOSE, language="java")).calibrator.source == "prior"
 
 
-def test_borrowed_has_the_mean_and_spread_of_the_task(shelf):
+def test_borrowed_has_the_mean_and_spread_of_the_task(store):
     ship(
-        shelf,
+        store,
         other("a", 0.6, -1.0, n=100, n_correct=40),
         other("b", 1.0, -3.0),
         other("c", 5.0, 5.0, task="summary"),
         other("d", 9.0, 9.0, measure="total"),
     )
     purpose = attrs.evolve(PURPOSE, model=ModelIdentity("new", "", ""))
-    borrowed = shelf.choose(purpose).calibrator
+    borrowed = store.choose(purpose).calibrator
     assert (borrowed.source, borrowed.n, borrowed.state) == ("prior", 0, "learning")
     assert borrowed.purpose == purpose
     assert borrowed.platt.slope == pytest.approx(0.8)
@@ -73,15 +73,15 @@ def test_borrowed_has_the_mean_and_spread_of_the_task(shelf):
     assert borrowed.assess([-1e-6] * 4, TierPolicy()).tier is Tier.REVIEW
 
 
-def test_without_any_of_the_task_the_other_task_lends(shelf):
-    ship(shelf, other("a", 0.6, -1.0))
-    borrowed = shelf.choose(attrs.evolve(PURPOSE, task="summary")).calibrator
+def test_without_any_of_the_task_the_other_task_lends(store):
+    ship(store, other("a", 0.6, -1.0))
+    borrowed = store.choose(attrs.evolve(PURPOSE, task="summary")).calibrator
     assert borrowed.purpose.task == "summary"
     assert borrowed.platt == PlattCalibrator(0.6, -1.0)
 
 
-def test_without_anything_a_cautious_default(shelf):
-    choice = shelf.choose(PURPOSE)
+def test_without_anything_a_cautious_default(store):
+    choice = store.choose(PURPOSE)
     assert choice.skipped == ()
     assert choice.calibrator.source == "prior"
     assert choice.calibrator.platt.predict(0.9) < 0.6
@@ -89,12 +89,12 @@ def test_without_anything_a_cautious_default(shelf):
     assert choice.calibrator.assess([-1e-9], TierPolicy()).tier is Tier.REVIEW
 
 
-def test_a_corrupt_or_foreign_file_is_skipped_and_named(shelf):
-    ship(shelf, make())
-    slot = shelf.promote(personal(-1.0))
+def test_a_corrupt_or_foreign_file_is_skipped_and_named(store):
+    ship(store, make())
+    slot = store.promote(personal(-1.0))
     slot.write_text("{not json")
-    (shelf.personal / "half.json").write_text('{"schema": 1}')
-    choice = shelf.choose(PURPOSE)
+    (store.personal / "half.json").write_text('{"schema": 1}')
+    choice = store.choose(PURPOSE)
     assert choice.calibrator == make()
     assert len(choice.skipped) == 2
     assert any("half.json" in reason for reason in choice.skipped)
@@ -102,73 +102,73 @@ def test_a_corrupt_or_foreign_file_is_skipped_and_named(shelf):
 
     foreign = other("z", 1.0, 0.0, source="personal")
     foreign.save(slot)
-    (shelf.personal / "half.json").unlink()
-    choice = shelf.choose(PURPOSE)
+    (store.personal / "half.json").unlink()
+    choice = store.choose(PURPOSE)
     assert choice.calibrator == make()
     assert len(choice.skipped) == 1
     assert "is for" in choice.skipped[0]
 
 
-def test_promoting_over_a_corrupt_file_keeps_it_for_inspection(shelf):
-    slot = shelf.promote(personal(-1.0))
+def test_promoting_over_a_corrupt_file_keeps_it_for_inspection(store):
+    slot = store.promote(personal(-1.0))
     slot.write_text("{not json")
-    shelf.promote(personal(-1.5))
-    assert shelf.choose(PURPOSE).calibrator == personal(-1.5)
-    assert (shelf.personal / "history" / f"{slot.name}.unreadable").read_text() == "{not json"
+    store.promote(personal(-1.5))
+    assert store.choose(PURPOSE).calibrator == personal(-1.5)
+    assert (store.personal / "history" / f"{slot.name}.unreadable").read_text() == "{not json"
 
 
-def test_rollback_walks_back_through_the_parents_to_the_shipped_one(shelf):
-    ship(shelf, make())
+def test_rollback_walks_back_through_the_parents_to_the_shipped_one(store):
+    ship(store, make())
     first = personal(-1.0, parent=make().id)
     second = personal(-1.2, parent=first.id)
-    shelf.promote(first)
-    shelf.promote(second)
-    assert shelf.rollback(PURPOSE).calibrator == first
-    assert shelf.choose(PURPOSE).calibrator == first
-    assert shelf.rollback(PURPOSE).calibrator == make()
-    assert shelf.choose(PURPOSE).calibrator == make()
+    store.promote(first)
+    store.promote(second)
+    assert store.rollback(PURPOSE).calibrator == first
+    assert store.choose(PURPOSE).calibrator == first
+    assert store.rollback(PURPOSE).calibrator == make()
+    assert store.choose(PURPOSE).calibrator == make()
     with pytest.raises(CalibratorError, match="nothing to roll back"):
-        shelf.rollback(PURPOSE)
+        store.rollback(PURPOSE)
     # Nothing was lost on the way: one can go forward again.
-    assert shelf.rollback(PURPOSE, to=second.id).calibrator == second
-    assert shelf.choose(PURPOSE).calibrator == second
-    assert shelf.rollback(PURPOSE, to=make().id).calibrator == make()
+    assert store.rollback(PURPOSE, to=second.id).calibrator == second
+    assert store.choose(PURPOSE).calibrator == second
+    assert store.rollback(PURPOSE, to=make().id).calibrator == make()
     with pytest.raises(CalibratorError, match="no earlier calibrator nonsense"):
-        shelf.rollback(PURPOSE, to="nonsense")
+        store.rollback(PURPOSE, to="nonsense")
 
 
-def test_a_file_dropped_in_by_hand_counts_until_one_is_promoted(shelf):
+def test_a_file_dropped_in_by_hand_counts_until_one_is_promoted(store):
     dropped = personal(-0.5)
-    dropped.save(shelf.personal / "from-my-laptop.json")
-    assert shelf.choose(PURPOSE).calibrator == dropped
-    shelf.promote(personal(-0.7))
-    assert shelf.choose(PURPOSE).calibrator == personal(-0.7)
-    assert not (shelf.personal / "from-my-laptop.json").exists()
-    assert Calibrator.load(shelf.personal / "history" / f"{dropped.id}.json") == dropped
+    dropped.save(store.personal / "from-my-laptop.json")
+    assert store.choose(PURPOSE).calibrator == dropped
+    store.promote(personal(-0.7))
+    assert store.choose(PURPOSE).calibrator == personal(-0.7)
+    assert not (store.personal / "from-my-laptop.json").exists()
+    assert Calibrator.load(store.personal / "history" / f"{dropped.id}.json") == dropped
 
 
-def test_languages_and_models_have_slots_of_their_own(shelf):
+def test_languages_and_models_have_slots_of_their_own(store):
     java = personal(-1.1, purpose=attrs.evolve(PURPOSE, language="java"))
     bigger = personal(-1.2, purpose=attrs.evolve(PURPOSE, model=ModelIdentity("q", "", "d" * 64)))
     for calibrator in (personal(-1.0), java, bigger):
-        shelf.promote(calibrator)
+        store.promote(calibrator)
     for calibrator in (personal(-1.0), java, bigger):
-        assert shelf.choose(calibrator.purpose).calibrator == calibrator
+        assert store.choose(calibrator.purpose).calibrator == calibrator
 
 
-def test_a_crash_while_promoting_leaves_one_in_force(shelf, monkeypatch):
-    shelf.promote(personal(-1.0))
+def test_a_crash_while_promoting_leaves_one_in_force(store, monkeypatch):
+    store.promote(personal(-1.0))
     save = Calibrator.save
 
     def crash(self, path):
-        if path.parent == shelf.personal:
+        if path.parent == store.personal:
             raise CalibratorError("power cut")
         save(self, path)
 
     monkeypatch.setattr(Calibrator, "save", crash)
     with pytest.raises(CalibratorError, match="power cut"):
-        shelf.promote(personal(-2.0))
-    assert shelf.choose(PURPOSE).calibrator == personal(-1.0)
+        store.promote(personal(-2.0))
+    assert store.choose(PURPOSE).calibrator == personal(-1.0)
 
 
 def test_open_uses_the_users_state_folder(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""From what a user did to the calibrator in force: tracker, store, refit and shelf together."""
+"""From what a user did to the calibrator in force: tracker, store, refit and calibrators together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Iterator[FeedbackStore]:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> CalibratorStore:
+def calibrators(tmp_path: Path) -> CalibratorStore:
     return CalibratorStore(tmp_path / "home" / "calibrators", tmp_path / "shipped")
 
 
@@ -82,90 +82,94 @@ def type_a_line(store: FeedbackStore, keystrokes: int) -> None:
 
 
 class TestEpisodes:
-    def test_keystrokes_on_one_line_are_one_label(self, store: FeedbackStore, shelf: CalibratorStore) -> None:
+    def test_keystrokes_on_one_line_are_one_label(
+        self, store: FeedbackStore, calibrators: CalibratorStore
+    ) -> None:
         """They share one outcome: five of them prove no more than one."""
         type_a_line(store, 5)
-        result = refit_from_feedback(store, shelf, PURPOSE, TODAY)
+        result = refit_from_feedback(store, calibrators, PURPOSE, TODAY)
         assert not result.promoted
         assert (result.n, result.reason) == (1, "not enough labels yet: 1 of 5")
-        assert shelf.choose(PURPOSE).calibrator.source == "prior"
+        assert calibrators.choose(PURPOSE).calibrator.source == "prior"
 
-    def test_n_counts_lines(self, store: FeedbackStore, shelf: CalibratorStore) -> None:
+    def test_n_counts_lines(self, store: FeedbackStore, calibrators: CalibratorStore) -> None:
         live(store, 6)
         type_a_line(store, 20)
-        result = refit_from_feedback(store, shelf, PURPOSE, TODAY)
+        result = refit_from_feedback(store, calibrators, PURPOSE, TODAY)
         assert result.promoted, result.reason
         assert result.n == 7
-        assert shelf.choose(PURPOSE).calibrator.n == 7
+        assert calibrators.choose(PURPOSE).calibrator.n == 7
 
     def test_what_settled_at_one_moment_is_one_episode_in_old_stores(
-        self, store: FeedbackStore, shelf: CalibratorStore
+        self, store: FeedbackStore, calibrators: CalibratorStore
     ) -> None:
         """They do not tell which lines their labels are of."""
         for number in range(12):
             show(store, f"s{number}", -0.05, START + number)
             settle(store, f"s{number}", False, START + 100 + number % 3)
         store._connection.execute("UPDATE labels SET episode = NULL")
-        assert refit_from_feedback(store, shelf, PURPOSE, TODAY).n == 3
+        assert refit_from_feedback(store, calibrators, PURPOSE, TODAY).n == 3
 
 
 class TestFreshLabels:
     """A personal calibrator is compared on labels that it has not seen, told by their time."""
 
-    def test_none_are_left_right_after_a_refit(self, store: FeedbackStore, shelf: CalibratorStore) -> None:
+    def test_none_are_left_right_after_a_refit(
+        self, store: FeedbackStore, calibrators: CalibratorStore
+    ) -> None:
         live(store, 40)
-        assert refit_from_feedback(store, shelf, PURPOSE, TODAY).promoted
-        again = refit_from_feedback(store, shelf, PURPOSE, TODAY)
+        assert refit_from_feedback(store, calibrators, PURPOSE, TODAY).promoted
+        again = refit_from_feedback(store, calibrators, PURPOSE, TODAY)
         assert again.reason.startswith("not enough new labels yet: 0 of 5")
 
-    def test_old_ones_may_be_deleted(self, store: FeedbackStore, shelf: CalibratorStore) -> None:
+    def test_old_ones_may_be_deleted(self, store: FeedbackStore, calibrators: CalibratorStore) -> None:
         """Otherwise a user would have to gather as many labels again before anything is learned."""
         live(store, 40)
-        assert refit_from_feedback(store, shelf, PURPOSE, TODAY).promoted
+        assert refit_from_feedback(store, calibrators, PURPOSE, TODAY).promoted
         live(store, 10, at=START + 400 * DAY, name="new-")
         assert store.purge(before=START + 300 * DAY) == 40
-        result = refit_from_feedback(store, shelf, PURPOSE, LATER)
+        result = refit_from_feedback(store, calibrators, PURPOSE, LATER)
         assert "on 10 labels" in result.reason
         assert result.n == 10
 
     def test_a_calibrator_that_only_tells_its_day_has_seen_all_of_that_day(
-        self, store: FeedbackStore, shelf: CalibratorStore
+        self, store: FeedbackStore, calibrators: CalibratorStore
     ) -> None:
         live(store, 40)
-        assert refit_from_feedback(store, shelf, PURPOSE, TODAY).promoted
-        mine = shelf.choose(PURPOSE).calibrator
+        assert refit_from_feedback(store, calibrators, PURPOSE, TODAY).promoted
+        mine = calibrators.choose(PURPOSE).calibrator
         feedback = attrs.evolve(mine.provenance[0], version=TODAY)
-        shelf.promote(attrs.evolve(mine, provenance=(feedback, *mine.provenance[1:])))
+        calibrators.promote(attrs.evolve(mine, provenance=(feedback, *mine.provenance[1:])))
         live(store, 5, at=START + 3600, name="same-day-")
         live(store, 7, at=START + 3 * DAY, name="later-")
-        assert "on 7 labels" in refit_from_feedback(store, shelf, PURPOSE, LATER).reason
+        assert "on 7 labels" in refit_from_feedback(store, calibrators, PURPOSE, LATER).reason
 
 
 class TestLanguages:
     def test_each_language_with_labels_gets_its_own(
-        self, store: FeedbackStore, shelf: CalibratorStore
+        self, store: FeedbackStore, calibrators: CalibratorStore
     ) -> None:
         live(store, 30, language="rust")
         live(store, 20, language="python")
         live(store, 3, language="go")
-        refits = refit_languages(store, shelf, PURPOSE, TODAY)
+        refits = refit_languages(store, calibrators, PURPOSE, TODAY)
         assert [(language, r.promoted, r.n) for language, r in refits.results] == [
             ("rust", True, 30),
             ("python", True, 20),
             ("go", False, 3),
         ]
         for language, n in (("rust", 30), ("python", 20), ("go", 0)):
-            assert shelf.choose(attrs.evolve(PURPOSE, language=language)).calibrator.n == n
+            assert calibrators.choose(attrs.evolve(PURPOSE, language=language)).calibrator.n == n
 
     def test_the_answer_is_about_the_first_that_was_promoted(
-        self, store: FeedbackStore, shelf: CalibratorStore
+        self, store: FeedbackStore, calibrators: CalibratorStore
     ) -> None:
         for number in range(9):  # more rows than Python has, of one line
             show(store, f"one-line-{number}", -0.1, START, "go")
             label = Label(f"one-line-{number}", False, How.EDITED, START, "one line")
             store.record_events([Event(label.suggestion_id, EventKind.SETTLED, START, label=label)])
         live(store, 8, language="python")
-        wire = refit_languages(store, shelf, PURPOSE, TODAY).to_wire()
+        wire = refit_languages(store, calibrators, PURPOSE, TODAY).to_wire()
         assert set(wire) == SHAPE | {"languages"}
         assert (wire["promoted"], wire["n"]) == (True, 8)
         assert wire["reason"].startswith("python: the new calibrator is no worse")
@@ -174,7 +178,7 @@ class TestLanguages:
             ("python", True),
         ]
 
-    def test_without_labels_it_says_so(self, store: FeedbackStore, shelf: CalibratorStore) -> None:
-        wire = refit_languages(store, shelf, PURPOSE, TODAY).to_wire()
+    def test_without_labels_it_says_so(self, store: FeedbackStore, calibrators: CalibratorStore) -> None:
+        wire = refit_languages(store, calibrators, PURPOSE, TODAY).to_wire()
         assert wire["reason"] == "not enough labels yet: 0 of 5"
         assert set(wire) == SHAPE

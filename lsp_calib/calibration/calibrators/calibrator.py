@@ -121,7 +121,7 @@ class Calibrator:
         except DataError as error:
             tier, reason = policy.decide(None, source=self.source)
             if len(logprobs):
-                tier, reason = Tier.REVIEW, f"the model's probabilities cannot be believed: {error}"
+                tier, reason = Tier.REVIEW, f"the model's probabilities are invalid: {error}"
         return Confidence(
             calibrated=calibrated,
             raw=raw,
@@ -153,7 +153,7 @@ class Calibrator:
         if differences:
             raise CalibratorError(
                 f"Calibrator {self.id} was fitted for {'; '.join(differences)}. "
-                "Its probabilities would mean nothing here."
+                "Its probabilities are not valid for anything else."
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class Calibrator:
             with path.open("rb") as stream:
                 data = stream.read(MAX_BYTES + 1)
             if len(data) > MAX_BYTES:
-                raise CalibratorError(f"{path} is larger than {MAX_BYTES} bytes: no calibrator.")
+                raise CalibratorError(f"{path} is larger than {MAX_BYTES} bytes: it is not a calibrator.")
             text = data.decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise CalibratorError(f"{path} cannot be read: {error}.") from error

@@ -1,4 +1,4 @@
-"""Which calibrator is in force: the user's own, else a shipped one, else one borrowed from other models."""
+"""Which calibrator is in force: the user's own, else a shipped one, else the mean of other models' ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CalibratorStore:
 
     @classmethod
     def open(cls) -> CalibratorStore:
-        """The shelf of this user and installation. Raises SettingsError if the state folder is unusable."""
+        """The folders of this user and installation. Raises SettingsError if the state folder is unusable."""
         return cls(home.private_folder(home.home() / "calibrators"), home.shipped_models() / "calibrators")
 
     def choose(self, purpose: Purpose, *, personal: bool = True) -> Choice:
@@ -129,7 +129,7 @@ class CalibratorStore:
         for _, calibrator in mine:
             self.keep(calibrator)
         if slot.exists() and slot not in [path for path, _ in mine]:
-            # Unreadable or foreign: kept for whoever wants to know, under a name that is never read.
+            # Unreadable or of another purpose: kept for inspection, under a name that is never read.
             try:
                 self._history.mkdir(parents=True, exist_ok=True, mode=0o700)
                 slot.replace(self._history / f"{slot.name}.unreadable")

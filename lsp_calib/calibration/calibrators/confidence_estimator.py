@@ -1,4 +1,4 @@
-"""The calibrator in force, asked often: chosen once per purpose, and again when the shelf has changed."""
+"""The confidence of an answer, by the calibrator in force: read again only when files have changed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ConfidenceEstimator:
 
     def __init__(
         self,
-        shelf: CalibratorStore,
+        store: CalibratorStore,
         policy: Policy = PRESETS["balanced"],
         on_change: Callable[[CalibratorRef], None] = lambda _: None,
     ) -> None:
-        self.shelf = shelf
+        self.store = store
         self.policy: Policy = policy
         self.complaints: list[str] = []
         self._on_change = on_change
@@ -45,8 +45,8 @@ class ConfidenceEstimator:
     ) -> Confidence:
         """The confidence of one answer. logprobs: natural logarithms, one for each token that carries it.
 
-        doubt: why these cannot be believed, as `Generation.doubt` has it. Then there is no confidence, the
-        tier is review, and the doubt is the reason.
+        doubt: why these are not to be trusted (`Generation.doubt`), or empty. With a doubt there is no
+            confidence, the tier is review, and the doubt is the reason.
         """
         calibrator = self.calibrator(Purpose(model, prompt_version, task, language))
         if not doubt:
@@ -55,11 +55,11 @@ class ConfidenceEstimator:
 
     def calibrator(self, purpose: Purpose) -> Calibrator:
         """The calibrator in force for a purpose now. Costs two system calls if nothing has changed."""
-        stamp = self.shelf.stamp(purpose)
+        stamp = self.store.stamp(purpose)
         before = self._chosen.get(purpose)
         if before is not None and before[0] == stamp:
             return before[1]
-        choice = self.shelf.choose(purpose)
+        choice = self.store.choose(purpose)
         self.complaints += [text for text in choice.skipped if text not in self.complaints]
         self._chosen[purpose] = stamp, choice.calibrator
         if before is not None and before[1].ref != choice.calibrator.ref:

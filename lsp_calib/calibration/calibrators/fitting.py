@@ -13,7 +13,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Pur
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, Prior
 from lsp_calib.calibration.validation.cross_validation import CANDIDATES, select_first_t
 from lsp_calib.calibration.validation.intervals import summarise
-from lsp_calib.confidence import by_name, measure_name
+from lsp_calib.confidence import measure_name, raw_confidences
 
 
 @attrs.frozen(eq=False)
@@ -59,7 +59,7 @@ def fit_calibrator(
 
     chosen = select_first_t(log_probabilities, labels, groups, candidates, fit=fit, seed=seed)
     measure = measure_name(chosen.first)
-    raw = np.array([by_name(measure)(item) for item in log_probabilities])
+    raw = raw_confidences(measure, log_probabilities)
     calibrator = Calibrator(
         purpose=purpose,
         measure=measure,

@@ -1,4 +1,4 @@
-"""A calibrator for a model without any labels, borrowed from those fitted for other models."""
+"""The calibrator of a model without labels: the mean of those fitted for other models."""
 
 from __future__ import annotations
 

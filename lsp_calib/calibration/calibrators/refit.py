@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin
+from lsp_calib.calibration.calibrators.promotion import may_replace
 from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.methods.platt import PlattCalibrator, Prior
 from lsp_calib.calibration.metrics.scores import (
@@ -24,7 +25,7 @@ from lsp_calib.calibration.metrics.scores import (
 from lsp_calib.calibration.validation.cross_validation import held_out_predictions
 from lsp_calib.calibration.validation.intervals import summarise
 from lsp_calib.calibration.warnings import quietly
-from lsp_calib.confidence import by_name
+from lsp_calib.confidence import raw_confidences
 from lsp_calib.errors import DataError
 
 # All three count episodes.
@@ -108,7 +109,7 @@ def refit(
         raise DataError(
             "A refit needs the calibrator that the personal one is drawn towards: pass it as base."
         )
-    raw = _raw(base, log_probabilities)
+    raw = raw_confidences(base.measure, log_probabilities)
     raw, labels = paired(raw, correct, empty=True)
     codes = group_codes(np.arange(labels.size) if episodes is None else episodes, labels.size)
     sizes = np.bincount(codes)
@@ -136,16 +137,14 @@ def refit(
 
     fold = grouped_folds(codes, n if n <= LEAVE_ONE_OUT_TO else 5)
     predicted = held_out_predictions(raw, fold, fit)
-    present = current.platt.predict(_raw(current, list(compress(log_probabilities, fresh))))
+    present = current.platt.predict(raw_confidences(current.measure, compress(log_probabilities, fresh)))
     judged = (labels[fresh], weights[fresh])
     before, after = _quality(present, *judged), _quality(predicted[fresh], *judged)
     fitted = fit(np.ones(labels.size, dtype=np.bool_))
-    better, numbers = no_worse(predicted[fresh], present, *judged)
-    numbers = f"{numbers} on {n_fresh} labels"
-    if not better:
-        return RefitResult(False, f"the present calibrator is better: {numbers}", n, before, after)
-    if fitted.slope <= 0.0:
-        reason = f"the labels contradict the raw confidence: slope {fitted.slope:.2f} on {n} labels"
+    promoted, reason = may_replace(
+        fitted, predicted[fresh], present, *judged, compared=f"{n_fresh} labels", used=f"{n} labels"
+    )
+    if not promoted:
         return RefitResult(False, reason, n, before, after)
     calibrator = Calibrator(
         purpose=current.purpose,
@@ -164,19 +163,7 @@ def refit(
         created=created,
         parent=current.id,
     )
-    return RefitResult(True, f"the new calibrator is no worse: {numbers}", n, before, after, calibrator)
-
-
-def no_worse(
-    new: FloatArray, present: FloatArray, correct: BoolArray, weights: FloatArray | None = None
-) -> tuple[bool, str]:
-    """The rule by which a calibrator may take the place of the present one, and the numbers in words.
-
-    new, present: confidences of the same items by both, unseen by both; all of shape (n,).
-    """
-    old_loss = log_loss(present, correct, weights=weights)
-    new_loss = log_loss(new, correct, weights=weights)
-    return new_loss <= old_loss, f"log loss {new_loss:.3f} against {old_loss:.3f}"
+    return RefitResult(True, reason, n, before, after, calibrator)
 
 
 def seen_until(calibrator: Calibrator) -> str | None:
@@ -203,11 +190,6 @@ def _prior(base: Calibrator) -> Prior:
     if base.source == "prior":
         return base.prior
     return Prior(base.platt.slope, base.platt.intercept, SLOPE_SD, INTERCEPT_SD)
-
-
-def _raw(calibrator: Calibrator, log_probabilities: Sequence[Sequence[float]]) -> FloatArray:
-    measure = by_name(calibrator.measure)
-    return np.array([measure(item) for item in log_probabilities], dtype=np.float64)
 
 
 def _quality(confidence: FloatArray, correct: BoolArray, weights: FloatArray) -> dict[str, float | None]:

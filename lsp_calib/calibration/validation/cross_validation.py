@@ -19,7 +19,7 @@ from lsp_calib.calibration.methods.method import Predictor
 from lsp_calib.calibration.methods.platt import PlattCalibrator
 from lsp_calib.calibration.metrics.scores import skill_score
 from lsp_calib.calibration.warnings import quietly
-from lsp_calib.confidence import by_name, geometric_mean
+from lsp_calib.confidence import geometric_mean, raw_confidences
 from lsp_calib.errors import DataError
 
 K = TypeVar("K", bound=Hashable)
@@ -171,7 +171,7 @@ def select_measure(
     """
     if not measures:
         raise DataError("There is no measure to choose from.")
-    raw = {name: np.array([by_name(name)(item) for item in log_probabilities]) for name in measures}
+    raw = {name: raw_confidences(name, log_probabilities) for name in measures}
     measure, per_fold, confidence, skills = _select(raw, correct, groups, fit, folds, seed)
     with quietly():
         skill = skill_score(confidence, paired(confidence, correct)[1])

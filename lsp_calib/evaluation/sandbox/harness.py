@@ -28,7 +28,7 @@ PAYLOAD, TOKEN, PROOF = 3, 4, 5
 _DEEP = 6
 
 
-def _judge() -> None:
+def _run_tests() -> None:
     # Names of our own: whatever the candidate does to modules does not reach them.
     read, write, end, run, build = os.read, os.write, os._exit, exec, compile
     trace, profile, of_threads = sys.settrace, sys.setprofile, threading.settrace
@@ -111,4 +111,4 @@ def _brings_equality(value: Any, own: dict[str, Any], depth: int) -> bool:
 
 
 if __name__ == "__main__":
-    _judge()
+    _run_tests()

@@ -1,0 +1,34 @@
+"""The rule by which a new calibrator may take the place of the present one."""
+
+from __future__ import annotations
+
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.methods.platt import PlattCalibrator
+from lsp_calib.calibration.metrics.scores import log_loss
+
+
+def may_replace(
+    fitted: PlattCalibrator,
+    new: FloatArray,
+    present: FloatArray,
+    correct: BoolArray,
+    weights: FloatArray | None = None,
+    *,
+    compared: str,
+    used: str,
+) -> tuple[bool, str]:
+    """Whether a calibrator may replace the present one, and why, in words.
+
+    fitted: its curve; it must rise with the raw confidence. new, present: confidences of the same items by
+        both, unseen by both; their log losses decide. These, correct and weights have the shape (n,).
+    compared, used: the items with their number, such as "17 labels": those compared, and those fitted on.
+    """
+    old_loss = log_loss(present, correct, weights=weights)
+    new_loss = log_loss(new, correct, weights=weights)
+    numbers = f"log loss {new_loss:.3f} against {old_loss:.3f} on {compared}"
+    if new_loss > old_loss:
+        return False, f"the present calibrator is better: {numbers}"
+    if fitted.slope <= 0.0:
+        unit = used.split()[-1]
+        return False, f"the {unit} contradict the raw confidence: slope {fitted.slope:.2f} on {used}"
+    return True, f"the new calibrator is no worse: {numbers}"
