@@ -24,7 +24,7 @@ def split_keeping_ends(text: str) -> list[str]:
 
 
 def comparable(line: str) -> str:
-    """What counts of a line when it is compared with another: all but the white space at its ends."""
+    """The part of a line that counts in comparisons: all but the white space at its ends."""
     return line.strip()
 
 

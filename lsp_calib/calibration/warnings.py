@@ -1,4 +1,4 @@
-"""Saying that a number means little where it does, without troubling those who handle it themselves."""
+"""Warnings that a number is undefined or not informative, and how to silence them for a block of code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
 class CalibrationWarning(UserWarning):
-    """A number was computed, but says little or nothing; the message gives n and the reason."""
+    """A number is undefined or not informative; the message gives n and the reason."""
 
 
 def caution(message: str, stacklevel: int = 3) -> None:
@@ -25,7 +25,7 @@ def caution(message: str, stacklevel: int = 3) -> None:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """No cautions within: for loops over resamples, and for code that turns nan into None itself.
+    """Silence these warnings: for loops over resamples, and for code that turns nan into None itself.
 
     Unlike `warnings.catch_warnings`, it holds for this thread or task alone.
 

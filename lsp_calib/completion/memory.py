@@ -1,4 +1,4 @@
-"""A suggestion goes on being good while the user types what it says."""
+"""Reuse a suggestion while the user types its text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a model is asked for a line completion.
 
-The version is part of a calibrator's identity: whoever changes what a model sees changes the version.
+The version is part of a calibrator's identity: a change of what the model sees is a change of the version.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def stated(
     Stated(confidence=0.5, answers=4, fell_back=True)
     """
     if resamples < 0:
-        raise DataError(f"A model cannot be asked {resamples} times again.")
+        raise DataError(f"The number of resamples must be 0 or more, not {resamples}.")
     used = 0
     for used, answer in enumerate(islice(answers, resamples + 1), start=1):
         found = parse(answer)

@@ -1,4 +1,4 @@
-"""Answers to the items of a task, from whatever workers there are, as records."""
+"""Answers to the items of a task, by the workers that were chosen, as records."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def collect(
             close_engines()  # the one that was only asked who it is would keep its memory
         if any(other != answerer for other in described):
             raise DataError(
-                "The servers do not answer alike: "
+                "The servers run different models: "
                 + "; ".join(
                     f"{url}: {other.model.name}"
                     for url, other in zip(workers.remotes, described, strict=True)

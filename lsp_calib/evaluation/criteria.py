@@ -1,4 +1,4 @@
-"""When a completion counts as right, by name: judged while the text is at hand, for records keep none."""
+"""The criteria of correctness by name. They are applied before a record is written: records keep no text."""
 
 from __future__ import annotations
 

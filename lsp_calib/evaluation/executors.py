@@ -50,14 +50,14 @@ class DirectPool:
 
 
 class TeamPool:
-    """Several askers that are not alike, such as servers: a thread for each, and whoever is free asks next.
+    """Workers of different speeds, such as servers: a thread for each; a free worker takes the next item.
 
-    An asker that fails leaves the item to the others, and is sent home after three failures in a row.
+    A worker that fails leaves the item to the others, and is removed after three failures in a row.
     """
 
     def __init__(self, asks: Sequence[Ask]) -> None:
         if not asks:
-            raise SettingsError("There is nobody to ask: name at least one server.")
+            raise SettingsError("No server is given: name at least one.")
         self._asks = tuple(asks)
 
     def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:  # noqa: ARG002 - has its own
@@ -80,7 +80,7 @@ class TeamPool:
                 if result is None:
                     present -= 1
                     if not present:
-                        raise EngineError(f"No server is left that answers; the last one said: {last}")
+                        raise EngineError(f"All servers have failed. The last error: {last}")
                     continue
                 if isinstance(result, BaseException):
                     raise result
@@ -158,7 +158,7 @@ class JoblibPool:
                 if losses == _MOST_LOSSES:
                     raise EngineError(
                         f"Worker processes died {losses} times without an answer: {error} "
-                        "Is there memory for so many (--jobs)?"
+                        "Too little memory for so many --jobs is a common cause."
                     ) from error
             finally:
                 with warnings.catch_warnings():

@@ -113,7 +113,7 @@ class Journal:
                 first, *rows = _rows(whole) or [None]
                 if first is None:
                     if not _BEGINNING.startswith(content[: len(_BEGINNING)]):
-                        raise ValueError("it begins with something else")
+                        raise ValueError("it does not begin as a journal does")
                     # A crash may have cut the first line short: then nothing is lost by beginning again.
                     self._file.truncate(0)
                     self._append({"header": json.loads(self.header.to_line())})
@@ -136,7 +136,7 @@ class Journal:
     def _check(self, found: Header, path: Path) -> None:
         if not found.asks_the_same_as(self.header):
             raise DataError(
-                f"{path} holds records of something else ({found.task}, {found.model.name}, "
+                f"{path} holds records of another run ({found.task}, {found.model.name}, "
                 f"{found.prompt_version}, seed {found.seed}). Name another file, or remove it."
             )
         # The run began when its first record was asked for. What is held out stays so where nobody says

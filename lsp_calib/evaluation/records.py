@@ -210,7 +210,9 @@ def _first_part(item: str) -> str:
 
 def _whole(values: Sequence[float], unit: int) -> list[int]:
     if any(math.isnan(value) for value in values):
-        raise DataError("A probability is not a number (NaN): records hold none that cannot be believed.")
+        raise DataError(
+            "A probability is not a number (NaN). A record without valid probabilities must have a `doubt`."
+        )
     return [max(round(unit * max(value, _LEAST)), 0) for value in values]
 
 

@@ -84,7 +84,7 @@ def _move(path: Path, aside: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{companion}").rename(f"{aside}{companion}")
     path.rename(aside)
-    _log.warning("%s is damaged. It was moved to %s and a fresh one begun.", path, aside)
+    _log.warning("%s is damaged. It was moved to %s, and a new one was created.", path, aside)
 
 
 @contextlib.contextmanager
@@ -103,7 +103,7 @@ def _translation(path: Path, error: sqlite3.Error) -> LspCalibError:
     if code in _DAMAGED:
         return DataError(
             f"{path} is damaged ({error}), so feedback cannot be recorded. Close the editors that use it and "
-            "move the file away: a fresh one is then begun."
+            "move the file away: a new one is then created."
         )
     if code == sqlite3.SQLITE_FULL:
         return LspCalibError(

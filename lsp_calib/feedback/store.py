@@ -79,7 +79,7 @@ class FeedbackStore:
 
     A damaged file is never written over, and none is checked as a whole: that would take longer with each
     day of use. What is damaged shows when the file is opened, read or written. It is then moved to
-    `<name>.corrupt-<time>`, with a warning, and a fresh one begun: what is being written goes there.
+    `<name>.corrupt-<time>`, with a warning, and a new one is created: what is being written goes there.
 
     moved_aside: where this store has put a damaged file, the last one if there were several, or None.
     """
@@ -332,8 +332,8 @@ class FeedbackStore:
                 self._connection.close()
                 self._begin_afresh()
                 raise DataError(
-                    f"{self.path} was damaged ({error}). It was moved to {self.moved_aside} and a fresh one "
-                    "begun. What it held cannot be used any more."
+                    f"{self.path} was damaged ({error}). It was moved to {self.moved_aside}, and a new one "
+                    "was created. The new one starts without labels."
                 ) from error
 
     def _in_place(self) -> bool:

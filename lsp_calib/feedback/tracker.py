@@ -1,4 +1,4 @@
-"""Following shown suggestions through document changes alone, to tell what became of them.
+"""Follows shown suggestions through document changes alone, to find out what became of them.
 
 Nothing here reads a clock, a file or an editor: each call brings the time with it, and says what happened.
 No editor needs to tell that a suggestion was accepted; the document shows it.
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 # Seconds without a change to the line, once the user has moved on, until the suggestion is settled.
 SETTLE_AFTER = 30.0
-# Seconds below which nobody can have read a suggestion: to leave it says nothing about it.
+# A suggestion shown for fewer seconds cannot have been read: leaving it is no evidence against it.
 UNREAD_BELOW = 0.75
 # Seconds after insertion at which it is recorded whether the line is still as suggested.
 SURVIVAL = (30, 120, 300, 600)

@@ -1,4 +1,4 @@
-"""What a model is asked for a summary. Whoever changes what it sees changes the version."""
+"""The prompt for a summary. A change of what the model sees is a change of the version."""
 
 from __future__ import annotations
 

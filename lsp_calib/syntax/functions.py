@@ -11,7 +11,7 @@ import attrs
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-# A file beyond this is data or generated; parsing it while somebody waits would help nobody.
+# A file beyond this is data or generated; parsing it while the user waits would not help.
 MOST_BYTES = 2_000_000
 
 

@@ -188,7 +188,7 @@ def test_a_single_bin_is_warned_of_with_n(metric):
 
 @pytest.mark.parametrize("metric", [auc, skill_score])
 def test_one_class_is_warned_of_with_n(metric):
-    with pytest.warns(CalibrationWarning, match="the 3 labels are all of one class") as record:
+    with pytest.warns(CalibrationWarning, match="all 3 labels are of one class") as record:
         assert math.isnan(metric([0.1, 0.5, 0.9], [False] * 3))
     assert record[0].filename == __file__
 

@@ -127,5 +127,5 @@ def test_what_cannot_be_measured_is_refused_or_warned_of():
         reliability([], [])
     with pytest.warns(CalibrationWarning, match="all 4 confidences"):
         reliability([0.5] * 4, [True, False] * 2)
-    with pytest.warns(CalibrationWarning, match="2 labels are all of one class"):
+    with pytest.warns(CalibrationWarning, match="2 labels are of one class"):
         reliability([0.1, 0.9], [True, True])

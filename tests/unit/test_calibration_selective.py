@@ -68,7 +68,7 @@ def test_order_and_repetition_do_not_matter(items, data):
 
 @pytest.mark.parametrize(("label", "area"), [(True, 0.0), (False, 1.0)])
 def test_one_class_is_warned_of(label, area):
-    with pytest.warns(CalibrationWarning, match="the 3 labels"):
+    with pytest.warns(CalibrationWarning, match="all 3 labels"):
         curve = risk_coverage([0.1, 0.2, 0.3], [label] * 3)
     assert (curve.area, curve.excess_area) == (pytest.approx(area), pytest.approx(0.0))
 

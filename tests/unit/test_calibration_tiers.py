@@ -63,7 +63,7 @@ def test_a_guess_from_other_models_is_never_accepted_and_says_so():
     tier, reason = TierPolicy().decide(0.95, source="prior")
     assert tier is Tier.REVIEW
     assert "no labels" in reason
-    assert "never better than review" in reason
+    assert "review at most until it has labels" in reason
     assert TierPolicy().decide(0.1, source="prior")[0] is Tier.REJECT
 
 

@@ -304,7 +304,7 @@ class TestPulling:
 
     @pytest.mark.parametrize(
         ("path", "complaint"),
-        [("/wrong", "wrong checksum"), ("/short", "did not deliver"), ("/none", "404")],
+        [("/wrong", "wrong checksum"), ("/short", "could not be downloaded"), ("/none", "404")],
     )
     def test_other_bytes_are_not(self, tmp_path: Path, server: str, path: str, complaint: str) -> None:
         with pytest.raises(DownloadError, match=complaint):
@@ -312,7 +312,7 @@ class TestPulling:
         assert not list((tmp_path / "tiny").iterdir())
 
     def test_nobody_listens(self, tmp_path: Path) -> None:
-        with pytest.raises(DownloadError, match="did not deliver"):
+        with pytest.raises(DownloadError, match="could not be downloaded"):
             pull.pull(entry("http://127.0.0.1:1/x"), tmp_path, silent)
 
     def test_the_next_source_is_asked(self, tmp_path: Path, index: Path) -> None:

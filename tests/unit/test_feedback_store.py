@@ -415,7 +415,7 @@ class TestDamage:
 
     def test_found_while_reading_says_where_it_went(self, store: FeedbackStore, path: Path) -> None:
         damaged = self.damage(store, path)
-        with pytest.raises(DataError, match=r"was damaged .* moved to .*\.corrupt-.* a fresh one begun"):
+        with pytest.raises(DataError, match=r"was damaged .* moved to .*\.corrupt-.* a new one was created"):
             list(store.export())
         assert store.moved_aside is not None
         assert store.moved_aside.read_bytes() == damaged

@@ -35,7 +35,7 @@ class HistogramCalibrator:
 
     def __attrs_post_init__(self) -> None:
         if len(self.values) != len(self.edges) + 1 or np.any(np.diff(np.array(self.edges)) < 0.0):
-            raise DataError("edges must be ascending, and values one more.")
+            raise DataError("edges must be ascending, with one value more than edges.")
 
     def predict(self, raw: npt.ArrayLike) -> FloatArray:
         """Probabilities in [0, 1], in the shape of `raw`. Raises DataError on values outside [0, 1]."""

@@ -35,7 +35,7 @@ class IsotonicCalibrator:
 
     def __attrs_post_init__(self) -> None:
         if len(self.scores) != len(self.values):
-            raise DataError("scores and values must be equally many.")
+            raise DataError("scores and values must have one length.")
 
     def predict(self, raw: npt.ArrayLike) -> FloatArray:
         """Probabilities in [0, 1], in the shape of `raw`. Raises DataError on values outside [0, 1]."""

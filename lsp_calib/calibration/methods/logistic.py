@@ -47,7 +47,7 @@ class LogisticCalibrator:
 
     def __attrs_post_init__(self) -> None:
         if not len(self.coefficients) == len(self.means) == len(self.scales) or min(self.scales) <= 0.0:
-            raise DataError("coefficients, means and scales must be equally many, and scales positive.")
+            raise DataError("coefficients, means and scales must have one length, and scales be positive.")
         if not (abs(self.intercept) <= 1e100 and 1e-9 <= self.spread <= 1e9):
             raise DataError("intercept must be a finite number, and spread lie in [1e-9, 1e9].")
 

@@ -178,7 +178,7 @@ class Calibeater:
 
     def __attrs_post_init__(self) -> None:
         if len(self.counts) != len(self.residuals) or min(self.counts) < 0.0:
-            raise DataError("counts must not be negative, and residuals as many.")
+            raise DataError("counts must not be negative, with one residual for each count.")
 
     @classmethod
     def start(cls, bins: int = 10, memory: float = BIN_MEMORY, enough: float = ENOUGH) -> Self:

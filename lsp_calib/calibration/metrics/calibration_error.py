@@ -79,7 +79,7 @@ def debiased_calibration_error(
     count = np.bincount(index, minlength=bins).astype(np.float64)
     filled = count > 1
     if not filled.any():
-        caution(f"The debiased calibration error says nothing: no bin holds 2 of the {p.size} items.")
+        caution(f"The debiased calibration error is undefined: no bin holds 2 of the {p.size} items.")
         return 0.0
     n = count[filled]
     mean = np.bincount(index, weights=p - y, minlength=bins) / np.maximum(count, 1.0)

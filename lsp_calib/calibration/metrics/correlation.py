@@ -117,7 +117,7 @@ def _pair(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def _constant(n: int) -> float:
-    caution(f"A rank correlation means nothing: one measure is the same for all {n} items.", 4)
+    caution(f"The rank correlation is undefined: one measure is the same for all {n} items.", 4)
     return float("nan")
 
 

@@ -124,7 +124,7 @@ def reliability(
     caution_collapse(index, "A reliability diagram")
     n_correct = int(np.count_nonzero(y))
     if n_correct in (0, p.size):
-        caution(f"A reliability diagram says little: the {p.size} labels are all of one class.")
+        caution(f"The reliability diagram is not informative: all {p.size} labels are of one class.")
     diagram = _Diagram(p, y, level, resamples, np.random.default_rng(seed))
     edges = np.arange(bins + 1) / bins if strategy == "width" else None
     by_mass = diagram.bins(bin_index(p, points, "mass"), points)
@@ -149,7 +149,7 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float,
     [0.0, 0.278]
     """
     if not 0 <= successes <= n or not 0.0 < level < 1.0:
-        raise DataError(f"No interval for {successes} of {n} at level {level}.")
+        raise DataError(f"There is no interval for {successes} of {n} at level {level}.")
     if n == 0:
         return 0.0, 1.0
     z = NormalDist().inv_cdf((1.0 + level) / 2.0)

@@ -4,8 +4,8 @@ All take confidence, float array of shape (n,) of probabilities in [0, 1], and c
 (n,); all return a float and raise DataError on empty input, different shapes, NaN or values outside [0, 1].
 All are unchanged by reordering the pairs, and by repeating every pair equally often. Some take weights, float
 array of shape (n,), not negative and not all 0: a weight of 2 is the same as giving the pair twice.
-Where a number would say nothing (labels of one class, confidences all in one bin), a CalibrationWarning gives
-n and the reason.
+Where a number is undefined or not informative (labels of one class, confidences all in one bin), a
+CalibrationWarning gives n and the reason.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def skill_score(
     reference = reference_brier(correct, weights=weights)
     brier = brier_score(confidence, correct, weights=weights)
     if reference == 0.0:
-        caution(f"The skill score means nothing: the {np.size(correct)} labels are all of one class.")
+        caution(f"The skill score is undefined: all {np.size(correct)} labels are of one class.")
         return float("nan")
     return 1.0 - brier / reference
 
@@ -108,7 +108,7 @@ def auc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     positives = int(np.count_nonzero(y))
     negatives = y.size - positives
     if positives == 0 or negatives == 0:
-        caution(f"AUC means nothing: the {y.size} labels are all of one class.")
+        caution(f"AUC is undefined: all {y.size} labels are of one class.")
         return float("nan")
     # Twice the midranks (1 .. n, ties averaged), so that the sum is exact in integers.
     below, equal, inverse = ties(p)
@@ -180,7 +180,7 @@ def bin_index(p: FloatArray, bins: int, strategy: str) -> IntArray:
 def caution_collapse(index: IntArray, what: str) -> None:
     """Warn if all items share one bin."""
     if index.min() == index.max():
-        caution(f"{what} says little, it compares two means: all {index.size} confidences share a bin.", 4)
+        caution(f"{what} only compares two means: all {index.size} confidences are in one bin.", 4)
 
 
 def ties(p: FloatArray) -> tuple[IntArray, IntArray, IntArray]:

@@ -157,7 +157,7 @@ class FullECE(_Stream):
         """
         n = self._seen()
         if np.count_nonzero(self._count) < 2:
-            caution(f"Full-ECE says nothing: all entries of the {n} distributions share a bin.")
+            caution(f"Full-ECE only compares two means: all entries of the {n} distributions are in one bin.")
         return float(np.sum(np.abs(self._confidence - self._hits))) / n
 
     def detail(self) -> TokenBins:

@@ -56,7 +56,7 @@ def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCove
     accepted = np.flatnonzero(last_of_run) + 1
     wrong = np.cumsum(~y[order])[last_of_run]
     if wrong[-1] in (0, p.size):
-        caution(f"A risk-coverage curve says nothing: the {p.size} labels are all of one class.")
+        caution(f"The risk-coverage curve is not informative: all {p.size} labels are of one class.")
     area = _area(accepted / p.size, wrong / p.size)
     error = float(wrong[-1] / p.size)
     best = error + (1.0 - error) * math.log1p(-error) if error < 1.0 else 1.0

@@ -1,4 +1,4 @@
-"""From which similarity on a summary counts as correct: what people's ratings say."""
+"""The similarity from which on a summary counts as correct, found from people's ratings."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ def threshold_of_correctness(
     if not metrics:
         raise DataError("There is no metric to choose from.")
     if not correct.any():
-        raise DataError(f"No item is rated {agree:g} or better on average: nothing can be told apart.")
+        raise DataError(
+            f"No item is rated {agree:g} or better on average, so no threshold separates correct items."
+        )
     settings = [setting for name, values in metrics.items() for setting in settings_of(name, values, correct)]
     return CorrectnessThresholds(
         max(

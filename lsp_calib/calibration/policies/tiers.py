@@ -222,7 +222,7 @@ def _by_threshold(
     shown, *bounds = _percent(probability, thresholds)
     likely = f"{shown} likely to be right"
     if source == "prior":
-        likely += ", as a borrowed calibrator has it: no labels of its own yet"
+        likely += " by the calibrators of other models, as this one has no labels yet"
     if probability < reject_below:
         return Tier.REJECT, f"{likely}; below {bounds[0]}"
     if accept_from is None:
@@ -230,7 +230,7 @@ def _by_threshold(
     if probability < accept_from:
         return Tier.REVIEW, f"{likely}; between {bounds[0]} and {bounds[1]}"
     if source == "prior":
-        return Tier.REVIEW, f"{likely}; without labels never better than review"
+        return Tier.REVIEW, f"{likely}; review at most until it has labels"
     return Tier.ACCEPT, f"{likely}; at least {bounds[1]}"
 
 

@@ -26,7 +26,7 @@ Kind = Literal["bootstrap", "calibrated-band"]
 
 @attrs.frozen
 class Interval:
-    """A metric's value with a 95 % interval; None where a number would mean nothing.
+    """A metric's value with a 95 % interval; None where it is undefined.
 
     kind: "bootstrap": where the value would lie for other data of this kind. "calibrated-band": where the
         metric of a perfectly calibrated score with the same confidences would lie.

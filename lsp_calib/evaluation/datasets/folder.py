@@ -32,8 +32,8 @@ def data_folder(named: Path | None = None) -> Path:
     where = named or (Path(text).expanduser() if (text := os.environ.get(VARIABLE)) else None)
     if where is None:
         raise DataError(
-            f"It is not said where the evaluation data are. Set {VARIABLE} to their folder, or give "
-            "--data-dir. `lsp-calib data list` says which there are."
+            f"The folder of the evaluation data is not known. Set {VARIABLE} to it, or give "
+            "--data-dir. `lsp-calib data list` lists the data sets."
         )
     if not where.is_dir():
         raise DataError(f"There is no folder {where} with evaluation data. Check {VARIABLE} or --data-dir.")
@@ -77,7 +77,7 @@ def read_items(name: str, make: Callable[[Row], Item], folder: Path | None = Non
 def read_rows(path: Path, make: Callable[[Row], Item]) -> Iterator[Item]:
     """Each line of a file, gzip or plain, as JSON object and then as item.
 
-    make: raises KeyError, TypeError or ValueError for an object that is no such item.
+    make: raises KeyError, TypeError or ValueError for an object that is not an item.
     Raises DataError that names file and line for what cannot be read.
     """
     number = 0
@@ -98,19 +98,19 @@ def _item(path: Path, number: int, line: bytes, make: Callable[[Row], Item]) -> 
     try:
         row = json.loads(line)
         if not isinstance(row, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         return make(row)
     except KeyError as error:
-        raise DataError(f"{path}, line {number}, is no such item: it lacks {error}.") from error
+        raise DataError(f"{path}, line {number}, cannot be read: it lacks {error}.") from error
     except (TypeError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}, line {number}, is no such item: {error}.") from error
+        raise DataError(f"{path}, line {number}, cannot be read: {error}.") from error
 
 
 def text(row: Row, name: str) -> str:
     """A field that has to be a string. Raises KeyError or TypeError."""
     value = row[name]
     if not isinstance(value, str):
-        raise TypeError(f"{name} is no string")
+        raise TypeError(f"{name} is not a string")
     return value
 
 
@@ -118,7 +118,7 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
     """A field that has to be a list of strings. Raises KeyError or TypeError."""
     value = row[name]
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise TypeError(f"{name} is no list of strings")
+        raise TypeError(f"{name} is not a list of strings")
     return tuple(value)
 
 
@@ -126,7 +126,7 @@ def number(row: Row, name: str) -> int:
     """A field that has to be a whole number. Raises KeyError or TypeError."""
     value = row[name]
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} is no whole number")
+        raise TypeError(f"{name} is not a whole number")
     return value
 
 

@@ -74,7 +74,7 @@ def project_folders(data: Path) -> list[Path]:
 def pull_projects(data: Path, on_progress: Progress, projects: Iterable[Project] | None = None) -> list[Path]:
     """Fetch the projects that are not there yet; their sources appear whole, or not at all.
 
-    Raises DownloadError, at the end and with every complaint, if some could not be had.
+    Raises DownloadError, at the end and with every complaint, if some could not be downloaded.
     """
     wanted = list(PROJECTS if projects is None else projects)
     complaints: list[str] = []
@@ -92,7 +92,7 @@ def pull_projects(data: Path, on_progress: Progress, projects: Iterable[Project]
     on_progress(len(wanted), len(wanted), "")
     if complaints:
         raise DownloadError(
-            f"{len(complaints)} of {len(wanted)} projects could not be had; the others are there. "
+            f"{len(complaints)} of {len(wanted)} projects could not be downloaded; the others are there. "
             f"{' '.join(complaints)}"
         )
     return folders
@@ -105,7 +105,7 @@ def _pull_one(project: Project, target: Path) -> None:
         if found != project.sha256:
             raise DownloadError(
                 f"The wheel of {project.folder} has the wrong checksum: SHA-256 {found}, expected "
-                f"{project.sha256}. It was thrown away."
+                f"{project.sha256}. It was deleted."
             )
         sources = Path(scratch) / "sources"
         unpack(wheel, sources)
@@ -171,7 +171,7 @@ def _place(member: zipfile.ZipInfo, wheel: Path) -> PurePosixPath | None:
         or "\0" in member.filename
     ):
         raise DownloadError(
-            f"{wheel.name} would write to {member.filename!r}, outside its folder. Nothing was kept."
+            f"{wheel.name} would write to {member.filename!r}, outside its folder. Nothing was unpacked."
         )
     about = any(part.endswith(".dist-info") for part in path.parts)
     kept = path.name.startswith(_KEPT_ABOUT) if about else path.suffix in _KEPT

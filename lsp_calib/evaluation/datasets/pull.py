@@ -1,4 +1,4 @@
-"""Getting a data set on a machine that has a network: the right bytes, or nothing."""
+"""Downloading a data set: a file with the expected checksum, or none."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pull(entry: DataSet, folder: Path, on_progress: Progress) -> Path:
             complaints.append(str(error))
             continue
         return path
-    raise DownloadError(f"{entry.name} could not be had. {' '.join(complaints)}")
+    raise DownloadError(f"{entry.name} could not be downloaded. {' '.join(complaints)}")
 
 
 def _write(path: Path, source: str, chunks: Iterator[bytes], sha256: str) -> None:
@@ -74,8 +74,8 @@ def _write(path: Path, source: str, chunks: Iterator[bytes], sha256: str) -> Non
                 file.write(chunk)
         if digest.hexdigest() != sha256:
             raise DownloadError(
-                f"What {source} delivered has the wrong checksum: SHA-256 {digest.hexdigest()}, expected "
-                f"{sha256}. It was thrown away."
+                f"The download from {source} has the wrong checksum: SHA-256 {digest.hexdigest()}, expected "
+                f"{sha256}. It was deleted."
             )
         os.replace(scratch, path)  # noqa: PTH105 - atomic, said plainly
     finally:
@@ -97,7 +97,7 @@ def _from_url(url: str, on_progress: Progress) -> Iterator[bytes]:
                 on_progress(done, total, url)
                 yield chunk
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise DownloadError(f"{url} did not deliver: {error or type(error).__name__}.") from error
+        raise DownloadError(f"{url} could not be downloaded: {error or type(error).__name__}.") from error
 
 
 def _from_index(requirement: str, pattern: str) -> Iterator[bytes]:

@@ -187,7 +187,7 @@ def _outcome(watched: _Watched, groups: list[Path]) -> Outcome:
         said = {}
     if said.get("ended") == "setup":
         raise SandboxError(
-            f"The sandbox could not be built: {said['why']}. Nothing was run. `lsp-calib doctor` says "
+            f"The sandbox could not be built: {said['why']}. Nothing was run. `lsp-calib doctor` lists "
             "what this machine offers; installing bubblewrap often helps."
         )
     ending = watched.stopped
@@ -196,8 +196,8 @@ def _outcome(watched: _Watched, groups: list[Path]) -> Outcome:
     if ending is None and not said:
         stderr = watched.stderr.text.decode("utf-8", "replace").strip()
         raise SandboxError(
-            "The sandbox ended without saying what became of the program, so nothing is known of it. "
-            f"Its last words: {stderr[-500:] or 'none'}"
+            "The sandbox ended without a report, so the outcome of the program is unknown. "
+            f"The end of its output: {stderr[-500:] or 'empty'}"
         )
     ended = ending or Ending(said["ended"])
     by_itself = ended in (Ending.EXIT, Ending.SIGNAL)

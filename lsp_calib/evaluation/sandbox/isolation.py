@@ -1,4 +1,4 @@
-"""Which walls can be had on this machine, and the parts of a plan that are the same for each run."""
+"""The kinds of isolation that this machine offers, and the parts of a plan that all runs share."""
 
 from __future__ import annotations
 
@@ -110,12 +110,12 @@ def none_at_all() -> Isolation:
     """Limits without walls. Raises SandboxError unless the environment allows it as well."""
     if os.environ.get(UNISOLATED) != "1":
         raise SandboxError(
-            "Running generated code without isolation was asked for once; it has to be said twice, because "
-            f"such code can read and delete your files. Set {UNISOLATED}=1 as well if you mean it."
+            "Generated code that runs without isolation can read and delete your files. This needs another "
+            f"confirmation: set {UNISOLATED}=1 as well."
         )
     if os.name != "posix" or not sys.platform.startswith("linux"):
         raise SandboxError(
-            "Generated code is run on Linux only: other systems lack the limits that it is run under. "
+            "Generated code runs on Linux only: other systems lack the limits that it needs. "
             "Use a Linux machine, a container or WSL."
         )
     return Isolation("none", _private_folder())

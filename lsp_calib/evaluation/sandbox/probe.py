@@ -1,4 +1,4 @@
-"""Does the sandbox hold here? Before any other, a program inside tries what it must not be able to do."""
+"""Does the sandbox hold on this machine? A trial program inside attempts what must not be possible."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _best() -> Isolation:
             return candidate
         complaints.append(f"{candidate.kind}: code inside could {', '.join(holes)}.")
     raise SandboxError(
-        "Generated code is run only where it can be isolated, and nothing isolates here. "
-        f"{' '.join(complaints) or 'It takes Linux.'} "
+        "Generated code runs only in isolation, and no kind of isolation works on this machine. "
+        f"{' '.join(complaints) or 'Isolation needs Linux.'} "
         "Install bubblewrap, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, and "
         "kernel.apparmor_restrict_unprivileged_userns=0 where AppArmor guards them), or use another machine."
     )
@@ -114,7 +114,7 @@ def probe(candidate: Isolation) -> list[str]:
             holes = json.loads(outcome.stdout)
         except ValueError as error:
             said = outcome.stderr.strip()[-300:]
-            raise SandboxError(f"A first program could not be run: {outcome.words}. {said}") from error
+            raise SandboxError(f"A trial program could not be run: {outcome.words}. {said}") from error
         return [what for what, done in holes.items() if done]
 
 
