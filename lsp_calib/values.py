@@ -1,4 +1,4 @@
-"""The value types on the arrows: a reader who knows these knows the program.
+"""The value types that pass between the rooms: know these, and you know the program.
 
 document + position -> Prompt -> Generation -> raw confidence -> Confidence -> Suggestion -> LSP shapes
                                                                                   |
@@ -117,7 +117,7 @@ class Generation:
 
     text: after the forced characters, up to (not including) the stop.
     tokens: those that carry the answer, the token that ended it last; purely forced ones left out.
-    doubt: why the probabilities cannot be had or believed, in words for the user; empty where they can. No
+    doubt: why the probabilities are missing or invalid, in words for the user; empty if they are fine. No
         confidence is derived from an answer in doubt.
     """
 
@@ -131,7 +131,7 @@ class Generation:
     def logprobs(self) -> tuple[float, ...]:
         """Natural logarithms of the tokens' probabilities, given the characters already typed.
 
-        What is typed is known. Whoever has typed `ret` asks how likely `urn` is now, not how likely `return`
+        What is typed is known: after `ret`, what matters is how likely `urn` is now, not how likely `return`
         was before.
         """
         return tuple(min(token.logprob - token.typed_logprob, 0.0) for token in self.tokens)

@@ -1,4 +1,4 @@
-"""Where the user is, and how much of the document around it a model gets to see."""
+"""The cursor, and how much of the document around it the model sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a prompt may end: cutting the current line back to a token boundary (token healing)."""
+"""Token healing: cutting the current line back to a token boundary, where a prompt may end."""
 
 from __future__ import annotations
 

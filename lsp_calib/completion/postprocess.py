@@ -1,4 +1,4 @@
-"""What is left of an answer before anybody sees it."""
+"""From a model's answer to the text to offer."""
 
 from __future__ import annotations
 

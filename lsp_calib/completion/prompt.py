@@ -1,4 +1,4 @@
-"""What a model is asked for a line completion.
+"""The prompt for a line completion.
 
 The version is part of a calibrator's identity: a change of what the model sees is a change of the version.
 """

@@ -68,7 +68,7 @@ class CompletionService:
         return Completion(suggestion, cursor, logprobs, model, prompt.version)
 
     def ahead(self, cursor: Cursor) -> Prompt | None:
-        """What prompts near `cursor` will soon begin with and those now do not, for `prepare`."""
+        """The beginning that prompts near `cursor` will soon have and do not have yet, for `prepare`."""
         return build_ahead(cursor, self._card.completion, self._card.window) if self._card else None
 
     async def prepare(self, prompt: Prompt) -> None:

@@ -1,4 +1,4 @@
-"""What a model answered, and how likely it found that -> one raw confidence in [0, 1]."""
+"""A model's answer with its probabilities -> one raw confidence in [0, 1]."""
 
 from lsp_calib.confidence.entropy import entropy_confidence, normalised_entropy_confidence, token_entropies
 from lsp_calib.confidence.length import length_confidence, relative_length

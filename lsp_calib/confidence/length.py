@@ -1,4 +1,4 @@
-"""How long an answer is, as if that were a confidence: the studies' baseline, which a measure should beat."""
+"""The length of an answer as a confidence: the studies' baseline, which a measure should beat."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from lsp_calib.inference.choice import EngineChoice, Remote
 
 @attrs.frozen
 class Workers:
-    """Who asks.
+    """The workers to use.
 
     jobs: processes on this machine; 1: this one. They are clients of the user's one model process, which
         decodes for one at a time; own_model: each has a model process of its own.
@@ -113,7 +113,7 @@ def _expecting(ask: Completing, answerer: Answerer) -> Completing:
 
 @contextlib.contextmanager
 def _pool(asks: list[Completing], workers: Workers) -> Iterator[tuple[Pool, Completing]]:
-    """The pool and what it is to be given; closed at the end, with the engines of this process."""
+    """The pool and its function; both are closed at the end, with the engines of this process."""
     ask = asks[0]
     pool: Pool
     with contextlib.ExitStack() as stack:

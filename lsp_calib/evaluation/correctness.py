@@ -1,4 +1,4 @@
-"""When is a completion right: it is the text that was there, or the tests pass."""
+"""When a completion is right: it equals the original text, or the tests pass."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TestedProgram:
 
 
 class Tested(Protocol):
-    """An item whose completion can be judged by tests."""
+    """An item whose completion can be tested."""
 
     @property
     def id(self) -> str: ...
@@ -129,7 +129,7 @@ def run_all_tests(
 
 @attrs.frozen
 class ReferenceCheck:
-    """What became of references that were run several times: ids of those that always, or sometimes, fail."""
+    """The outcome of running references several times: ids of those that always, or sometimes, fail."""
 
     checked: int
     failing: tuple[str, ...]
@@ -139,7 +139,7 @@ class ReferenceCheck:
 def check_references(
     references: Sequence[tuple[Tested, str]], *, times: int = 3, workers: int = 0
 ) -> ReferenceCheck:
-    """Do the references pass their own tests? What does not pass `times` times is not fit to judge by."""
+    """Whether references pass their own tests. Tests that do not pass `times` times are not reliable."""
     passes = [0] * len(references)
     for _ in range(times):
         for at, verdict in enumerate(run_all_tests(references, workers=workers)):

@@ -1,4 +1,4 @@
-"""What asks for items: this process, worker processes (joblib), a Dask cluster, or several servers.
+"""Pools of workers: this process, worker processes (joblib), a Dask cluster, or several servers.
 
 All give the same answers in their own order; `runner.Pool` says what is promised.
 """
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Workers may be lost so many times without an answer between.
+# How many times in a row workers may be lost without an answer.
 _MOST_LOSSES = 3
-# A cluster without workers is waited for this long, in seconds.
+# How long to wait for a cluster that has no workers, in seconds.
 _PATIENCE = 60.0
 
 
 def answer_of(ask: Ask, item: str, payload: Plain) -> Answer:
-    """Ask, where the work is done. An engine's failure is an answer, too."""
+    """Ask for one item, in the worker. An engine's failure is returned as an answer."""
     try:
         return Answer(item, ask(payload))
     except EngineError as error:
@@ -162,7 +162,7 @@ class JoblibPool:
                     ) from error
             finally:
                 with warnings.catch_warnings():
-                    # joblib says that answers nobody waits for any more are not waited for.
+                    # joblib warns about answers that are no longer waited for.
                     warnings.simplefilter("ignore")
                     results.close()
 
@@ -170,14 +170,14 @@ class JoblibPool:
         return function()
 
     def close(self) -> None:
-        """End the workers, which would otherwise wait for more work, holding their models."""
+        """End the workers: they would otherwise wait for more work and keep their models in memory."""
         from joblib.externals.loky import get_reusable_executor
 
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
 def _in_worker(ask: Ask, item: str, payload: Plain) -> Answer:
-    # Ctrl-C in a terminal reaches workers, too; the process that started them decides what becomes of them.
+    # Ctrl-C in a terminal reaches the workers as well; the process that started them ends them.
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return answer_of(ask, item, payload)
@@ -251,7 +251,7 @@ class DaskPool:
         return answer
 
     def _room(self) -> int:
-        """Items on their way: enough that no worker waits, few enough that little is lost with one."""
+        """How many items are in flight: enough to keep workers busy, few enough to lose little with one."""
         threads: int = sum(self._client.nthreads().values())
         return max(2 * threads, 2)
 

@@ -1,4 +1,4 @@
-"""Asking a model for one item, wherever the work is done: in this process, in another, or on another machine.
+"""Asks a model for one item: in this process, in another one, or on another machine.
 
 The prompt is made and the answer read by the server's own functions. An engine is opened once in each
 process and kept; it runs on an event loop in a thread of its own, so that any thread may ask.
@@ -42,7 +42,7 @@ _TRIES = 3
 
 @attrs.frozen
 class Answerer:
-    """Which model answers, and in which way it was asked: what a header says."""
+    """The model that answers and the way it is asked: what a header of records holds."""
 
     model: ModelIdentity
     prompt_version: str
@@ -54,7 +54,7 @@ class Completing:
 
     choice: the engine. private: "" for the user's own model process; else a folder in which each process that
         asks gets a state folder, and so a model process, of its own.
-    criteria: names of `criteria.CRITERIA`. expected: who should answer.
+    criteria: names of `criteria.CRITERIA`. expected: the model that must answer.
     """
 
     choice: EngineChoice
@@ -63,12 +63,12 @@ class Completing:
     expected: Answerer | None = None
 
     def describe(self) -> Answerer:
-        """Who answers. Raises ModelError or EngineError if nobody does."""
+        """The model that answers. Raises ModelError or EngineError if there is none."""
         loaded = self._host().loaded()
         return Answerer(loaded.identity, version_of(loaded.card.completion))
 
     def __call__(self, payload: Plain) -> Plain:
-        """Ask, judge, and leave the text behind. Raises EngineError; DataError if another model answers."""
+        """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
         item = line_item_of(payload)
         host = self._host()
         if self.expected is not None and self.describe() != self.expected:
@@ -118,13 +118,13 @@ class Completing:
 
 
 def prompt_hash(prompt: Prompt) -> str:
-    """16 hexadecimal digits that tell prompts apart."""
+    """A checksum of the prompt: 16 hexadecimal digits."""
     parts = [[kind.value, text] for kind, text in prompt.segments]
     return hashlib.sha256(json.dumps([*parts, prompt.forced]).encode()).hexdigest()[:16]
 
 
 def close_engines() -> None:
-    """Let the engines of this process go."""
+    """Close the engines of this process."""
     with _lock:
         while _hosts:
             _hosts.popitem()[1].close()
@@ -162,7 +162,7 @@ class _Host:
         try:
             return future.result()
         except BaseException:
-            # Ctrl-C: the model is not left at work that nobody waits for. Nothing, if it is the work's own.
+            # On Ctrl-C, stop the model: its answer is no longer wanted. No effect if the work itself failed.
             future.cancel()
             raise
 

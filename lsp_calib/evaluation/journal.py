@@ -92,7 +92,7 @@ class Journal:
         return self.path.with_name(self.path.name + ".timing.jsonl")
 
     def _take_over(self, path: Path) -> None:
-        """What a finished run has left; times only as far as they are there."""
+        """Take over the file of a finished run, and its times as far as they exist."""
         found, records = read_records(path)
         self._check(found, path)
         self.done |= {record.item: record for record in records}
@@ -183,7 +183,7 @@ def _whole_lines(content: bytes) -> Iterable[bytes]:
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
-    """One run at a time; the lock goes with the process, however that ends."""
+    """Lock the journal for one run; the lock ends with the process, however that ends."""
     try:
         if sys.platform == "win32":
             import msvcrt

@@ -1,4 +1,4 @@
-"""Generations kept as compact lines, so that calibrators are fitted again without a model.
+"""Records: generations as compact lines, from which calibrators are fitted without a model.
 
 The first line of a file says what was asked of which model; each other line is one generation, in the order
 of the items. No source text and no times are kept: the same run makes the same bytes. This is schema 2, with

@@ -25,7 +25,7 @@ _TIERS = ("accept", "review", "reject")
 
 
 def tables(scores: Scores) -> list[Table]:
-    """What there is to see, in order."""
+    """The tables, in order."""
     found: list[Table] = []
     for judge in scores.first:
         rows = [row for row in scores.rows if row.judge == judge]
@@ -55,7 +55,7 @@ def tables(scores: Scores) -> list[Table]:
 
 
 def summary(scores: Scores) -> list[str]:
-    """What was asked of whom, in sentences."""
+    """The task, the model and the numbers of items, in sentences."""
     header = scores.header
     sources = ", ".join(f"{origin.name} {origin.version}".strip() for origin in header.sources)
     lines = [

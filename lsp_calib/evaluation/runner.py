@@ -1,4 +1,4 @@
-"""Asking for many items: what has an answer is kept at once, and never asked for again.
+"""Runs a task: each answer is kept at once, and an item that has one is not asked for again.
 
 The result does not depend on the number of workers, the order of completion, or how often the run was
 stopped: see `journal`.
@@ -27,13 +27,13 @@ Ask = Callable[[Plain], Plain]
 It crosses to workers itself, so it can be pickled. Raises EngineError if this item had no answer.
 """
 
-# When so many items in a row had no answer, the others will not have one either.
+# After so many items in a row without an answer, the others will not get one either.
 _MOST_FAILURES = 5
 
 
 @attrs.frozen
 class Answer:
-    """What became of one item: `result`, or the reason why there is none."""
+    """The outcome of one item: `result`, or the reason why there is none."""
 
     item: str
     result: Plain | None
@@ -41,7 +41,7 @@ class Answer:
 
 
 class Pool(Protocol):
-    """What asks: this process, other processes, a cluster, or several servers."""
+    """A pool of workers: this process, other processes, a cluster, or several servers."""
 
     def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:
         """One answer for each item, in any order, as they come.
@@ -52,7 +52,7 @@ class Pool(Protocol):
         ...
 
     def call(self, function: Callable[[], T]) -> T:
-        """What `function` gives where the work is done."""
+        """The result of `function` in a worker."""
         ...
 
     def close(self) -> None: ...
@@ -103,7 +103,7 @@ def run(
 
 
 def _until_hopeless(answers: Iterator[Answer], failures: dict[str, str]) -> Iterable[Answer]:
-    """The answers that have a result; the others go to `failures`, and too many in a row end it."""
+    """The answers with a result; the others go to `failures`. Too many failures in a row end it."""
     in_a_row = 0
     try:
         for answer in answers:

@@ -82,7 +82,7 @@ class Scores:
 
 
 def groups_of(records: Sequence[Record]) -> list[str]:
-    """What is kept together: the project; within a single one its files, the next best thing."""
+    """The group of each record: its project, or its file if all are of one project."""
     groups = [record.group for record in records]
     return [record.item.rsplit(":", 2)[0] for record in records] if len(set(groups)) == 1 else groups
 
@@ -132,7 +132,7 @@ def score(
 
 
 class _Table:
-    """The rows of one judge."""
+    """The rows of one criterion."""
 
     def __init__(
         self, judge: str, fitted: list[Record], others: list[Record], resamples: int, seed: int

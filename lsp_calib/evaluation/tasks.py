@@ -1,4 +1,4 @@
-"""What is asked for: items of each task, and which of them are held out."""
+"""The tasks: their items, and which of them are held out."""
 
 from __future__ import annotations
 

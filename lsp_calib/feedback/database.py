@@ -1,4 +1,4 @@
-"""What SQLite leaves to its users: private files, damaged files, and errors a person can act on."""
+"""The feedback database's file: private, moved aside when damaged, with errors that say what to do."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def private_file(path: Path) -> tuple[int, int]:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another connection was in the way."""
+    """Whether another connection holds a lock."""
     return _code(error) in _BUSY
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
-    """Whether the file, not the moment, is what is wrong."""
+    """Whether the file itself is damaged, as opposed to a passing trouble."""
     return _code(error) in _DAMAGED
 
 
@@ -89,7 +89,7 @@ def _move(path: Path, aside: Path) -> None:
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Raise what SQLite and the system raise here as the error that tells the user what to do."""
+    """Translate errors of SQLite and the system into one that tells the user what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -128,7 +128,7 @@ def _unusable(path: Path, error: Exception) -> SettingsError:
 
 
 def identity(path: Path) -> tuple[int, int]:
-    """Which file this is, whatever its name. Raises OSError."""
+    """The file's identity, independent of its name. Raises OSError."""
     status = path.stat()
     return status.st_dev, status.st_ino
 

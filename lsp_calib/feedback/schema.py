@@ -1,4 +1,4 @@
-"""The tables of the feedback store, and how an older one becomes the present one.
+"""The tables of the feedback store, and the migrations from older formats.
 
 No column may hold source text, a path or an address of a document.
 """

@@ -199,7 +199,7 @@ class FeedbackStore:
         return [language for (language,) in rows]
 
     def counts(self) -> Counts:
-        """How much there is of what."""
+        """The numbers of suggestions, events and labels."""
         with self._reading():
             query = self._connection.execute
             (suggestions,) = query("SELECT COUNT(*) FROM suggestions").fetchone()
@@ -286,13 +286,13 @@ class FeedbackStore:
         return self._write(delete)
 
     def close(self) -> None:
-        """Close the file. Once is enough, twice is no error."""
+        """Close the file. Closing it again does nothing."""
         with translated(self.path):
             self._connection.close()
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """One transaction: on disk when this returns, or undone. If the file is damaged, it is done once more
-        in a fresh one."""
+        """One transaction: on disk when this returns, or undone. If the file is damaged, it is repeated
+        in a new one."""
         with translated(self.path):
             try:
                 return self._transaction(work)

@@ -65,7 +65,7 @@ def first_sentence(text: str, *, whole: bool) -> str:
 
     whole: whether the model had come to an end by itself.
     """
-    # It is read, not run, and judged by its words: those are the same without what nobody can see.
+    # A summary is read, not run: its words stay the same without hidden characters.
     text = without_hidden(" ".join(text.split())).strip()
     match = _SENTENCE.match(text)
     if match:

@@ -262,7 +262,7 @@ def test_assess_walks_from_log_probabilities_to_a_tier():
 
 @pytest.mark.parametrize(
     ("logprobs", "reason"),
-    [([], "gave no probabilities"), ([math.nan], "are invalid"), ([0.5], "cannot")],
+    [([], "gave no probabilities"), ([math.nan], "are invalid"), ([0.5], "are invalid")],
 )
 def test_no_or_impossible_probabilities_mean_review_never_accept(logprobs, reason):
     confidence = make(platt=PlattCalibrator(1.0, 9.0)).assess(logprobs, TierPolicy())

@@ -207,7 +207,7 @@ class TestLinesOfOnesOwn:
             ({"before": "x"}, "lacks 'target'"),
             ({"before": "x", "target": ""}, "empty"),
             ({"before": "x", "target": "a\nb"}, "more than one line"),
-            ({"before": 1, "target": "a"}, "no string"),
+            ({"before": 1, "target": "a"}, "not a string"),
             ({"before": "x", "target": "a", "after": "b"}, "newline"),
         ],
     )

@@ -1,1 +1,1 @@
-"""What is fitted, kept in a file, chosen for a model and refitted."""
+"""Calibrators: fitted, stored in files, chosen for a model, refitted."""

@@ -1,4 +1,4 @@
-"""A calibrator: what was fitted, on what, for which model, and how good it is. One JSON file each."""
+"""A calibrator: the fitted curve, its data, model and quality. One JSON file each."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Calibrator:
 
     @cached_property
     def ref(self) -> CalibratorRef:
-        """What a suggestion says of it."""
+        """The reference to it that a suggestion carries."""
         return CalibratorRef(id=self.id, source=self.source, state=self.state, n=self.n)
 
     def assess(self, logprobs: Sequence[float], policy: Policy) -> Confidence:

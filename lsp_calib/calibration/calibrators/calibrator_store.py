@@ -139,7 +139,7 @@ class CalibratorStore:
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
-    """Which file or folder this is, and when it was changed; None if it is not there."""
+    """The identity of a file or folder and the time of its last change; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -163,7 +163,7 @@ def _fits(calibrator: Calibrator, purpose: Purpose) -> bool:
 
 
 def _read(folder: Path) -> tuple[list[tuple[Path, Calibrator]], list[str]]:
-    """Every calibrator in a folder, by file name, and a sentence for each file that is none."""
+    """Every calibrator in a folder, by file name, and a sentence for each file that is not one."""
     found, skipped = [], []
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")

@@ -67,6 +67,6 @@ class ConfidenceEstimator:
         return choice.calibrator
 
     def notice(self) -> None:
-        """Look whether what was chosen is still in force."""
+        """Check whether the chosen calibrators are still in force."""
         for purpose in list(self._chosen):
             self.calibrator(purpose)

@@ -1,4 +1,4 @@
-"""The next personal calibrator, from what became of a user's suggestions; promoted only if no worse."""
+"""The next personal calibrator, from the labels of a user's suggestions; promoted only if no worse."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _fresh(codes: IntArray, seen: int) -> BoolArray:
 
 
 def _prior(base: Calibrator) -> Prior:
-    """Around the base curve; as wide as a borrowed one knows itself to be."""
+    """Around the base curve; for a pooled prior, with its own width."""
     if base.source == "prior":
         return base.prior
     return Prior(base.platt.slope, base.platt.intercept, SLOPE_SD, INTERCEPT_SD)

@@ -1,4 +1,4 @@
-"""Histogram binning: each bin of raw confidences says how often it was right. Not monotone."""
+"""Histogram binning: the share correct in each bin of raw confidences. Not monotone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Isotonic regression: the best curve that never falls. For many labels only."""
+"""Isotonic regression: the best non-decreasing step curve. It needs many labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every method of calibration offers: fit, predict, and its numbers as JSON and back."""
+"""The interface of every calibration method: fit, predict, to and from JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lsp_calib.calibration.document import Fields
 
 
 class Predictor(Protocol):
-    """What turns raw confidences, array of shape (n,), into probabilities of the same shape."""
+    """Turns raw confidences, array of shape (n,), into probabilities of the same shape."""
 
     def predict(self, raw: FloatArray, /) -> FloatArray: ...
 

@@ -1,4 +1,4 @@
-"""The one optimiser of this room: penalised logistic regression by Newton's method with line search.
+"""Penalised logistic regression by Newton's method with line search: the optimiser of all methods here.
 
 Source: Lin, Lin & Weng 2007 (stable evaluation, Newton with line search), in any number of dimensions.
 """

@@ -201,7 +201,7 @@ class Calibeater:
         return np.asarray(np.where(counts >= self.enough, corrected, p))
 
     def update(self, forecast: float, correct: bool) -> Self:
-        """After one more label; forecast: what the forecaster (not this) said. All bins forget alike."""
+        """After one more label; forecast: the uncorrected one. All bins forget alike."""
         p = float(probabilities(forecast, "forecast"))
         keep = 1.0 - 1.0 / self.memory
         at = int(self._bin(np.array(p)))
@@ -236,7 +236,7 @@ class Calibeater:
 
 @attrs.frozen
 class OnlineCalibrator:
-    """Online Platt scaling with calibeating on top: what a server updates with each settled suggestion."""
+    """Online Platt scaling with calibeating on top, to be updated with each settled suggestion."""
 
     kind: ClassVar[str] = "sequential"
 

@@ -1,5 +1,4 @@
-"""Temperature scaling: one number that makes probabilities bolder or more cautious, on scores or on
-tokens."""
+"""Temperature scaling: one number that sharpens or flattens probabilities, of scores or of tokens."""
 
 from __future__ import annotations
 

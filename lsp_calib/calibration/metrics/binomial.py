@@ -1,4 +1,4 @@
-"""Exact binomial tails, and how many trials it takes until so few errors mean something."""
+"""Exact binomial tails, and the number of trials at which so few errors become significant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibration errors beside the plain ECE: the worst bin, the bias taken out, and one without bins.
+"""Calibration errors beside the plain ECE: maximum, debiased, and Kolmogorov-Smirnov.
 
 All take confidence, float array of shape (n,) of probabilities in [0, 1], and correct, bool array of shape
 (n,); all return a float and raise DataError on empty input, different shapes, NaN or values outside [0, 1].

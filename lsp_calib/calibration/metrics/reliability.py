@@ -1,4 +1,4 @@
-"""Reliability diagrams as data: bins, quantile points, intervals, and what a calibrated score would show."""
+"""Reliability diagrams as data: bins, quantile points, intervals, and the band of a calibrated score."""
 
 from __future__ import annotations
 

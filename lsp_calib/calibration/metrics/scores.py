@@ -1,4 +1,4 @@
-"""How good confidences are, given what turned out to be correct.
+"""Scores of confidences against outcomes: Brier, skill, log loss, AUC, ECE.
 
 All take confidence, float array of shape (n,) of probabilities in [0, 1], and correct, bool array of shape
 (n,); all return a float and raise DataError on empty input, different shapes, NaN or values outside [0, 1].

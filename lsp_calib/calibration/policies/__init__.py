@@ -1,1 +1,1 @@
-"""From a probability to a tier: thresholds, costs, certified risk; and when a promise no longer holds."""
+"""From a probability to a tier: thresholds, costs, certified risk; and the watch for drift."""

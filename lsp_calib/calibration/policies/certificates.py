@@ -1,4 +1,4 @@
-"""A promise about what is accepted: at most so many wrong, with so much confidence, or no promise at all.
+"""A certificate for what is accepted: at most so many wrong, with so much confidence; or none.
 
 The promise holds for suggestions that are exchangeable with the labels it was made from. When they are not,
 `drift.Watch` takes it back.
@@ -30,7 +30,7 @@ class Certificate:
         were wrong; both 0 without a threshold.
     risk, delta: what is promised: among accepted ones at most `risk` wrong, with confidence 1 - delta.
     p_value: of "more than `risk` are wrong", at the threshold; None without one.
-    calibrator: id of the calibrator whose confidences these were; "" if not said. To others it means nothing.
+    calibrator: id of the calibrator whose confidences these were; "" if unknown. It holds for no other.
     revoked: whether it was a promise once.
     """
 
@@ -46,7 +46,7 @@ class Certificate:
     revoked: bool = False
 
     def revoke(self, reason: str) -> Self:
-        """The certificate without its promise. There is no way back: certify anew, on new labels."""
+        """The certificate, revoked. This cannot be undone: certify again, on new labels."""
         if self.revoked:
             return self
         return attrs.evolve(

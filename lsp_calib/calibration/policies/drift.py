@@ -1,4 +1,4 @@
-"""Taking a promise back: a test that may be looked at after every label, for ever."""
+"""Revoking a certificate on drift: a sequential test, valid after every label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is gained by answering only when confident: the risk-coverage curve and its area."""
+"""Selective prediction: the risk-coverage curve and its area."""
 
 from __future__ import annotations
 

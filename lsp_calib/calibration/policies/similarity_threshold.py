@@ -89,7 +89,7 @@ def threshold_of_correctness(
     equally well the one better in the other of precision and recall wins, then the stricter threshold, then
     the metric named first.
     Settings are chosen on these very ratings: how well they do on others is not said by their numbers.
-    Raises DataError on arrays that do not fit together, no metric, or ratings none of which is correct.
+    Raises DataError on arrays that do not fit together, no metric, or ratings without a correct item.
     Source: Virk et al. 2024, the three criteria of their threshold of correctness.
 
     >>> found = threshold_of_correctness([[4], [3], [1], [2]], {"cosine": [0.9, 0.75, 0.6, 0.8]})

@@ -13,14 +13,14 @@ from lsp_calib.values import Tier
 
 
 class Policy(Protocol):
-    """What turns a calibrated probability into a tier."""
+    """Turns a calibrated probability into a tier."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def certified(self) -> bool:
-        """Whether accepting comes with a promise about the share of errors that holds now."""
+        """Whether a certificate in force limits the share of errors among accepted suggestions."""
         ...
 
     def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
@@ -33,7 +33,7 @@ class Policy(Protocol):
         ...
 
     def for_calibrator(self, identifier: str) -> Self:
-        """The policy as it holds for the probabilities of one calibrator: others' promises do not."""
+        """The policy for the probabilities of one calibrator: a certificate of another does not hold."""
         ...
 
 
@@ -120,7 +120,7 @@ class RiskPolicy:
         return tier, reason
 
     def for_calibrator(self, identifier: str) -> Self:
-        """Without its promise, if that was made for another calibrator."""
+        """Without its certificate, if that was made for another calibrator."""
         if not self.certified or self.certificate.calibrator in ("", identifier):
             return self
         withheld = self.certificate.revoke(

@@ -1,1 +1,1 @@
-"""What can be said beyond the labels at hand: folds, intervals, tests."""
+"""Generalising beyond the labels at hand: cross-validation, intervals, significance."""

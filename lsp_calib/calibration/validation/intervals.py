@@ -1,4 +1,4 @@
-"""How far a metric may be off: cluster bootstrap, and what a calibrated score would show."""
+"""Intervals of metrics: cluster bootstrap, and the band of a calibrated score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a difference is more than chance: paired t-test, many tests at once."""
+"""Significance of differences: paired t-test, and the correction for many tests."""
 
 from __future__ import annotations
 

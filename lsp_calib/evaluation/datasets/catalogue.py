@@ -1,4 +1,4 @@
-"""Which data sets there are: what each is, whose, under which licence, and the bytes that are meant."""
+"""The known data sets: content, origin, licence, and checksum."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ DATA_SETS = {one.name: one for one in _SETS}
 
 
 def data_set(name: str) -> DataSet:
-    """Raises SettingsError for a name that is none."""
+    """Raises SettingsError for an unknown name."""
     try:
         return DATA_SETS[name]
     except KeyError:

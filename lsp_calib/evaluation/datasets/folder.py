@@ -1,4 +1,4 @@
-"""The folder of evaluation data, and rows read from its files: checked, then one at a time."""
+"""The folder of evaluation data; its files are checked and read row by row."""
 
 from __future__ import annotations
 

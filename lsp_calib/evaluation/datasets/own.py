@@ -24,7 +24,7 @@ JSON_LINES = (".jsonl", ".jsonl.gz")
 
 
 def read_lines(path: Path) -> Iterator[LineItem]:
-    """The items of a file of JSON lines, one at a time. Raises DataError for a line that is none."""
+    """The items of a file of JSON lines, one at a time. Raises DataError for a line that is not an item."""
     seen: set[str] = set()
 
     def make(row: Row) -> LineItem:

@@ -161,7 +161,7 @@ def unpack(wheel: Path, target: Path) -> None:
 
 
 def _place(member: zipfile.ZipInfo, wheel: Path) -> PurePosixPath | None:
-    """Where a member belongs; None if it is not kept. Raises DownloadError if that is elsewhere."""
+    """The path of a member; None if it is not kept. Raises DownloadError if it lies outside the folder."""
     path = PurePosixPath(member.filename)
     if (
         path.is_absolute()

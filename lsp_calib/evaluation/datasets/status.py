@@ -1,4 +1,4 @@
-"""What of the known data is in a folder, for people and programs."""
+"""Which of the known data sets are in a folder, for people and programs."""
 
 from __future__ import annotations
 
