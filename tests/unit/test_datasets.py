@@ -408,10 +408,6 @@ class TestPinnedProjects:
         with pytest.raises(DownloadError, match="more than 1 MB"):
             pinned.unpack(wheel, tmp_path / "sources")
 
-    def test_without_any_the_command_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="lsp-calib data pull projects"):
-            pinned.project_folders(tmp_path)
-
 
 class TestTheCommand:
     def test_it_lists_what_is_known_and_what_is_here(self, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
-from lsp_calib.errors import DataError, DownloadError
+from lsp_calib.errors import DownloadError
 
 FOLDER = "projects"
 
@@ -56,19 +56,6 @@ class Project:
     @property
     def folder(self) -> str:
         return f"{self.name}-{self.version}"
-
-
-def project_folders(data: Path) -> list[Path]:
-    """The pinned projects that were pulled to a data folder, in the list's order.
-
-    Raises DataError if there is none.
-    """
-    found = [path for project in PROJECTS if (path := data / FOLDER / project.folder).is_dir()]
-    if not found:
-        raise DataError(
-            f"There are no projects in {data / FOLDER}. Get them with `lsp-calib data pull projects`."
-        )
-    return found
 
 
 def pull_projects(data: Path, on_progress: Progress, projects: Iterable[Project] | None = None) -> list[Path]:
