@@ -51,6 +51,25 @@ def paired(
     return scores, labels
 
 
+def checked_weights(weights: npt.ArrayLike | None, n: int) -> FloatArray:
+    """Weights as a float array of shape (n,); ones for None. Raises DataError if one is negative or not
+    finite."""
+    if weights is None:
+        return np.ones(n)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (n,) or not np.all((w >= 0.0) & np.isfinite(w)):
+        raise DataError(f"weights must be {n} finite numbers, none negative; their shape is {w.shape}.")
+    return w
+
+
+def weighted(
+    raw: npt.ArrayLike, correct: npt.ArrayLike, weights: npt.ArrayLike | None
+) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """What a method is fitted on: `paired` raw confidences and labels with `checked_weights`; n may be 0."""
+    scores, labels = paired(raw, correct, empty=True)
+    return scores, labels, checked_weights(weights, scores.size)
+
+
 def group_codes(groups: npt.ArrayLike, n: int) -> IntArray:
     """Groups as codes 0 .. k-1 in sorted order of the group values, an int array of shape (n,).
 

@@ -20,7 +20,7 @@ from lsp_calib.calibration import (
     log_loss,
     smooth_ece,
 )
-from lsp_calib.calibration.methods.platt import log_odds
+from lsp_calib.calibration.methods.log_odds import log_odds
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]
 

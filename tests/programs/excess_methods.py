@@ -10,7 +10,8 @@ import numpy as np
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.methods.beta import BetaCalibrator
 from lsp_calib.calibration.methods.isotonic import IsotonicCalibrator
-from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, log_odds
+from lsp_calib.calibration.methods.log_odds import log_odds
+from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.methods.temperature import TemperatureCalibrator
 
 Curve = Callable[[FloatArray], FloatArray]

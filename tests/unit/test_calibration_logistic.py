@@ -13,7 +13,8 @@ from lsp_calib.calibration import (
     logistic_out_of_fold,
     out_of_fold,
 )
-from lsp_calib.calibration.methods.platt import log_odds, platt_targets, sigmoid
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
+from lsp_calib.calibration.methods.platt import platt_targets
 from lsp_calib.errors import DataError
 
 

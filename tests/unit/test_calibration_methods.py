@@ -30,7 +30,7 @@ from lsp_calib.calibration import (
     token_log_probabilities,
 )
 from lsp_calib.calibration.document import Fields
-from lsp_calib.calibration.methods.platt import log_odds, sigmoid
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.values import ModelIdentity
 

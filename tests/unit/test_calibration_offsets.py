@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.calibration import PlattCalibrator
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.calibration.methods.offsets import group_names, group_offsets
-from lsp_calib.calibration.methods.platt import log_odds, sigmoid
 from lsp_calib.errors import DataError
 
 

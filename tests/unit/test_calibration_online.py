@@ -13,7 +13,7 @@ from lsp_calib.calibration import (
     PlattCalibrator,
     Prior,
 )
-from lsp_calib.calibration.methods.platt import log_odds, sigmoid
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.errors import DataError
 
 pairs = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), max_size=40)

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from yardstick import loops, seconds
 
 from lsp_calib.calibration import IsotonicCalibrator, PlattCalibrator
-from lsp_calib.calibration.methods.platt import log_odds, sigmoid
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 
 pytestmark = pytest.mark.long
 

@@ -11,7 +11,7 @@ from test_calibration_calibrator import make
 
 from lsp_calib.calibration import Calibrator, PlattCalibrator, Prior, grouped_folds, log_loss, refit
 from lsp_calib.calibration.calibrators.refit import INTERCEPT_SD, SLOPE_SD
-from lsp_calib.calibration.methods.platt import log_odds, sigmoid
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.errors import DataError
 
 SHIPPED = make(platt=PlattCalibrator(0.8, -1.2), measure="geometric-mean")

@@ -15,7 +15,7 @@ from excess_loss import (
 )
 from excess_methods import METHODS
 
-from lsp_calib.calibration.methods.platt import sigmoid
+from lsp_calib.calibration.methods.log_odds import sigmoid
 
 
 def test_excess_is_the_divergence_from_the_truth():

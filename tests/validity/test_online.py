@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lsp_calib.calibration import Calibeater, OnlineCalibrator, OnlinePlatt
-from lsp_calib.calibration.methods.platt import log_odds, sigmoid
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 
 pytestmark = pytest.mark.long
 

@@ -8,10 +8,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import FloatArray, paired, probabilities
+from lsp_calib.calibration.arrays import FloatArray, probabilities, weighted
 from lsp_calib.calibration.document import Fields
+from lsp_calib.calibration.methods.log_odds import CLIP, sigmoid
 from lsp_calib.calibration.methods.newton import maximise_posterior
-from lsp_calib.calibration.methods.platt import CLIP, checked_weights, sigmoid
 from lsp_calib.errors import DataError
 
 _IDENTITY = np.array([1.0, 1.0, 0.0])
@@ -65,8 +65,7 @@ class BetaCalibrator:
         the most probable one is taken. The problem is convex, so this is its optimum.
         Raises DataError on different shapes, NaN, or values out of range.
         """
-        scores, labels = paired(raw, correct, empty=True)
-        w = checked_weights(weights, scores.size)
+        scores, labels, w = weighted(raw, correct, weights)
         if not 1e-9 <= spread <= 1e9:
             raise DataError(f"spread must be a number in [1e-9, 1e9], not {spread}.")
         design = np.column_stack((*_logs(scores), np.ones(scores.size)))

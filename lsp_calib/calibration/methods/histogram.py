@@ -8,9 +8,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import FloatArray, paired, probabilities
+from lsp_calib.calibration.arrays import FloatArray, probabilities, weighted
 from lsp_calib.calibration.document import Fields
-from lsp_calib.calibration.methods.platt import checked_weights
 from lsp_calib.errors import DataError
 
 
@@ -64,8 +63,7 @@ class HistogramCalibrator:
         Raises DataError on different shapes, NaN, or values out of range.
         Source: Zadrozny & Elkan 2001.
         """
-        scores, labels = paired(raw, correct, empty=True)
-        w = checked_weights(weights, scores.size)
+        scores, labels, w = weighted(raw, correct, weights)
         if bins < 1 or not 0.0 <= smoothing <= 1e9:
             raise DataError(f"bins must be at least 1 and smoothing not negative, not {bins}, {smoothing}.")
         share = np.arange(1, bins) / bins

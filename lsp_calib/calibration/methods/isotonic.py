@@ -8,9 +8,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import FloatArray, paired, probabilities
+from lsp_calib.calibration.arrays import FloatArray, probabilities, weighted
 from lsp_calib.calibration.document import Fields
-from lsp_calib.calibration.methods.platt import checked_weights
 from lsp_calib.errors import DataError
 
 
@@ -66,8 +65,7 @@ class IsotonicCalibrator:
         Raises DataError on different shapes, NaN, or values out of range.
         Source: Zadrozny & Elkan 2002; Ayer et al. 1955.
         """
-        scores, labels = paired(raw, correct, empty=True)
-        w = checked_weights(weights, scores.size)
+        scores, labels, w = weighted(raw, correct, weights)
         scores, labels, w = scores[w > 0.0], labels[w > 0.0], w[w > 0.0]
         if scores.size == 0:
             return cls((0.0, 1.0), (0.0, 1.0))

@@ -10,11 +10,12 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, checked_weights, group_codes, paired
 from lsp_calib.calibration.document import Fields
 from lsp_calib.calibration.folds import grouped_folds
+from lsp_calib.calibration.methods.log_odds import sigmoid
 from lsp_calib.calibration.methods.newton import maximise_posterior, sigmoid_and_loss
-from lsp_calib.calibration.methods.platt import checked_weights, platt_targets, sigmoid
+from lsp_calib.calibration.methods.platt import platt_targets
 from lsp_calib.errors import DataError
 
 # Standard deviations of the coefficients (of features scaled to unit spread) to choose from, narrowest first:

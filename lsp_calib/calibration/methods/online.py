@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import FloatArray, paired, probabilities
 from lsp_calib.calibration.document import Fields
-from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, Prior, log_odds, sigmoid
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
+from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, Prior
 from lsp_calib.errors import DataError
 
 # How many of the latest labels count, in effect. In simulation (tests/validity/test_online.py) a memory

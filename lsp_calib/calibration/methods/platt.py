@@ -13,16 +13,12 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, paired, probabilities
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, probabilities, weighted
 from lsp_calib.calibration.document import Fields
+from lsp_calib.calibration.methods.log_odds import CLIP, log_odds, sigmoid
 from lsp_calib.calibration.methods.newton import maximise_posterior, sigmoid_and_loss
 from lsp_calib.calibration.methods.offsets import group_names, group_offsets
 from lsp_calib.errors import DataError
-
-# Raw confidences count as no nearer than this to 0 and 1 (log-odds within 13.8). Log-probabilities from
-# float32 logits are good to some 2e-7, so beyond 1e-6 the digits of 1 - p are noise, and a noisy log-odds of
-# 36 would steer a fit by itself.
-CLIP = 1e-6
 
 # What the straight line runs over. Log-odds are ours: of the three only they contain the identity.
 # Spiess et al. 2024 fit on ln p, Virk et al. 2024 on p itself; both by plain maximum likelihood.
@@ -199,8 +195,7 @@ class PlattCalibrator:
         separable data and scores of 0 and 1.
         Raises DataError on different shapes, NaN, or values out of range.
         """
-        scores, labels = paired(raw, correct, empty=True)
-        w = checked_weights(weights, scores.size)
+        scores, labels, w = weighted(raw, correct, weights)
         if targets not in ("platt", "plain"):
             raise DataError(f"Unknown targets {targets!r}; known: platt, plain.")
         names = group_names([] if groups is None else groups)
@@ -243,31 +238,6 @@ class PlattCalibrator:
             offsets.append((item.text("group", empty=True), item.number("offset")))
         kind = fields.choice("input", INPUTS) if "input" in fields.values else "log-odds"
         return cls(fields.number("slope"), fields.number("intercept"), cast(Input, kind), tuple(offsets))
-
-
-def log_odds(raw: npt.ArrayLike) -> FloatArray:
-    """log(p / (1 - p)) in nats, within +-13.8 (see CLIP), in the shape of `raw`.
-
-    Raises DataError on NaN or values outside [0, 1].
-    """
-    p = np.clip(probabilities(raw, "raw confidence"), CLIP, 1.0 - CLIP)
-    return np.asarray(np.log(p / (1.0 - p)))
-
-
-def sigmoid(z: npt.ArrayLike) -> FloatArray:
-    """1 / (1 + exp(-z)), accurate in both tails and without overflow."""
-    return np.asarray(np.exp(-np.logaddexp(0.0, -np.asarray(z, dtype=np.float64))))
-
-
-def checked_weights(weights: npt.ArrayLike | None, n: int) -> FloatArray:
-    """Weights as a float array of shape (n,); ones for None. Raises DataError if one is negative or not
-    finite."""
-    if weights is None:
-        return np.ones(n)
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (n,) or not np.all((w >= 0.0) & np.isfinite(w)):
-        raise DataError(f"weights must be {n} finite numbers, none negative; their shape is {w.shape}.")
-    return w
 
 
 def platt_targets(labels: BoolArray, weights: FloatArray) -> FloatArray:

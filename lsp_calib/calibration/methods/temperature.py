@@ -8,10 +8,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import FloatArray, paired
+from lsp_calib.calibration.arrays import FloatArray, weighted
 from lsp_calib.calibration.document import Fields
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.calibration.methods.newton import maximise_posterior
-from lsp_calib.calibration.methods.platt import checked_weights, log_odds, sigmoid
 from lsp_calib.errors import DataError
 
 # Beyond these the curve is a step or flat: what separable or contradicting labels ask for.
@@ -53,8 +53,7 @@ class TemperatureCalibrator:
         spread: standard deviation of a Gaussian prior of 1 / temperature around 1; 1e6 is maximum likelihood.
         Raises DataError on different shapes, NaN, or values out of range.
         """
-        scores, labels = paired(raw, correct, empty=True)
-        w = checked_weights(weights, scores.size)
+        scores, labels, w = weighted(raw, correct, weights)
         if not 1e-9 <= spread <= 1e9:
             raise DataError(f"spread must be a number in [1e-9, 1e9], not {spread}.")
         fitted, _ = maximise_posterior(
