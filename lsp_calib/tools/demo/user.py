@@ -53,7 +53,7 @@ class Place:
 
 # After an indentation, in words, after dots and operators, from the top of the file to its end. Chosen so
 # that a small model gets some of them right and more of them wrong. The last one is left alone.
-FILE = "calibration/metrics.py"
+FILE = "calibration/metrics/scores.py"
 PLACES = (
     Place("brier_score", "▏return float("),
     Place("skill_score", "brier = brier_sc▏ore("),
