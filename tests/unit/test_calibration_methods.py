@@ -229,14 +229,15 @@ def test_token_temperature_survives_huge_logits_and_refuses_nonsense():
 @given(items=pairs)
 def test_json_gives_back_an_equal_curve(items):
     raw, correct = split(items)
-    sequential = OnlineCalibrator()
+    online = OnlineCalibrator()
     for p, y in items[:10]:
-        sequential = sequential.update(p, y)
+        online = online.update(p, y)
+    assert OnlineCalibrator.fit(raw[:10], correct[:10]) == online
     curves = [kind.fit(raw, correct) for kind in FITS] + [
         PlattCalibrator.fit(raw, correct, groups=["a" if p < 0.5 else "b" for p in raw]),
         PlattCalibrator.maximum_likelihood(raw, correct, input="log-p"),
         LogisticCalibrator.fit(np.column_stack((raw, raw**2)), correct),
-        sequential,
+        online,
     ]
     for curve in curves:
         text = json.dumps(curve_to_json(curve), allow_nan=False)
