@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from lsp_calib.inference.choice import open_engine
 from lsp_calib.inference.engine import Engine
+from lsp_calib.inference.engines import open_engine
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 
 T = TypeVar("T")

@@ -30,8 +30,9 @@ from lsp_calib.evaluation.criteria import is_correct
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.tasks import line_item_of
-from lsp_calib.inference.choice import EngineChoice, open_engine
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Priority
+from lsp_calib.inference.engines import open_engine
 from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop
 
 T = TypeVar("T")

@@ -1,21 +1,17 @@
-"""Which engine: the model process on this machine, or a server the user has named.
+"""Which engine is wanted, as a value, and the addresses of remote servers. `engines` opens it.
 
-Imported before `initialize` is answered: what an engine needs is imported when one is opened.
+Imported before `initialize` is answered, so it needs nothing of an engine.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import attrs
 
 from lsp_calib.errors import SettingsError
-
-if TYPE_CHECKING:
-    from lsp_calib.inference.engine import Engine, EngineState, StateListener
 
 URL_WORDS = (
     "an address like http://localhost:8080/v1 or https://host/v1, without a name, password or query in it"
@@ -26,9 +22,9 @@ URL_WORDS = (
 class Remote:
     """An OpenAI-compatible server.
 
-    url: as the user wrote it; `base_url` is what is asked. model: the server's name for it or a card's; None
-    where the server has only one. key_file: has the key in it, for the owner's eyes only.
-    interactive, background: requests at once, of each priority.
+    url: as the user wrote it; requests go to its `base_url`. model: its name on the server or a card's; None
+    where the server has only one. key_file: holds the key, readable by its owner alone.
+    interactive, background: concurrent requests of each priority.
     """
 
     url: str
@@ -40,7 +36,7 @@ class Remote:
 
 @attrs.frozen
 class EngineChoice:
-    """Everything that settles which engine answers, and how. With `remote` the rest but for it is not used.
+    """Everything that decides which engine answers, and how. With `remote`, the other fields are not used.
 
     model: a card's name or a GGUF file; None for the best installed one. threads: 0 chooses. gpu_layers:
     None uses a GPU where it is faster. mlock: keep the weights from being swapped out. linger: seconds that
@@ -55,30 +51,8 @@ class EngineChoice:
     remote: Remote | None = None
 
 
-def unheard(_state: EngineState, _message: str, _fraction: float | None) -> None:
-    """A listener for those who do not want to know."""
-
-
-def open_engine(choice: EngineChoice, on_state: StateListener = unheard) -> Engine:
-    """The engine chosen. Nothing is started or asked before the engine is."""
-    if choice.remote is not None:
-        from lsp_calib.inference.remote.engine import RemoteEngine
-
-        return RemoteEngine(choice.remote, on_state=on_state)
-    from lsp_calib.inference.process.client import ModelProcess
-
-    return ModelProcess(
-        choice.model,
-        threads=choice.threads,
-        gpu_layers=choice.gpu_layers,
-        mlock=choice.mlock,
-        linger=choice.linger,
-        on_state=on_state,
-    )
-
-
 def is_url(text: str) -> bool:
-    """Whether `text` can be a server's address. One with a password in it cannot: addresses are shown."""
+    """Whether `text` can be a server's address. One with a password cannot: messages show addresses."""
     try:
         parts = urlsplit(text)
         _ = parts.port
@@ -90,9 +64,9 @@ def is_url(text: str) -> bool:
 
 
 def base_url(url: str) -> str:
-    """The address that `/completions` and `/models` are below.
+    """The address to which `/completions` and `/models` are appended.
 
-    Raises SettingsError if `url` is no address.
+    Raises SettingsError if `url` is not an address.
     >>> base_url("http://localhost:8080"), base_url("https://host/v1/completions")
     ('http://localhost:8080/v1', 'https://host/v1')
     """
@@ -104,7 +78,7 @@ def base_url(url: str) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Whether an address is this machine."""
+    """Whether an address names this machine."""
     host = (urlsplit(url).hostname or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -115,7 +89,7 @@ def is_local(url: str) -> bool:
 
 
 def in_the_clear(url: str) -> str:
-    """A warning where everybody on the way to a server can read along, else ""."""
+    """A warning for an unencrypted connection to another machine, else ""."""
     if not is_url(url) or urlsplit(url).scheme == "https" or is_local(url):
         return ""
     return (

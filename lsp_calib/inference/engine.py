@@ -118,6 +118,10 @@ StateListener = Callable[[EngineState, str, float | None], None]
 """Called with the state, a message for people, and the loaded fraction in [0, 1] while loading."""
 
 
+def ignore_state(_state: EngineState, _message: str, _fraction: float | None) -> None:
+    """A `StateListener` that does nothing."""
+
+
 class Engine(Protocol):
     """A model that can be asked.
 

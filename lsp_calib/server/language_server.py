@@ -18,7 +18,7 @@ from pygls.lsp.server import LanguageServer
 from lsp_calib import __version__
 from lsp_calib import settings as settings_module
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference.choice import open_engine
+from lsp_calib.inference.engines import open_engine
 from lsp_calib.server.framing import Frames, read_frames
 from lsp_calib.server.messages import receive, take
 from lsp_calib.server.protocol import CalibProtocol, has_inline_completion

@@ -21,16 +21,9 @@ from lsp_calib.errors import (
     SettingsError,
     SupersededError,
 )
-from lsp_calib.inference.choice import (
-    EngineChoice,
-    Remote,
-    base_url,
-    in_the_clear,
-    is_local,
-    is_url,
-    open_engine,
-)
+from lsp_calib.inference.choice import EngineChoice, Remote, base_url, in_the_clear, is_local, is_url
 from lsp_calib.inference.engine import EarlyStop, EngineState, Priority, Sampling, ScoreRequest
+from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.remote.engine import RemoteEngine
 from lsp_calib.values import Prompt, Segment, Stop

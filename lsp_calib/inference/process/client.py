@@ -27,6 +27,7 @@ from lsp_calib.inference.engine import (
     Request,
     ScoreRequest,
     StateListener,
+    ignore_state,
 )
 from lsp_calib.inference.models.cards import ModelCard, choose
 from lsp_calib.inference.process import lockfile, starting, wire
@@ -43,10 +44,6 @@ logger = logging.getLogger(__name__)
 _PATIENCE = 30.0
 # Seconds for a process to end that was asked to, before it is killed.
 _END = 2.0
-
-
-def _silent(_state: EngineState, _message: str, _fraction: float | None) -> None:
-    return
 
 
 class _StartsAgain(EngineDiedError):
@@ -72,7 +69,7 @@ class ModelProcess:
         gpu_layers: int | None = None,
         mlock: bool = False,
         linger: float = 10.0,
-        on_state: StateListener = _silent,
+        on_state: StateListener = ignore_state,
     ) -> None:
         self._wanted = wanted
         self._options = wire.Options(threads, gpu_layers, mlock)

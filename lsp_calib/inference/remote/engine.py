@@ -24,7 +24,7 @@ from lsp_calib.errors import (
     SupersededError,
     afresh,
 )
-from lsp_calib.inference.choice import Remote, unheard
+from lsp_calib.inference.choice import Remote
 from lsp_calib.inference.engine import (
     EarlyStop,
     EngineState,
@@ -33,6 +33,7 @@ from lsp_calib.inference.engine import (
     Request,
     ScoreRequest,
     StateListener,
+    ignore_state,
 )
 from lsp_calib.inference.models.card import load_cards
 from lsp_calib.inference.remote.answer import Answer, implausible
@@ -63,7 +64,7 @@ class RemoteEngine:
     """
 
     def __init__(
-        self, remote: Remote, *, on_state: StateListener = unheard, patience: Patience | None = None
+        self, remote: Remote, *, on_state: StateListener = ignore_state, patience: Patience | None = None
     ) -> None:
         self._remote = remote
         self._on_state = on_state

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lsp_calib.errors import LspCalibError
-from lsp_calib.inference.choice import open_engine
+from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.tools.doctor import acceleration, checks, speed

@@ -1,0 +1,33 @@
+"""Opens the engine that was chosen: the model process on this machine, or a remote server.
+
+Imported before `initialize` is answered: the engines themselves are imported when one is opened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsp_calib.inference.choice import EngineChoice
+
+if TYPE_CHECKING:
+    from lsp_calib.inference.engine import Engine, StateListener
+
+
+def open_engine(choice: EngineChoice, on_state: StateListener | None = None) -> Engine:
+    """The engine chosen. It starts and connects nothing before its first request."""
+    from lsp_calib.inference.engine import ignore_state
+
+    if choice.remote is not None:
+        from lsp_calib.inference.remote.engine import RemoteEngine
+
+        return RemoteEngine(choice.remote, on_state=on_state or ignore_state)
+    from lsp_calib.inference.process.client import ModelProcess
+
+    return ModelProcess(
+        choice.model,
+        threads=choice.threads,
+        gpu_layers=choice.gpu_layers,
+        mlock=choice.mlock,
+        linger=choice.linger,
+        on_state=on_state or ignore_state,
+    )
