@@ -1,4 +1,4 @@
-"""What runs a model inside the model process: llama.cpp's binding, or its prebuilt server.
+"""The interface of what runs a model inside the model process: llama.cpp's binding, or its prebuilt server.
 
 The process's decoding thread calls `begin` and `Run.advance`; its listening thread may call `interrupt` and
 set `Run.enough` at any time.
@@ -17,16 +17,16 @@ from lsp_calib.values import Generation, Token
 
 
 class Interrupted(Exception):
-    """The interrupt flag stopped a run. Nothing is lost: `advance` goes on where it was."""
+    """The interrupt flag stopped a run. Nothing is lost: the next `advance` resumes it."""
 
 
 class TurnOver(Interrupted):
-    """A run stopped because it is another client's turn."""
+    """A run stopped to let another client take its turn."""
 
 
 @attrs.frozen
 class Acceleration:
-    """What of the machine's hardware a model may use.
+    """Which hardware features a model may use.
 
     gpu_layers: layers on the GPU, 0 for none. amx: the matrix unit of newer Intel processors. repack: weights
     are rearranged for the processor's vector instructions; AMX needs that as well.
@@ -77,7 +77,7 @@ class LoadOptions:
 
 @attrs.define
 class Counters:
-    """What a backend has done since it was loaded. Read by another thread; never reset.
+    """What a backend has done since it was loaded. Another thread reads it; it is never reset.
 
     prompt_tokens, generated_tokens: evaluated, reused ones left out. decode_ms: time inside llama.cpp.
     ahead_tokens, ahead_ms: the same of prompts evaluated ahead, which are not in the others.
@@ -91,21 +91,28 @@ class Counters:
 
 
 class Run(Protocol):
-    """One request on its way. It belongs to the thread that made it, but for `enough`."""
+    """One request being answered. Only the thread that made it uses it, but for `enough`."""
 
     enough: bool
     """Set from another thread: end with what there is (Stop.EARLY)."""
 
     def advance(self) -> Generation | None:
-        """Go on until the end; None where the request was to score a text, whose tokens went to `on_tokens`.
+        """Continue until the end; None after scoring a text, whose tokens went to `on_tokens`.
 
         Raises Interrupted when the backend was interrupted (call again to resume), EngineError on failure.
         """
         ...
 
     def close(self) -> None:
-        """The run is over or not wanted any more. What it left in the cache may be reused."""
+        """End the run, finished or not. What it left in the cache may be reused."""
         ...
+
+
+NOT_LOCKED = (
+    "The model is not locked in memory, so it may be swapped out: "
+    "the system does not allow it (see `ulimit -l`)."
+)
+"""A backend's note where `LoadOptions.mlock` had no effect."""
 
 
 class Backend(Protocol):
@@ -114,7 +121,7 @@ class Backend(Protocol):
     name: str
     """What runs it, with its version, for people: "llama-cpp-python 0.3.36"."""
     notes: list[str]
-    """What the user should know of how it was loaded: "The GPU could not be used: ..."."""
+    """Messages for the user about how it was loaded: "The GPU could not be used: ..."."""
 
     @property
     def documents(self) -> int:
@@ -136,11 +143,11 @@ class Backend(Protocol):
         on_tokens: Callable[[list[Token]], None],
         tell_after: int = 0,
     ) -> Run:
-        """A run for a request; nothing is evaluated yet.
+        """Make a run for a request; nothing is evaluated yet.
 
         on_tokens: called from `advance`. For a score: with the scored tokens, piece by piece. For a
         generation: once, with its first `tell_after` tokens as soon as they are there; not at all where that
-        is 0 or the answer is shorter.
+        is 0 or the generation is shorter.
         """
         ...
 
@@ -152,7 +159,10 @@ class Backend(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """Stop the running `advance` within tens of milliseconds, or the next one at its start."""
+        """Stop the running `advance` within tens of milliseconds, or the next one at its start.
+
+        For any thread.
+        """
         ...
 
     def resume(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import os
 import platform
 from pathlib import Path
 
@@ -32,3 +34,15 @@ def name() -> str:
     title = fields.get("model name") or platform.processor() or platform.machine()
     features = fields.get("flags") or fields.get("Features") or ""
     return f"{title} ({hashlib.sha256(features.encode()).hexdigest()[:8]})" if features else title
+
+
+def default_threads() -> int:
+    """Threads to decode with on a quiet machine: no more than physical cores as a rule.
+
+    Where there are more than 4 processors, two of them share a core as a rule. Threads spin at barriers, so
+    one too many costs far more than one too few.
+    """
+    available = os.cpu_count() or 1
+    with contextlib.suppress(AttributeError):  # not on every platform
+        available = len(os.sched_getaffinity(0))
+    return available if available <= 4 else available // 2

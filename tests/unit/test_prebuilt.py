@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Interrupted, LoadOptions, Run, TurnOver
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
-from lsp_calib.inference.prompt_tokens import shorten
+from lsp_calib.inference.generation.prompt_tokens import shorten
 from lsp_calib.values import Generation, Prompt, Segment, Stop, Token
 
 pytest.importorskip("xllamacpp")
 
-from lsp_calib.inference.local.kv import CachedSequence
+from lsp_calib.inference.generation.kv_cache import CachedSequence
 from lsp_calib.inference.prebuilt.model import PrebuiltModel
 from lsp_calib.inference.prebuilt.run import (
     INTERACTIVE_SEQUENCES,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.remote.answer import Answer, implausible, spell, typed_logprob
+from lsp_calib.inference.remote.answer import RemoteAnswer, implausible, spell, typed_logprob
 from lsp_calib.inference.remote.wire import (
     Chunk,
     Entry,
@@ -310,8 +310,8 @@ class TestWhatCannotBeTrue:
 
 
 class TestAnAnswer:
-    def answer(self, *chunks: Chunk, **options: Any) -> Answer:
-        answer = Answer(**options)
+    def answer(self, *chunks: Chunk, **options: Any) -> RemoteAnswer:
+        answer = RemoteAnswer(**options)
         for one in chunks:
             answer.add(one)
         return answer

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.local.threads import ThreadChooser, default_threads
+from lsp_calib.inference.local.threads import ThreadChooser
+from lsp_calib.inference.processor import default_threads
 
 # A 1.5B model on 2 processors: seconds a token when generating, by number of threads; ranges where other
 # processes took turns with it.

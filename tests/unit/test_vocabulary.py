@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.local.vocabulary import Vocabulary
+from lsp_calib.inference.generation.vocabulary import Vocabulary
 
 # Few different bytes, so that tokens overlap; inside and outside words, and two halves of a character.
 alphabet = b"ab_ .(\xc3\xa9"

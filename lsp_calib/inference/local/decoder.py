@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Counters, Interrupted, TurnOver
 from lsp_calib.inference.engine import Priority
-from lsp_calib.inference.local.kv import CachedSequence, choose, common_prefix, count_sequences
+from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
 from lsp_calib.inference.local.native import AbortFlag, Weights, native_log
 from lsp_calib.inference.local.pace import Pace
 from lsp_calib.inference.local.steps import Steps
+from lsp_calib.inference.models.memory import count_sequences
 
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it
 

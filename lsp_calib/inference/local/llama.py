@@ -15,17 +15,14 @@ import llama_cpp
 
 from lsp_calib.errors import ModelFileError
 from lsp_calib.inference import processor
-from lsp_calib.inference.backend import Counters, Hardware, LoadOptions, Run
+from lsp_calib.inference.backend import NOT_LOCKED, Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
+from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shorten
 from lsp_calib.inference.local import signal_stack
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
-from lsp_calib.inference.local.run import AheadRun, GenerationRun, Machine, ScoreRun
-from lsp_calib.inference.prompt_tokens import shorten
+from lsp_calib.inference.local.run import AheadRun, LocalGenerationRun, Machine, ScoreRun
 from lsp_calib.values import Prompt, Segment, Token
-
-# A prompt that had to be shortened keeps this many tokens free beside the answer.
-_SPARE = 8
 
 
 class LlamaModel:
@@ -87,12 +84,10 @@ class LlamaModel:
             text = list(self._weights.tokenize(request.text.encode("utf-8", "replace")))
             prompt = self._tokenize_prompt(request.prompt, self.positions - len(text))
             return ScoreRun(self._machine, request, prompt, text, on_tokens=on_tokens)
-        # A long answer takes at most half of the context from its prompt.
-        answer = min(request.max_tokens, self.positions // 2)
-        prompt = self._tokenize_prompt(request.prompt, self.positions - answer - _SPARE)
+        prompt = self._tokenize_prompt(request.prompt, room_for_prompt(self.positions, request.max_tokens))
         if not request.max_tokens:
             return AheadRun(self._machine, prompt)
-        return GenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
+        return LocalGenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
 
     def share(self, left: Callable[[], float]) -> None:
         """Let runs take turns: a run raises TurnOver between two steps once `left`, in seconds, is 0."""
@@ -131,10 +126,7 @@ class LlamaModel:
             loaded = _open(options)
             self.notes.append(f"The GPU is not used: the model does not load there. llama.cpp says: {said}")
         if options.mlock and "mlock" in native_log().last_words().lower():
-            self.notes.append(
-                "The model is not locked in memory, so it may be swapped out: the system does not allow it "
-                "(see `ulimit -l`)."
-            )
+            self.notes.append(NOT_LOCKED)
         return loaded
 
     def _tokenize_prompt(self, prompt: Prompt, room: int) -> list[int]:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from lsp_calib.inference.local import load
 from lsp_calib.inference.local.contention import Contention
 from lsp_calib.inference.local.load import Processors
-from lsp_calib.inference.local.threads import ThreadChooser, default_threads
+from lsp_calib.inference.local.threads import ThreadChooser
 from lsp_calib.inference.local.watch import Watch
+from lsp_calib.inference.processor import default_threads
 
 # Threads that waited for this part of a step were kept from running by others.
 _WAITED = 0.15

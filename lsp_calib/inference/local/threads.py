@@ -6,8 +6,6 @@ and on a quiet one half as long. Nothing but trying tells which it is.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections import deque
 from statistics import median
 from typing import Final
@@ -149,15 +147,3 @@ def _ladder(most: int) -> tuple[int, ...]:
     while steps[-1] > 1:
         steps.append(min(steps[-1] - 1, max(1, round(0.75 * steps[-1]))))
     return tuple(reversed(steps))
-
-
-def default_threads() -> int:
-    """Threads to decode with on a quiet machine: no more than physical cores as a rule.
-
-    Where there are more than 4 processors, two of them share a core as a rule. Threads spin at barriers, so
-    one too many costs far more than one too few.
-    """
-    available = os.cpu_count() or 1
-    with contextlib.suppress(AttributeError):  # not on every platform
-        available = len(os.sched_getaffinity(0))
-    return available if available <= 4 else available // 2

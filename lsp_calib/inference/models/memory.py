@@ -7,7 +7,6 @@ import os
 import sys
 from pathlib import Path
 
-from lsp_calib.inference.local.kv import count_sequences
 from lsp_calib.inference.models.card import ModelCard
 
 # Buffers for computing, the vocabulary's scores, the process itself.
@@ -16,6 +15,11 @@ _OVERHEAD = 300 << 20
 _COMFORTABLE = 0.5
 # Bits a parameter takes in the usual quantisation, for models whose file is not here yet.
 _BITS = 4.9
+# Background work has one sequence of its own. Interactive work has three: two editors with a document each,
+# and one more for a prompt that begins elsewhere, which may be one that is evaluated ahead.
+_SEQUENCES = 4
+# Models whose cache is very large have fewer, to take no more than this together; two in any case.
+_MOST_BYTES = 1 << 30
 
 
 def needed(card: ModelCard) -> int:
@@ -24,6 +28,11 @@ def needed(card: ModelCard) -> int:
     weights = weights or int(card.parameters * _BITS / 8)
     cache = card.context * card.kv_bytes
     return weights + cache * count_sequences(cache) + _OVERHEAD
+
+
+def count_sequences(bytes_each: int) -> int:
+    """How many sequences a model keeps whose cache takes `bytes_each` for one document: 2 to 4."""
+    return max(2, min(_SEQUENCES, _MOST_BYTES // max(bytes_each, 1)))
 
 
 def available() -> int | None:

@@ -11,16 +11,14 @@ import attrs
 import xllamacpp
 
 from lsp_calib.errors import EngineError, ModelError, ModelFileError
-from lsp_calib.inference.backend import Acceleration, Counters, Hardware, LoadOptions, Run
+from lsp_calib.inference.backend import NOT_LOCKED, Acceleration, Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
-from lsp_calib.inference.local.vocabulary import Vocabulary
-from lsp_calib.inference.prebuilt.run import INTERACTIVE_SEQUENCES, SEQUENCES, GenerationRun, Machine
+from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shorten
+from lsp_calib.inference.generation.vocabulary import Vocabulary
+from lsp_calib.inference.prebuilt.run import INTERACTIVE_SEQUENCES, SEQUENCES, Machine, PrebuiltGenerationRun
 from lsp_calib.inference.prebuilt.server import Server, has_gpu, locked_memory
-from lsp_calib.inference.prompt_tokens import shorten
 from lsp_calib.values import Prompt, Segment, Token
 
-# A prompt that had to be shortened keeps this many tokens free beside the answer.
-_SPARE = 8
 # The server does not say how far loading has come. Reading the vocabulary is the last tenth of it.
 _LOADED = 0.9
 
@@ -85,10 +83,10 @@ class PrebuiltModel:
                 "cannot score a given text or describe a whole distribution. The engine `local` can: run "
                 "`pip install 'lsp-calib[local]'` (it needs a C compiler)."
             )
-        # A long answer takes at most half of the context from its prompt.
-        answer = min(request.max_tokens, self.positions // 2)
-        prompt = self._tokenize(request.prompt, self.positions - answer - _SPARE)
-        return GenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)
+        prompt = self._tokenize(request.prompt, room_for_prompt(self.positions, request.max_tokens))
+        return PrebuiltGenerationRun(
+            self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after
+        )
 
     def share(self, left: Callable[[], float]) -> None:
         """Let runs take turns: a run raises TurnOver between two pieces once `left`, in seconds, is 0."""
@@ -124,10 +122,7 @@ class PrebuiltModel:
             server = Server(attrs.evolve(options, acceleration=Acceleration()), sequences=SEQUENCES)
             self.notes.append(f"The GPU is not used: the model does not load there. {error}")
         if options.mlock and locked_memory() == 0:
-            self.notes.append(
-                "The model is not locked in memory, so it may be swapped out: the system does not allow it "
-                "(see `ulimit -l`)."
-            )
+            self.notes.append(NOT_LOCKED)
         return server
 
     def _tokenize(self, prompt: Prompt, room: int) -> list[int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -17,11 +16,10 @@ import attrs
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.backend import Counters, Interrupted, TurnOver
 from lsp_calib.inference.engine import Priority, Request
-from lsp_calib.inference.local.answer import Answer
-from lsp_calib.inference.local.kv import CachedSequence, choose, common_prefix
-from lsp_calib.inference.local.vocabulary import Vocabulary
+from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
+from lsp_calib.inference.generation.run import GenerationRun, OnTokens
+from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server
-from lsp_calib.values import Generation, Stop, Timing, Token
 
 # Interactive prompts share the first of these sequences, background work has the last.
 INTERACTIVE_SEQUENCES = 2
@@ -113,77 +111,30 @@ class Choice:
     top: tuple[tuple[int, float], ...]
 
 
-class GenerationRun:
-    """One generation after the tokens of its prompt. It holds nothing of the cache, so that may be lost."""
+class PrebuiltGenerationRun(GenerationRun):
+    """One generation after the tokens of its prompt, one question to the server for each token."""
 
     def __init__(
-        self,
-        machine: Machine,
-        request: Request,
-        prompt: list[int],
-        *,
-        on_tokens: Callable[[list[Token]], None],
-        tell_after: int,
+        self, machine: Machine, request: Request, prompt: list[int], *, on_tokens: OnTokens, tell_after: int
     ) -> None:
-        self.enough = False
-        self._machine = machine
-        self._request = request
-        self._on_tokens = on_tokens
-        self._tell_after = tell_after
-        self._prompt = len(prompt)
-        self._tokens = prompt.copy()  # and the answer's, as it grows
-        self._answer = Answer(request.prompt.forced, one_line=request.one_line)
-        # Forced characters may take tokens of their own; they do not use up the answer's.
-        self._most = min(
-            request.max_tokens + len(self._answer.remaining), machine.server.positions - len(prompt) - 1
+        super().__init__(
+            request,
+            prompt,
+            positions=machine.server.positions - 1,
+            pieces=machine.vocabulary.pieces,
+            counters=machine.counters,
+            on_tokens=on_tokens,
+            tell_after=tell_after,
         )
+        self._machine = machine
         self._temperature = request.sampling.temperature if request.sampling else 0.0
         self._evaluated = 0  # of the tokens, where nothing may be reused
-        self._reused: int | None = None
-        self._asked = 0
-        self._doubt = ""
-        self._prompt_seconds = self._answer_seconds = self._decode_ms = 0.0
 
-    def advance(self) -> Generation:
-        """Go on until the end. Raises Interrupted (call again), EngineError."""
-        decoded = self._machine.counters.decode_ms
-        self._since = time.perf_counter()
-        try:
-            while not self._over:
-                sequence = self._machine.sequence(
-                    self._request.priority, self._tokens, self._request.document
-                )
-                self._evaluate(sequence)
-                self._choose(sequence)
-        finally:
-            self._clock()
-            self._decode_ms += self._machine.counters.decode_ms - decoded
-        return self._finish()
-
-    def close(self) -> None:
-        """Nothing is held: what it left in the cache may be reused."""
-
-    @property
-    def _generated(self) -> int:
-        return len(self._tokens) - self._prompt
-
-    @property
-    def _over(self) -> bool:
-        if self.enough and self._answer.stop is None:
-            self._answer.stop = Stop.EARLY
-        return (
-            self._answer.stop is not None
-            or len(self._answer.tokens) >= self._request.max_tokens
-            or self._generated >= self._most
-        )
-
-    def _clock(self) -> None:
-        now = time.perf_counter()
-        if self._asked:
-            self._answer_seconds += now - self._since
-        else:
-            self._prompt_seconds += now - self._since
-        self._since = now
+    def _generate(self) -> None:
+        while not self._over:
+            sequence = self._machine.sequence(self._request.priority, self._tokens, self._request.document)
+            self._evaluate(sequence)
+            self._choose(sequence)
 
     def _evaluate(self, sequence: CachedSequence) -> None:
         """All tokens but the last piece, which is evaluated when a token is chosen after it."""
@@ -206,20 +157,20 @@ class GenerationRun:
             self._reused = reply.reused
         if len(tokens) > self._evaluated:  # else it was asked again
             # A token after the first costs the evaluation of the one before it: no part of the prompt.
-            self._machine.counters.prompt_tokens += reply.evaluated - (1 if self._asked else 0)
+            self._machine.counters.prompt_tokens += reply.evaluated - (1 if self._chosen else 0)
         self._evaluated = len(tokens)
         return reply
 
     def _choose(self, sequence: CachedSequence) -> None:
-        """Take the next token."""
-        answer, pieces = self._answer, self._machine.vocabulary.pieces
+        """Choose the next token."""
+        builder, pieces = self._builder, self._pieces
         allowed: tuple[int, ...] = ()
-        if answer.remaining:
-            allowed = tuple(self._machine.vocabulary.allowed(answer.remaining).tolist())
-            if len(allowed) == 1 and len(pieces[allowed[0]]) <= len(answer.remaining):
+        if builder.remaining:
+            allowed = tuple(self._machine.vocabulary.allowed(builder.remaining).tolist())
+            if len(allowed) == 1 and len(pieces[allowed[0]]) <= len(builder.remaining):
                 # Nothing to ask: there is no choice, and it is no part of the answer.
                 self._tokens.append(allowed[0])
-                answer.add(allowed[0], 0.0, 0.0, pieces[allowed[0]])
+                builder.add(allowed[0], 0.0, 0.0, pieces[allowed[0]])
                 return
         question = Question(
             top=_TYPED_TOP if allowed else _TOP,
@@ -229,9 +180,13 @@ class GenerationRun:
         )
         reply, choice = self._answered(sequence, question)
         typed_logprob = 0.0
-        if allowed and len(pieces[choice.token]) > len(answer.remaining):
+        if allowed and len(pieces[choice.token]) > len(builder.remaining):
             typed_logprob = self._typed(sequence, allowed, choice)
-        self._take(choice, typed_logprob, ended=reply.ended)
+        if not self._chosen:
+            self._clock()  # what came before was the prompt
+        self._doubt = self._doubt or doubt(choice.logprob, choice.top)
+        logprob = _UNKNOWN if math.isnan(choice.logprob) else min(choice.logprob, 0.0)
+        self._take(choice.token, logprob, typed_logprob, ended=reply.ended)
 
     def _answered(self, sequence: CachedSequence, question: Question) -> tuple[Reply, Choice]:
         if len(question.allowed) > _FEW and not question.temperature:
@@ -243,23 +198,6 @@ class GenerationRun:
                 return attrs.evolve(reply, ended=False), Choice(*best, reply.top)
         reply = self._ask(sequence, self._tokens, question)
         return reply, _choice(reply) or self._choice_of_ours(sequence, question)
-
-    def _take(self, choice: Choice, typed_logprob: float, *, ended: bool) -> None:
-        if not self._asked:
-            self._clock()  # what came before was the prompt
-        self._asked += 1
-        self._machine.counters.generated_tokens += 1
-        self._doubt = self._doubt or doubt(choice.logprob, choice.top)
-        logprob = _UNKNOWN if math.isnan(choice.logprob) else min(choice.logprob, 0.0)
-        self._tokens.append(choice.token)
-        if ended:
-            self._answer.end(choice.token, logprob)
-        else:
-            piece = self._machine.vocabulary.pieces[choice.token]
-            self._answer.add(choice.token, logprob, typed_logprob, piece)
-        if len(self._answer.tokens) == self._tell_after > 0:
-            self._on_tokens(self._answer.tokens.copy())
-            self._tell_after = 0
 
     def _choice_of_ours(self, sequence: CachedSequence, question: Question) -> Choice:
         """The choice made here: the server says nothing of its own where that is a token of half a character.
@@ -305,18 +243,6 @@ class GenerationRun:
         """One for each token, the same for the same request."""
         sampling = self._request.sampling
         return random.Random(f"{sampling.seed} {self._generated}").getrandbits(31) if sampling else 0
-
-    def _finish(self) -> Generation:
-        timing = Timing(
-            prompt_tokens=self._prompt,
-            prompt_reused=self._reused or 0,
-            prompt_ms=1e3 * self._prompt_seconds,
-            generate_ms=1e3 * self._answer_seconds,
-            total_ms=1e3 * (self._prompt_seconds + self._answer_seconds),
-            decode_ms=self._decode_ms,
-            generated_tokens=self._asked,
-        )
-        return attrs.evolve(self._answer.finish(timing), doubt=self._doubt)
 
 
 def log_probability(allowed: Sequence[int], known: dict[int, float], least: float) -> float | None:

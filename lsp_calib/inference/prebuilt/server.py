@@ -29,7 +29,7 @@ import xllamacpp
 from lsp_calib import home
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import LoadOptions
-from lsp_calib.inference.local.threads import default_threads
+from lsp_calib.inference.processor import default_threads
 
 # A prompt is handed over in pieces (see `prebuilt_run`), so that this is only the most at once.
 BATCH = 512

@@ -36,8 +36,8 @@ _WORDS = {
 Dropped = list[tuple[int, wire.Message]]
 
 
-class Answer(Protocol):
-    """Told of messages for a client. Called from the decoding thread; must not block."""
+class Send(Protocol):
+    """Sends a message to a client. Called from the decoding thread; must not block."""
 
     def __call__(self, client: int, message: wire.Message, /) -> None: ...
 
@@ -57,13 +57,13 @@ class _Work:
 
 
 class Decoding:
-    """Requests from the listening thread, worked off by the thread that calls `serve`.
+    """Requests from the listening thread, answered by the thread that calls `serve`.
 
-    answer: called from `serve` with what came out.
+    send: called from `serve` with the results.
     """
 
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
+    def __init__(self, send: Send) -> None:
+        self._send = send
         self._changed = threading.Condition()
         self._scheduler = Scheduler()
         self._work: dict[Key, _Work] = {}
@@ -205,11 +205,11 @@ class Decoding:
 
         def tokens(tokens: list[Token]) -> None:
             if isinstance(work.request, ScoreRequest):
-                self._answer(client, {"id": request_id, "tokens": wire.tokens_to_wire(tokens)})
+                self._send(client, {"id": request_id, "tokens": wire.tokens_to_wire(tokens)})
             else:
                 # As `Generation.logprobs` has them.
                 first = [min(token.logprob - token.typed_logprob, 0.0) for token in tokens]
-                self._answer(client, {"id": request_id, "first": first})
+                self._send(client, {"id": request_id, "first": first})
 
         return tokens
 
@@ -242,7 +242,7 @@ class Decoding:
         if work.run is not None:
             work.run.close()
         if wanted:
-            self._answer(work.job.client, {"id": work.job.id, **message})
+            self._send(work.job.client, {"id": work.job.id, **message})
 
 
 def _result(work: _Work, generation: Generation | None) -> wire.Message:

@@ -27,7 +27,7 @@ class _Carried:
     ends: bool
 
 
-class Answer:
+class RemoteAnswer:
     """Collects the chunks of one answer.
 
     forced: characters it has to reproduce first. most: tokens after these. greedy: whether the likeliest

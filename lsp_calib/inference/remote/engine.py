@@ -36,7 +36,7 @@ from lsp_calib.inference.engine import (
     ignore_state,
 )
 from lsp_calib.inference.models.card import load_cards
-from lsp_calib.inference.remote.answer import Answer, implausible
+from lsp_calib.inference.remote.answer import RemoteAnswer, implausible
 from lsp_calib.inference.remote.http import Patience, RemoteServer, shown
 from lsp_calib.inference.remote.prompt import card_for_name, find_name, flatten, grammar
 from lsp_calib.inference.remote.wire import Chunk, Entry
@@ -221,12 +221,12 @@ class RemoteEngine:
         clock: _Clock,
         *,
         hold: bool = False,
-    ) -> tuple[Answer, bool]:
+    ) -> tuple[RemoteAnswer, bool]:
         """One completion, and whether `early_stop` ended it. A contradiction of `forced` ends it as well.
 
         hold: keep the server from contradicting it.
         """
-        answer = Answer(
+        answer = RemoteAnswer(
             forced=forced,
             one_line=request.one_line,
             most=request.max_tokens,
@@ -316,7 +316,7 @@ class RemoteEngine:
             self._on_state(EngineState.READY, words, None)
 
 
-def _timing(clock: _Clock, answer: Answer, spent: int) -> Timing:
+def _timing(clock: _Clock, answer: RemoteAnswer, spent: int) -> Timing:
     end = time.perf_counter()
     first = clock.first or end
     return Timing(

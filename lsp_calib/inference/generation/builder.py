@@ -1,4 +1,4 @@
-"""An answer as it grows: characters still to be reproduced, then the text and the tokens that carry it."""
+"""A generation as it grows, token by token. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import codecs
 from lsp_calib.values import Generation, Softmax, Stop, Timing, Token
 
 
-class Text:
+class TextDecoder:
     """Bytes of tokens to text, where a character may be spread over several tokens.
 
     A character belongs to the token that completes it, so that the tokens' texts make up the whole.
@@ -21,10 +21,11 @@ class Text:
         return self._decoder.decode(piece)
 
 
-class Answer:
-    """The answer to one request, token by token.
+class GenerationBuilder:
+    """Collects the tokens of one generation.
 
-    forced: what it must begin with, which is no part of its text. one_line: it ends at a line's end.
+    forced: characters that the tokens reproduce first, which are not part of the text. one_line: a line's end
+    ends it. `remaining` are the bytes still to be reproduced, `stop` is set once a token has ended it.
     """
 
     def __init__(self, forced: str, *, one_line: bool) -> None:
@@ -32,12 +33,12 @@ class Answer:
         self.tokens: list[Token] = []
         self.stop: Stop | None = None
         self._one_line = one_line
-        self._text = Text()
+        self._text = TextDecoder()
 
     def add(
         self, token: int, logprob: float, typed_logprob: float, piece: bytes, softmax: Softmax | None = None
     ) -> None:
-        """A token that does not end the text. One that only reproduces forced characters leaves no trace."""
+        """Add a token that does not end the text. One that only reproduces forced characters is dropped."""
         new = piece[len(self.remaining) :]
         self.remaining = self.remaining[len(piece) :]
         if not new:
@@ -49,16 +50,17 @@ class Answer:
         self.tokens.append(Token(token, logprob, typed_logprob, self._text.add(new), softmax))
 
     def end(self, token: int, logprob: float, softmax: Softmax | None = None) -> None:
-        """The token that ends the text."""
+        """Add the token that ends the text."""
         self.tokens.append(Token(token, logprob, 0.0, "", softmax))
         self.stop = Stop.END_OF_TEXT
 
-    def finish(self, timing: Timing) -> Generation:
-        """What was answered; a character that was cut off is left out. Stop.LENGTH where nothing ended it."""
+    def finish(self, timing: Timing, doubt: str = "") -> Generation:
+        """The generation, without an incomplete last character. Stop.LENGTH where no token ended it."""
         text = "".join(token.text for token in self.tokens)
         return Generation(
             text=text.rstrip("\r") if self._one_line else text,
             tokens=tuple(self.tokens),
             stop=self.stop or Stop.LENGTH,
             timing=timing,
+            doubt=doubt,
         )

@@ -1,4 +1,4 @@
-"""Which cached sequence a prompt is evaluated in, and how much of it is there already. Pure."""
+"""Which cached sequence a prompt is evaluated in, and how much of the prompt it holds already. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-# Background work has one sequence of its own. Interactive work has three: two editors with a document each,
-# and one more for a prompt that begins elsewhere, which may be one that is evaluated ahead.
-_SEQUENCES = 4
-# Models whose cache is very large have fewer, to take no more than this together; two in any case.
-_MOST_BYTES = 1 << 30
 # Losing this many cached tokens costs less than a step of the evaluation: not worth another sequence.
 _LITTLE = 64
 # Of one document's prompts: what may be lost for each token that is kept. A new line loses the text below,
@@ -28,11 +23,6 @@ class CachedSequence:
     used: int = 0
     owner: object = None
     document: str = ""
-
-
-def count_sequences(bytes_each: int) -> int:
-    """How many sequences a model keeps whose cache takes `bytes_each` for one document: 2 to 4."""
-    return max(2, min(_SEQUENCES, _MOST_BYTES // max(bytes_each, 1)))
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:

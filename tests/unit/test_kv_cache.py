@@ -3,7 +3,8 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.local.kv import CachedSequence, choose, common_prefix, count_sequences
+from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
+from lsp_calib.inference.models.memory import count_sequences
 
 tokens = st.lists(st.integers(0, 2), max_size=12)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.local.answer import Answer
+from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.values import Stop, Timing
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=12)
@@ -24,11 +24,11 @@ def pieces(draw: st.DrawFn, text: str) -> list[bytes]:
 def test_the_answer_is_what_follows_the_forced_characters(
     data: st.DataObject, forced: str, text: str
 ) -> None:
-    answer = Answer(forced, one_line=True)
+    builder = GenerationBuilder(forced, one_line=True)
     for token, piece in enumerate(data.draw(pieces(forced + text + "\nmore"))):
-        if answer.stop is None:
-            answer.add(token, -1.0, 0.0, piece)
-    generation = answer.finish(Timing())
+        if builder.stop is None:
+            builder.add(token, -1.0, 0.0, piece)
+    generation = builder.finish(Timing())
     assert generation.text == text
     assert generation.stop is Stop.LINE
     assert "".join(token.text for token in generation.tokens) == text
@@ -37,33 +37,33 @@ def test_the_answer_is_what_follows_the_forced_characters(
 @given(st.data(), st.text(max_size=12))
 def test_several_lines_are_kept_as_they_are(data: st.DataObject, text: str) -> None:
     text = text.encode("utf-8", "replace").decode()
-    answer = Answer("", one_line=False)
+    builder = GenerationBuilder("", one_line=False)
     for token, piece in enumerate(data.draw(pieces(text))):
-        answer.add(token, -1.0, 0.0, piece)
-    answer.end(99, -0.5)
-    generation = answer.finish(Timing())
+        builder.add(token, -1.0, 0.0, piece)
+    builder.end(99, -0.5)
+    generation = builder.finish(Timing())
     assert (generation.text, generation.stop) == (text, Stop.END_OF_TEXT)
     assert generation.tokens[-1].id == 99
 
 
 def test_tokens_that_only_reproduce_what_is_typed_carry_nothing() -> None:
-    answer = Answer("    ret", one_line=True)
-    answer.add(1, -1.0, -1.0, b"    ")
-    assert answer.tokens == []
-    assert answer.remaining == b"ret"
-    answer.add(2, -2.0, -1.5, b"return")
-    assert [token.text for token in answer.tokens] == ["urn"]
+    builder = GenerationBuilder("    ret", one_line=True)
+    builder.add(1, -1.0, -1.0, b"    ")
+    assert builder.tokens == []
+    assert builder.remaining == b"ret"
+    builder.add(2, -2.0, -1.5, b"return")
+    assert [token.text for token in builder.tokens] == ["urn"]
 
 
 def test_a_character_that_was_cut_off_is_left_out() -> None:
-    answer = Answer("", one_line=True)
-    answer.add(1, -1.0, 0.0, "aé".encode()[:2])
-    generation = answer.finish(Timing())
+    builder = GenerationBuilder("", one_line=True)
+    builder.add(1, -1.0, 0.0, "aé".encode()[:2])
+    generation = builder.finish(Timing())
     assert (generation.text, generation.stop) == ("a", Stop.LENGTH)
 
 
 @pytest.mark.parametrize(("one_line", "text"), [(True, "x"), (False, "x\r")])
 def test_a_carriage_return_belongs_to_the_line_s_end(one_line: bool, text: str) -> None:
-    answer = Answer("", one_line=one_line)
-    answer.add(1, -1.0, 0.0, b"x\r")
-    assert answer.finish(Timing()).text == text
+    builder = GenerationBuilder("", one_line=one_line)
+    builder.add(1, -1.0, 0.0, b"x\r")
+    assert builder.finish(Timing()).text == text

@@ -1,0 +1,127 @@
+"""The run of one generation, as far as it does not depend on what evaluates the tokens."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from lsp_calib.inference.backend import Counters
+from lsp_calib.inference.engine import Request
+from lsp_calib.inference.generation.builder import GenerationBuilder
+from lsp_calib.values import Generation, Softmax, Stop, Timing, Token
+
+OnTokens = Callable[[list[Token]], None]
+
+
+class GenerationRun(ABC):
+    """One generation: the tokens there are, what ends it, and what it took. A `backend.Run`.
+
+    It holds nothing of the cache, so it resumes after any other run has used it.
+
+    prompt: its tokens. positions: of the context, which the prompt leaves partly free. pieces: the bytes of
+    each token by id. counters: of the engine, to which this run adds. on_tokens, tell_after: as for
+    `Backend.begin`.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        prompt: list[int],
+        *,
+        positions: int,
+        pieces: Sequence[bytes],
+        counters: Counters,
+        on_tokens: OnTokens,
+        tell_after: int,
+    ) -> None:
+        self.enough = False
+        self._request = request
+        self._pieces = pieces
+        self._counters = counters
+        self._on_tokens = on_tokens
+        self._tell_after = tell_after
+        self._prompt = len(prompt)
+        self._tokens = prompt.copy()  # and the generated ones, as they come
+        self._builder = GenerationBuilder(request.prompt.forced, one_line=request.one_line)
+        # Forced characters may take tokens of their own; they do not use up `max_tokens`.
+        self._most = min(request.max_tokens + len(self._builder.remaining), positions - len(prompt))
+        self._chosen = 0
+        self._reused: int | None = None
+        self._doubt = ""
+        self._prompt_seconds = self._answer_seconds = self._decode_ms = 0.0
+        self._since = 0.0
+        self._generation: Generation | None = None
+
+    def advance(self) -> Generation:
+        """Continue until the end. Raises Interrupted (call again to resume), EngineError."""
+        decoded = self._counters.decode_ms
+        self._since = time.perf_counter()
+        try:
+            if self._generation is None and not self._over:
+                self._generate()
+        finally:
+            self._clock()
+            self._decode_ms += self._counters.decode_ms - decoded
+        if self._generation is None:
+            self._generation = self._finish()
+        return self._generation
+
+    def close(self) -> None:  # noqa: B027 - there is nothing to override it for
+        """Nothing to free: what it left in the cache may be reused."""
+
+    @abstractmethod
+    def _generate(self) -> None:
+        """Evaluate and `_take` tokens until the run is `_over`; `_clock` once the prompt is evaluated."""
+
+    @property
+    def _generated(self) -> int:
+        return len(self._tokens) - self._prompt
+
+    @property
+    def _over(self) -> bool:
+        if self.enough and self._builder.stop is None:
+            self._builder.stop = Stop.EARLY
+        return (
+            self._builder.stop is not None
+            or len(self._builder.tokens) >= self._request.max_tokens
+            or self._generated >= self._most
+        )
+
+    def _clock(self) -> None:
+        """Count the time since the last call: for the prompt until the first token is chosen."""
+        now = time.perf_counter()
+        if self._chosen:
+            self._answer_seconds += now - self._since
+        else:
+            self._prompt_seconds += now - self._since
+        self._since = now
+
+    def _take(
+        self, token: int, logprob: float, typed_logprob: float, softmax: Softmax | None = None, *, ended: bool
+    ) -> None:
+        """Add a token that the model has chosen. ended: it ends the text."""
+        self._chosen += 1
+        self._counters.generated_tokens += 1
+        self._tokens.append(token)
+        builder = self._builder
+        if ended:
+            builder.end(token, logprob, softmax)
+        else:
+            builder.add(token, logprob, typed_logprob, self._pieces[token], softmax)
+        if len(builder.tokens) == self._tell_after > 0:
+            self._on_tokens(builder.tokens.copy())
+            self._tell_after = 0
+
+    def _finish(self) -> Generation:
+        prompt, answer = self._prompt_seconds, self._answer_seconds
+        timing = Timing(
+            prompt_tokens=self._prompt,
+            prompt_reused=self._reused or 0,
+            prompt_ms=1e3 * prompt,
+            generate_ms=1e3 * answer,
+            total_ms=1e3 * (prompt + answer),
+            decode_ms=self._decode_ms,
+            generated_tokens=self._chosen,
+        )
+        return self._builder.finish(timing, self._doubt)
