@@ -273,5 +273,5 @@ def test_whatever_stands_in_other_messages_they_are_read_or_an_engine_error(
 
 
 def test_another_protocol_is_not_talked() -> None:
-    with pytest.raises(EngineError, match="another protocol"):
+    with pytest.raises(EngineError, match="incompatible protocol versions"):
         wire.hello_from_wire({**HELLO, "protocol": wire.PROTOCOL + 1})

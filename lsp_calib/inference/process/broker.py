@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import attrs
+import msgspec
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.process import rendezvous as meeting
@@ -161,7 +162,7 @@ class Listening:
             self._options.set_result(hello.options)
         client = _Client(next(self._ids), writer)
         self._clients[client.id] = client
-        in_force = wire.options_to_wire(self._options.result())
+        in_force = msgspec.to_builtins(self._options.result())
         self._send(client, {"event": "welcome", "pid": os.getpid(), **in_force})
         for message in (self._progress, self._outcome):
             if message is not None:
@@ -190,7 +191,7 @@ class Listening:
             case "linger":
                 self._linger = wire.linger_from_wire(message)
             case "stats":
-                stats = attrs.asdict(self.decoding.stats(len(self._clients)))
+                stats = msgspec.to_builtins(self.decoding.stats(len(self._clients)))
                 self._send(client, {"id": _id(message), "stats": stats})
             case "restart":
                 self._send(client, {"event": "bye", "message": "The model is restarted."})

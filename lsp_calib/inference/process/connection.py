@@ -117,7 +117,7 @@ class Connection:
             raise ConnectionResetError("it has just gone") from error
         except (KeyError, TypeError, ValueError) as error:
             writer.close()
-            raise EngineError(f"The model process sent words that cannot be read: {error!r}.") from error
+            raise EngineError(f"The model process sent a welcome that cannot be read: {error!r}.") from error
         except BaseException:
             writer.close()
             raise

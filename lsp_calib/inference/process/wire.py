@@ -1,7 +1,8 @@
-"""The frames between a client and the model process: a length, then one JSON object. No pickle.
+"""The messages between a client and the model process: frames of a length and one JSON object. No pickle.
 
 A frame is 4 bytes (big-endian length) and that many bytes of UTF-8 JSON. Both ends refuse a frame over
-`MOST_BYTES` and a message whose fields are not of the stated types.
+`MOST_BYTES`, and a message with a missing field or one of another type. The standard library parses the JSON
+and msgspec checks it: msgspec's own parser refuses the lone surrogates that editors send.
 
 Client to process
     {"op": "hello", "protocol": int, "linger": float | null,
@@ -34,11 +35,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import struct
-from typing import Any, TypeVar
+import sys
+from typing import Annotated, Any
 
 import attrs
+import msgspec
+from msgspec import Meta
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
@@ -47,78 +50,116 @@ from lsp_calib.values import Generation, Prompt, Segment, Softmax, Stop, Timing,
 PROTOCOL = 3
 MOST_BYTES = 16 << 20
 HEADER = struct.Struct(">I")
-# More than any context has positions: a request that claims more is not to be believed.
-_MOST_TOKENS = 1 << 31
-_MOST_TEMPERATURES = 64
+_LARGEST = sys.float_info.max
+_UNREADABLE_ANSWER = "The model process sent an answer that cannot be read"
 
-_COUNTS = (
-    "running",
-    "waiting",
-    "clients",
-    "threads",
-    "prompt_tokens",
-    "generated_tokens",
-    "ahead_tokens",
-)
-
-T = TypeVar("T")
 Message = dict[str, Any]
 
+# NaN and the infinities are not within any bounds. No context has as many positions as `Count` allows.
+Count = Annotated[int, Meta(ge=0, le=1 << 31)]
+Finite = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
+Positive = Annotated[float, Meta(gt=0.0, le=_LARGEST)]
+Seconds = Annotated[float, Meta(ge=0.0, le=_LARGEST)]
 
-@attrs.frozen
-class Options:
-    """How a client wants the model loaded; those of the first client hold.
+
+class Options(msgspec.Struct, frozen=True, rename="camel"):
+    """How a client wants the model loaded; those of the first client apply.
 
     threads: 0 chooses by measuring. gpu_layers: None uses a GPU where it is faster.
     """
 
-    threads: int = 0
-    gpu_layers: int | None = None
-    mlock: bool = False
+    threads: Count
+    gpu_layers: Count | None
+    mlock: bool
+
+
+DEFAULT_OPTIONS = Options(threads=0, gpu_layers=None, mlock=False)
 
 
 @attrs.frozen
 class Hello:
-    """What a client says first. linger: seconds the process stays after its last client, None: no wish."""
+    """A client's first message. linger: seconds the process stays after its last client, None: no wish."""
 
-    options: Options = Options()
+    options: Options = DEFAULT_OPTIONS
     linger: float | None = None
 
 
-@attrs.frozen
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """What a loaded model is.
 
-    engine: what runs it. notes: what a user should know of how it was loaded. acceleration: the name of what
-    it uses of the hardware.
+    engine: what runs it. notes: messages for the user about how it was loaded. acceleration: the name of the
+    hardware features it uses.
     """
 
     sha256: str
     engine: str
-    notes: tuple[str, ...] = ()
-    threads: int = 0
-    acceleration: str = ""
+    notes: tuple[str, ...]
+    threads: Count
+    acceleration: str
 
 
-@attrs.frozen
-class Stats:
+class Stats(msgspec.Struct, frozen=True):
     """What the process does and has done. Times are `time.monotonic()` of the process's machine, in seconds.
 
     idle_since: None while something runs. running, waiting: requests of all clients. The rest: see
     `backend.Counters`.
     """
 
-    now: float
-    idle_since: float | None
-    running: int
-    waiting: int
-    clients: int
-    threads: int
-    prompt_tokens: int
-    generated_tokens: int
-    decode_ms: float
-    ahead_tokens: int
-    ahead_ms: float
+    now: Finite
+    idle_since: Finite | None
+    running: Count
+    waiting: Count
+    clients: Count
+    threads: Count
+    prompt_tokens: Count
+    generated_tokens: Count
+    decode_ms: Finite
+    ahead_tokens: Count
+    ahead_ms: Finite
+
+
+class _Linger(msgspec.Struct, frozen=True):
+    linger: Seconds | None
+
+
+class _Asked(msgspec.Struct, frozen=True, rename="camel", tag_field="op"):
+    id: int
+    segments: list[tuple[Segment, str]]
+    forced: str
+    version: str
+    priority: Priority
+
+
+class _Score(_Asked, frozen=True, tag="score"):
+    temperatures: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=64)]
+    text: str
+
+
+class _Generate(_Asked, frozen=True, tag="generate"):
+    temperatures: Annotated[tuple[Positive, ...], Meta(max_length=64)]
+    max_tokens: Count
+    document: str
+    deadline: Finite | None
+    one_line: bool
+    sampling: tuple[Positive, int] | None
+    reuse: bool
+    first: Count
+
+
+class _Token(msgspec.Struct, frozen=True, array_like=True):
+    id: int
+    logprob: float
+    typed_logprob: float
+    text: str
+    softmax: tuple[float, tuple[float, ...], float] | None = None
+
+
+class _Generation(msgspec.Struct, frozen=True):
+    text: str
+    tokens: list[_Token]
+    stop: Stop
+    timing: tuple[float, int, int, float, float, float, float, int]  # the fields of `Timing`, in its order
+    doubt: str
 
 
 def encode(message: Message) -> bytes:
@@ -130,7 +171,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(body: bytes) -> Message:
-    """The object of a frame's body. Raises EngineError if it is none."""
+    """The object in a frame's body. Raises EngineError if it is not an object."""
     try:
         message = json.loads(body.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
@@ -139,13 +180,13 @@ def decode(body: bytes) -> Message:
         ) from error
     if not isinstance(message, dict):
         raise EngineError(
-            "The model process and its client do not understand each other: no object in a frame."
+            "The model process and its client do not understand each other: a frame holds no object."
         )
     return message
 
 
 def length(header: bytes) -> int:
-    """The body's length in bytes. Raises EngineError if it is not to be believed."""
+    """The body's length in bytes. Raises EngineError if it is over `MOST_BYTES`."""
     (size,) = HEADER.unpack(header)
     if size > MOST_BYTES:
         raise EngineError(f"A frame claims {size} bytes; at most {MOST_BYTES} are allowed.")
@@ -153,7 +194,7 @@ def length(header: bytes) -> int:
 
 
 async def receive(reader: asyncio.StreamReader) -> Message:
-    """The next message. Raises IncompleteReadError at the stream's end, EngineError for what is none."""
+    """The next message. Raises IncompleteReadError at the stream's end, EngineError for anything else."""
     header = await reader.readexactly(HEADER.size)
     return decode(await reader.readexactly(length(header)))
 
@@ -163,80 +204,51 @@ def hello_to_wire(hello: Hello) -> Message:
         "op": "hello",
         "protocol": PROTOCOL,
         "linger": hello.linger,
-        **options_to_wire(hello.options),
+        **msgspec.to_builtins(hello.options),
     }
 
 
 def hello_from_wire(message: Message) -> Hello:
-    """Raises EngineError if it is no hello, or one of another protocol."""
-    try:
-        if message["op"] != "hello" or message["protocol"] != PROTOCOL:
-            raise ValueError("another protocol")
-        linger = message["linger"]
-        return Hello(options_from_wire(message), None if linger is None else _number(linger, 0.0))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise EngineError(f"The model process was greeted in words it cannot read: {error!r}.") from error
+    """Raises EngineError if it is not a hello, or one of another protocol."""
+    if message.get("op") != "hello" or message.get("protocol") != PROTOCOL:
+        raise EngineError(
+            "The client and the model process use incompatible protocol versions. They come from different "
+            "versions of lsp-calib: restart all editors that use it."
+        )
+    failure = "The model process received a greeting that it cannot read"
+    return Hello(_read(message, Options, failure), _read(message, _Linger, failure).linger)
 
 
 def linger_from_wire(message: Message) -> float:
-    """Raises EngineError if it is no number of seconds."""
-    try:
-        return _number(message["linger"], 0.0)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise EngineError(
-            f"The model process was told to stay for no number of seconds: {error!r}."
-        ) from error
-
-
-def options_to_wire(options: Options) -> Message:
-    return {"threads": options.threads, "gpuLayers": options.gpu_layers, "mlock": options.mlock}
+    """Raises EngineError if it is not a number of seconds."""
+    seconds: float = _read(message.get("linger"), Seconds, "The model process received an invalid `linger`")
+    return seconds
 
 
 def options_from_wire(message: Message) -> Options:
-    """Raises KeyError, TypeError or ValueError."""
-    layers = message["gpuLayers"]
-    return Options(
-        _count(message["threads"]),
-        None if layers is None else _count(layers),
-        _typed(message["mlock"], bool, True),
-    )
+    """Raises EngineError if a field is missing or of another type."""
+    options: Options = _read(message, Options, "The model process sent options that cannot be read")
+    return options
 
 
 def loaded_to_wire(loaded: Loaded) -> Message:
-    return {"event": "ready", **attrs.asdict(loaded)}
+    return {"event": "ready", **msgspec.to_builtins(loaded)}
 
 
 def loaded_from_wire(message: Message) -> Loaded:
     """Raises EngineError if a field is missing or of another type."""
-    try:
-        return Loaded(
-            _typed(message["sha256"], str),
-            _typed(message["engine"], str),
-            tuple(_typed(note, str) for note in message["notes"]),
-            _count(message["threads"]),
-            _typed(message["acceleration"], str),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise EngineError(f"The model process sent words that cannot be read: {error!r}.") from error
+    loaded: Loaded = _read(message, Loaded, "The model process sent a message that cannot be read")
+    return loaded
 
 
 def stats_from_wire(message: Message) -> Stats:
-    """The inverse of `attrs.asdict`. Raises EngineError if a field is missing or of another type."""
-    try:
-        idle = message["idle_since"]
-        return Stats(
-            now=_number(message["now"]),
-            idle_since=None if idle is None else _number(idle),
-            decode_ms=_number(message["decode_ms"]),
-            ahead_ms=_number(message["ahead_ms"]),
-            **{name: _count(message[name]) for name in _COUNTS},
-        )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise EngineError(f"The model process sent words that cannot be read: {error!r}.") from error
+    """The inverse of `msgspec.to_builtins`. Raises EngineError if a field is missing or of another type."""
+    stats: Stats = _read(message, Stats, "The model process sent statistics that cannot be read")
+    return stats
 
 
 def request_to_wire(request_id: int, request: Request | ScoreRequest, *, first: int = 0) -> Message:
-    """first: tell the log-probabilities of so many first tokens as soon as they are there; 0 for none."""
+    """first: report the log-probabilities of so many first tokens as soon as they are there; 0 for none."""
     message = {
         "id": request_id,
         "segments": [[kind.value, text] for kind, text in request.prompt.segments],
@@ -263,36 +275,24 @@ def request_to_wire(request_id: int, request: Request | ScoreRequest, *, first: 
 
 def request_from_wire(message: Message) -> tuple[int, Request | ScoreRequest, int]:
     """The id, the request and `first`. Raises EngineError if a field is missing or of another type."""
-    try:
-        segments = tuple((Segment(kind), _typed(text, str)) for kind, text in message["segments"])
-        prompt = Prompt(segments, _typed(message["forced"], str), _typed(message["version"], str))
-        priority = Priority(message["priority"])
-        temperatures = tuple(_positive(value) for value in message["temperatures"])
-        if len(temperatures) > _MOST_TEMPERATURES:
-            raise ValueError("too many temperatures")
-        request_id = _typed(message["id"], int)
-        if message["op"] == "score":
-            if not temperatures:
-                raise ValueError("a score without a temperature")
-            return request_id, ScoreRequest(prompt, _typed(message["text"], str), priority, temperatures), 0
-        deadline = message["deadline"]
-        return (
-            request_id,
-            Request(
-                prompt=prompt,
-                max_tokens=_count(message["maxTokens"]),
-                priority=priority,
-                document=_typed(message["document"], str),
-                deadline=None if deadline is None else _number(deadline),
-                one_line=_typed(message["oneLine"], bool, True),
-                sampling=_sampling(message["sampling"]),
-                temperatures=temperatures,
-                reuse=_typed(message["reuse"], bool, True),
-            ),
-            _count(message["first"]),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise EngineError(f"The model process was sent a request it cannot read: {error!r}.") from error
+    read: _Generate | _Score = _read(
+        message, _Generate | _Score, "The model process received a request that it cannot read"
+    )
+    prompt = Prompt(tuple(read.segments), read.forced, read.version)
+    if isinstance(read, _Score):
+        return read.id, ScoreRequest(prompt, read.text, read.priority, read.temperatures), 0
+    request = Request(
+        prompt=prompt,
+        max_tokens=read.max_tokens,
+        priority=read.priority,
+        document=read.document,
+        deadline=read.deadline,
+        one_line=read.one_line,
+        sampling=None if read.sampling is None else Sampling(*read.sampling),
+        temperatures=read.temperatures,
+        reuse=read.reuse,
+    )
+    return read.id, request, read.first
 
 
 def generation_to_wire(generation: Generation) -> Message:
@@ -307,27 +307,9 @@ def generation_to_wire(generation: Generation) -> Message:
 
 def generation_from_wire(message: Message) -> Generation:
     """Raises EngineError if a field is missing or of another type."""
-    try:
-        queue, count, reused, prompt, generate, total, decode_, generated = message["timing"]
-        timing = Timing(
-            queue_ms=float(queue),
-            prompt_tokens=int(count),
-            prompt_reused=int(reused),
-            prompt_ms=float(prompt),
-            generate_ms=float(generate),
-            total_ms=float(total),
-            decode_ms=float(decode_),
-            generated_tokens=int(generated),
-        )
-        return Generation(
-            _typed(message["text"], str),
-            tuple(_token(token) for token in message["tokens"]),
-            Stop(message["stop"]),
-            timing,
-            _typed(message["doubt"], str),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise EngineError(f"The model process sent an answer that cannot be read: {error!r}.") from error
+    read = _read(message, _Generation, _UNREADABLE_ANSWER)
+    tokens = tuple(map(_token, read.tokens))
+    return Generation(read.text, tokens, read.stop, Timing(*read.timing), read.doubt)
 
 
 def tokens_to_wire(tokens: tuple[Token, ...] | list[Token]) -> list[list[Any]]:
@@ -336,18 +318,13 @@ def tokens_to_wire(tokens: tuple[Token, ...] | list[Token]) -> list[list[Any]]:
 
 def tokens_from_wire(tokens: Any) -> list[Token]:
     """Raises EngineError if a field is missing or of another type."""
-    try:
-        return [_token(token) for token in tokens]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise EngineError(f"The model process sent an answer that cannot be read: {error!r}.") from error
+    return [_token(token) for token in _read(tokens, list[_Token], _UNREADABLE_ANSWER)]
 
 
 def logprobs_from_wire(logprobs: Any) -> tuple[float, ...]:
-    """Raises EngineError if they are no numbers."""
-    try:
-        return tuple(float(logprob) for logprob in logprobs)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise EngineError(f"The model process sent an answer that cannot be read: {error!r}.") from error
+    """Raises EngineError if they are not numbers."""
+    read: tuple[float, ...] = _read(logprobs, tuple[float, ...], _UNREADABLE_ANSWER)
+    return read
 
 
 def _token_to_wire(token: Token) -> list[Any]:
@@ -357,45 +334,14 @@ def _token_to_wire(token: Token) -> list[Any]:
     return [*plain, [softmax.logit, list(softmax.log_sum_exps), softmax.entropy]]
 
 
-def _token(values: Any) -> Token:
-    token, logprob, typed_logprob, text, *more = values
-    softmax = None
-    if more:
-        ((logit, log_sum_exps, entropy),) = more
-        softmax = Softmax(float(logit), tuple(float(value) for value in log_sum_exps), float(entropy))
-    return Token(_typed(token, int), float(logprob), float(typed_logprob), _typed(text, str), softmax)
+def _token(read: _Token) -> Token:
+    softmax = None if read.softmax is None else Softmax(*read.softmax)
+    return Token(read.id, read.logprob, read.typed_logprob, read.text, softmax)
 
 
-def _sampling(value: Any) -> Sampling | None:
-    if value is None:
-        return None
-    temperature, seed = value
-    return Sampling(_positive(temperature), _typed(seed, int))
-
-
-def _number(value: Any, least: float = -math.inf) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is not a number")
-    if not (math.isfinite(value) and value >= least):
-        raise ValueError(f"{value!r} is out of range")
-    return float(value)
-
-
-def _positive(value: Any) -> float:
-    number = _number(value)
-    if number <= 0:
-        raise ValueError(f"{value!r} is not above 0")
-    return number
-
-
-def _count(value: Any) -> int:
-    count = _typed(value, int)
-    if not 0 <= count <= _MOST_TOKENS:
-        raise ValueError(f"{value!r} is out of range")
-    return count
-
-
-def _typed(value: Any, kind: type[T], truth: bool = False) -> T:
-    if not isinstance(value, kind) or isinstance(value, bool) is not truth:
-        raise TypeError(f"{value!r} is not of type {kind.__name__}")
-    return value
+def _read(value: Any, kind: Any, failure: str) -> Any:
+    """`value`, checked and converted. Raises EngineError: `failure`, and which field is wrong."""
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, ValueError, OverflowError, RecursionError) as error:
+        raise EngineError(f"{failure}: {error}.") from error
