@@ -17,6 +17,7 @@ from typing import IO, Any, Self
 
 import attrs
 
+from lsp_calib import lockfile
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.records import Header, Record, read_records, sources_of, write_records
 from lsp_calib.files import replace_file, sync_folder
@@ -185,17 +186,10 @@ def _whole_lines(content: bytes) -> Iterable[bytes]:
 def _lock(file: IO[bytes], path: Path) -> None:
     """Lock the journal for one run; the lock ends with the process, however that ends."""
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            file.seek(0)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # It may have been removed, by a run that ended, between our opening and locking it.
-            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                raise BlockingIOError
+        if not lockfile.lock(file.fileno()):
+            raise BlockingIOError
+        # It may have been removed, by a run that ended, between our opening and locking it.
+        if sys.platform != "win32" and not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            raise BlockingIOError
     except OSError as error:
         raise DataError(f"{path} is in use by another run. Wait for it, or name another file.") from error

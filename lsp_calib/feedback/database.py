@@ -11,10 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from lsp_calib import lockfile
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
-
-if sys.platform != "win32":
-    import fcntl
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +58,7 @@ def move_aside(path: Path, damaged: tuple[int, int]) -> Path | None:
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         if sys.platform != "win32":  # where a file that another process has open cannot be renamed at all
             # On the damaged file itself: all who want to move it meet here, and nothing is left behind.
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lockfile.wait_for_lock(file.fileno())
         if identity(path) == damaged:
             aside = _free_name(path)
             _move(path, aside)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from real_server import PATIENCE
 
-from lsp_calib.inference.process import lockfile
+from lsp_calib import lockfile
 from lsp_calib.tools.client import Editor
 
 pytestmark = pytest.mark.model

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_calib import lockfile
 from lsp_calib.cli import main
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.inference.process import lockfile
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
 from lsp_calib.tools.doctor.finding import Level

@@ -19,6 +19,7 @@ import pytest_asyncio
 from scripted_model import STEP, ask, install, score
 
 from lsp_calib import home as state
+from lsp_calib import lockfile
 from lsp_calib.errors import (
     DeadlineError,
     EngineDiedError,
@@ -30,8 +31,8 @@ from lsp_calib.errors import (
     SupersededError,
 )
 from lsp_calib.inference.engine import EarlyStop, EngineState
-from lsp_calib.inference.process import lockfile, wire
 from lsp_calib.inference.process import rendezvous as meeting
+from lsp_calib.inference.process import wire
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.rendezvous import Meeting
 

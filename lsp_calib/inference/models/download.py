@@ -9,12 +9,11 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib import home
+from lsp_calib import home, lockfile
 from lsp_calib.errors import DownloadError
 from lsp_calib.inference.models import checksum, hub, wheels
 from lsp_calib.inference.models.card import ModelCard, Source, as_pulled
 from lsp_calib.inference.models.hub import Progress
-from lsp_calib.inference.process import lockfile
 
 
 class Checked(enum.StrEnum):

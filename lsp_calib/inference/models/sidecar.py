@@ -1,4 +1,4 @@
-"""Small JSON files beside the models: what was found out about them. Losing one costs only time."""
+"""Small JSON files beside the models: what was measured of them. Losing one costs only time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lsp_calib.files import write_atomically
 
 
 def models_folder() -> Path:
-    """Where models lie. Raises SettingsError if it cannot be made."""
+    """The folder of the models. Raises SettingsError if it cannot be created."""
     return home.private_folder(home.home() / "models")
 
 
@@ -26,9 +26,9 @@ def read(name: str) -> dict[str, Any]:
 
 
 def update(name: str, key: str, value: Any) -> None:
-    """Put one entry into a side file (None takes it out), whole or not at all.
+    """Put one entry into a side file (None removes it), whole or not at all.
 
-    Never fails: at worst it is found out again.
+    Never fails: at worst it is measured again.
     """
     target = models_folder() / name
     with contextlib.suppress(OSError):

@@ -22,11 +22,12 @@ from pathlib import Path
 
 import attrs
 
+from lsp_calib import lockfile
 from lsp_calib.errors import ModelError, ModelFileError
 from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
 from lsp_calib.inference.models import checksum, gguf
-from lsp_calib.inference.process import acceleration, lockfile, trial, wire
+from lsp_calib.inference.process import acceleration, trial, wire
 from lsp_calib.inference.process import rendezvous as meeting
 from lsp_calib.inference.process.broker import Listening
 from lsp_calib.inference.process.rendezvous import Meeting

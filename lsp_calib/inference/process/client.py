@@ -10,6 +10,7 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from lsp_calib import lockfile
 from lsp_calib.errors import (
     DeadlineError,
     EngineDiedError,
@@ -30,8 +31,8 @@ from lsp_calib.inference.engine import (
     ignore_state,
 )
 from lsp_calib.inference.models.cards import ModelCard, choose
-from lsp_calib.inference.process import lockfile, starting, wire
 from lsp_calib.inference.process import rendezvous as meeting
+from lsp_calib.inference.process import starting, wire
 from lsp_calib.inference.process.connection import Connection, outcome
 from lsp_calib.inference.process.deaths import Deaths
 from lsp_calib.inference.process.rendezvous import Meeting

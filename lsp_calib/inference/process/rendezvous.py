@@ -23,6 +23,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import __version__, home
+from lsp_calib.files import write_atomically
 from lsp_calib.inference.process import wire
 
 # What a process writes to its standard output, once, when it can be connected to; its exit code when another
@@ -157,13 +158,8 @@ def _socket_path(folder: Path, name: str) -> Path:
 
 
 def _write_port(path: Path, port: int) -> None:
-    scratch = path.with_suffix(".new")
-    with contextlib.suppress(FileNotFoundError):
-        scratch.unlink()
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump([port, secrets.token_hex(32)], file)
-    scratch.replace(path)
+    content = json.dumps([port, secrets.token_hex(32)]).encode()
+    write_atomically(path, content, 0o600, durable=False)
 
 
 def _read_port(path: Path) -> tuple[int, bytes]:

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib import home
+from lsp_calib import home, lockfile
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
-from lsp_calib.inference.process import lockfile
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.client import Editor
 

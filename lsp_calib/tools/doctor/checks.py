@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from lsp_calib import __version__, home
+from lsp_calib import __version__, home, lockfile
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.prompt import version_of
@@ -20,7 +20,6 @@ from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference import backends
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.inference.models.inventory import Entry, inventory
-from lsp_calib.inference.process import lockfile
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.finding import Finding, Level
 from lsp_calib.values import ModelIdentity

@@ -1,6 +1,6 @@
-"""A lock on a file, held by one process for its life. The system frees it however that process ends.
+"""Locks on files, on every platform. The system frees them however their process ends.
 
-The file itself stays: to remove it would let two processes hold locks on two files of one name.
+The file of a lock stays: removing it would let two processes hold locks on two files of one name.
 """
 
 from __future__ import annotations
@@ -16,65 +16,72 @@ from pathlib import Path
 if sys.platform == "win32":
     import msvcrt
 
-    # A locked byte cannot be read by others there: it lies far behind the process's number.
+    # Others cannot read a locked byte there: it lies far behind the file's content.
     _FAR = 1 << 30
 
-    def _lock(descriptor: int, *, probe: bool) -> bool:
-        del probe
+    def lock(descriptor: int, *, shared: bool = False) -> bool:
+        """Lock an open file until it is closed. False: another process holds the lock."""
+        del shared  # there is only one kind
+        at = os.lseek(descriptor, 0, os.SEEK_CUR)
         os.lseek(descriptor, _FAR, os.SEEK_SET)
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         finally:
-            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.lseek(descriptor, at, os.SEEK_SET)
         return True
 
 else:
     import fcntl
 
-    def _lock(descriptor: int, *, probe: bool) -> bool:
+    def lock(descriptor: int, *, shared: bool = False) -> bool:
+        """Lock an open file until it is closed. False: another process holds the lock."""
         try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if probe else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
+    def wait_for_lock(descriptor: int) -> None:
+        """Lock an open file until it is closed, once no other process holds the lock. Not on Windows."""
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
 
 def take(path: Path) -> int | None:
-    """Hold the lock until this process ends: an open descriptor, or None if another process holds it."""
+    """Lock `path` until this process ends: an open descriptor, None if another process holds the lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     for _ in range(3):
-        if _lock(descriptor, probe=False):
+        if lock(descriptor):
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()}\n".encode())
             return descriptor
-        time.sleep(0.01)  # it may be `holder` that looks
+        time.sleep(0.01)  # `holder` may be looking
     os.close(descriptor)
     return None
 
 
 def holder(path: Path) -> int | None:
-    """The process that holds the lock, None if nobody does."""
+    """The process that holds the lock, None if none does."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         return None
     try:
-        if _lock(descriptor, probe=True):
+        if lock(descriptor, shared=True):
             return None
         words = os.read(descriptor, 32).decode("ascii", "replace").strip()
         return int(words) if words.isdecimal() else None
     finally:
-        os.close(descriptor)  # which frees what was locked to look
+        os.close(descriptor)  # which frees the lock taken to look
 
 
 def kill_holder(path: Path, pid: int) -> bool:
-    """Kill process `pid` if it holds the lock, and only then. False: it does not."""
+    """Kill process `pid` if, and only if, it holds the lock. False: it does not."""
     with contextlib.ExitStack() as stack:
         kill = partial(os.kill, pid, getattr(signal, "SIGKILL", signal.SIGTERM))
         if sys.platform == "linux":
-            # Opened before the look at the lock: it means that process, whoever gets its number later.
+            # Opened before looking at the lock: it names this process even if its number is reused later.
             try:
                 process = os.pidfd_open(pid)
             except OSError:
