@@ -18,7 +18,7 @@ def find() -> Factory:
     """
     wanted = os.environ.get("LSP_CALIB_ENGINE", "")
     if wanted not in ("", "local", "prebuilt"):
-        raise ModelError(f"LSP_CALIB_ENGINE is {wanted!r}; it can be local or prebuilt.")
+        raise ModelError(f"LSP_CALIB_ENGINE is {wanted!r}; it must be local or prebuilt.")
     missing, remedies = [], []
     if wanted != "prebuilt":
         try:

@@ -1,6 +1,6 @@
-"""What every engine answers to: the model process, or a remote server.
+"""The interface of every engine: the model process, or a remote server.
 
-Callers never learn which one they have. An engine is used from one asyncio event loop.
+Callers do not know which one they have. An engine is used from one asyncio event loop.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from lsp_calib.values import Generation, ModelIdentity, Prompt, Token
 
 
 class Priority(enum.IntEnum):
-    """Interactive work goes first, and interrupts other work: somebody is typing. Idle work goes last: nobody
-    waits for it."""
+    """Interactive work goes first, and interrupts other work: the user is typing. Idle work goes
+    last: nothing waits for it."""
 
     INTERACTIVE = 0
     BACKGROUND = 1
@@ -25,7 +25,7 @@ class Priority(enum.IntEnum):
 
 
 class EngineState(enum.StrEnum):
-    """How an engine is; the words of the `lsp-calib/status` notification."""
+    """The state of an engine, as in the `lsp-calib/status` notification."""
 
     STARTING = "starting"
     LOADING = "loading"
@@ -47,8 +47,8 @@ class Sampling:
 class Request:
     """One generation, ended by the line's end, the end of the text or `max_tokens`.
 
-    max_tokens: 0 only evaluates the prompt ahead, for interactive requests to come that begin alike; an
-        engine may leave it.
+    max_tokens: 0 only evaluates the prompt ahead, for later interactive requests that begin alike; an
+        engine may ignore it.
     document: where this is not empty, a later interactive request of the same client for the same document
         supersedes this one (SupersededError).
     deadline: seconds from now within which it must be answered (DeadlineError), None for no limit.
@@ -56,7 +56,7 @@ class Request:
     sampling: None decodes greedily. Probabilities are those of the unmodified softmax either way.
     temperatures: not empty: each token comes with its `Softmax` at these temperatures.
     reuse: False evaluates the whole prompt afresh, always in the same batches: the numbers then do not
-        depend, to the last bit, on what was asked before. For measurements that others are to repeat.
+        depend, to the last bit, on earlier requests. For reproducible measurements.
     """
 
     prompt: Prompt
@@ -72,7 +72,7 @@ class Request:
 
 @attrs.frozen
 class EarlyStop:
-    """Leave an answer unfinished when its first tokens say that it will not be wanted.
+    """Leave a generation unfinished when its first tokens show that it will not be wanted.
 
     worth_finishing: called once with the log-probabilities of the first `first` tokens, as
         `Generation.logprobs` has them. False ends the generation there (Stop.EARLY); decoding goes on while
@@ -98,7 +98,7 @@ class ScoreRequest:
 
 @attrs.frozen
 class LoadedModel:
-    """A model that can answer: which bytes it is, how it wants to be asked, and what runs it."""
+    """A loaded model: the identity of its file, the card with its prompt format, and what runs it."""
 
     identity: ModelIdentity
     card: ModelCard
@@ -123,7 +123,7 @@ def ignore_state(_state: EngineState, _message: str, _fraction: float | None) ->
 
 
 class Engine(Protocol):
-    """A model that can be asked.
+    """A model that answers requests.
 
     Cancelling the task that awaits `generate` or `score` stops the work itself, inside a running decode.
     """
@@ -133,7 +133,7 @@ class Engine(Protocol):
         ...
 
     async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
-        """Answer a request. Raises EngineError if the engine fails on it; the next one may succeed."""
+        """Answer a request. Raises EngineError if that fails; the next request may succeed."""
         ...
 
     def score(self, request: ScoreRequest) -> AsyncIterator[Token]:

@@ -495,7 +495,7 @@ class TestDoubt:
     def test_probabilities_that_cannot_be_true_are_doubted(
         self, logprob: float, top: list[tuple[int, float]]
     ) -> None:
-        assert "cannot be believed" in doubt(logprob, top)
+        assert "are invalid" in doubt(logprob, top)
 
 
 class TestSums:

@@ -310,7 +310,7 @@ class TestTheModel:
         assert scene.server.completions[0].body["model"] == served
 
     @pytest.mark.parametrize(
-        ("wanted", "words"), [("gpt-9", "no model like 'gpt-9'"), (None, "just one model")]
+        ("wanted", "words"), [("gpt-9", "no model like 'gpt-9'"), (None, "exactly one model")]
     )
     async def test_one_that_is_not_there_is_named_with_those_that_are(
         self, play: Play, wanted: str | None, words: str

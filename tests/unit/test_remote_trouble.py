@@ -64,7 +64,7 @@ class TestTrouble:
 
         wait = "0"
         scene = await play(handler=handler)
-        with pytest.raises(EngineError, match=r"asked too often \(429\): slow down"):
+        with pytest.raises(EngineError, match=r"limits the rate of requests \(429\): slow down"):
             await scene.say()
         assert len(scene.server.completions) == 3
         wait = "600"
@@ -81,8 +81,8 @@ class TestTrouble:
         ("status", "words"),
         [
             (400, "did not accept the request (400): too long"),
-            (401, "it wants a key"),
-            (403, "it wants a key"),
+            (401, "it requires a key"),
+            (403, "it requires a key"),
             (404, "remote.model"),
             (422, "(422)"),
             (500, "failed (500): too long"),
@@ -121,7 +121,7 @@ class TestTrouble:
             await exchange.json({}, 307, Location=f"{thief.server.url}/completions?token=1")
 
         scene = await play(handler=handler)
-        with pytest.raises(EngineError, match="is not followed") as caught:
+        with pytest.raises(EngineError, match="Redirects are disabled") as caught:
             await scene.say()
         assert str(thief.server.port) in str(caught.value)
         assert thief.server.connections == 0
@@ -317,7 +317,7 @@ class TestTheKey:
         file.write_bytes(content)
         file.chmod(0o600)
         scene = await play(remote={"key_file": file})
-        with pytest.raises(SettingsError, match="holds no key"):
+        with pytest.raises(SettingsError, match="must hold a key"):
             await scene.say()
 
     async def test_that_is_missing_is_named(self, play: Play, tmp_path: Path) -> None:

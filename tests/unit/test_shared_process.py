@@ -31,10 +31,9 @@ from lsp_calib.errors import (
     SupersededError,
 )
 from lsp_calib.inference.engine import EarlyStop, EngineState
-from lsp_calib.inference.process import rendezvous as meeting
-from lsp_calib.inference.process import wire
+from lsp_calib.inference.process import rendezvous, wire
 from lsp_calib.inference.process.client import ModelProcess
-from lsp_calib.inference.process.rendezvous import Meeting
+from lsp_calib.inference.process.rendezvous import Rendezvous
 
 CONTEXT = 2048  # of a model without a card
 PATIENCE = 30.0
@@ -78,13 +77,13 @@ async def client(model: str) -> AsyncIterator[Client]:
         await engine.close()
 
 
-def place(model: str) -> Meeting:
-    return meeting.place(Path(model), CONTEXT)
+def place(model: str) -> Rendezvous:
+    return rendezvous.place(Path(model), CONTEXT)
 
 
 async def frames(model: str, *sent: bytes) -> list[wire.Message]:
     """What the process answers to bytes on a connection of their own, until it closes it."""
-    reader, writer = await meeting.connect(place(model))
+    reader, writer = await rendezvous.connect(place(model))
     for data in sent:
         writer.write(data)
     messages = []
@@ -464,7 +463,7 @@ class TestHarm:
         engine = client()
         await engine.ready()
         for data in (b"", b"\0", struct.pack(">I", 100) + b"{", wire.encode({"op": "hello"})[:-1]):
-            _, writer = await meeting.connect(place(model))
+            _, writer = await rendezvous.connect(place(model))
             writer.write(data)
             writer.close()
         assert (await engine.generate(ask("steps 1"))).tokens
@@ -473,7 +472,7 @@ class TestHarm:
     async def test_who_does_not_read_is_let_go_and_holds_up_nobody(self, client: Client, model: str) -> None:
         engine = client()
         await engine.ready()
-        reader, writer = await meeting.connect(place(model))
+        reader, writer = await rendezvous.connect(place(model))
         writer.write(wire.encode(wire.hello_to_wire(wire.Hello())))
         await wire.receive(reader)
         writer.transport.pause_reading()  # type: ignore[attr-defined]

@@ -29,5 +29,5 @@ def shorten(pieces: Sequence[tuple[Segment, Sequence[int]]], room: int) -> list[
         excess -= cut
         shortened += tokens[cut:]
     if excess > 0:
-        raise EngineError("The prompt is too long for the model's context. Ask with less.")
+        raise EngineError("The prompt is too long for the model's context. Send less text.")
     return shortened

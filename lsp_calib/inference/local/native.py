@@ -129,7 +129,7 @@ class Weights:
         tokens = (llama_cpp.llama_token * room)()
         count = llama_cpp.llama_tokenize(self.vocab, text, len(text), tokens, room, False, control)
         if count < 0:
-            raise EngineError("A text could not be tokenised. Ask again with another text.")
+            raise EngineError("llama.cpp could not tokenise a text. Try another text.")
         return tuple(tokens[:count])
 
     def pieces(self) -> list[bytes]:

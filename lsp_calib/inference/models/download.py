@@ -53,7 +53,7 @@ def pull(card: ModelCard, on_progress: Progress) -> Pulled:
     lock = lockfile.take(home.run_folder() / f"pull-{card.file}.lock")
     if lock is None:
         raise DownloadError(
-            f"Another lsp-calib is getting {card.name} at this moment. Wait until it is done: "
+            f"Another lsp-calib is downloading {card.name}. Wait until it is done: "
             "`lsp-calib models list` says so."
         )
     try:
@@ -94,7 +94,8 @@ def _pull(card: ModelCard, checked: Checked, folder: Path, on_progress: Progress
         if checked is Checked.NOTHING and fetched.announced:
             checked = Checked.HUB
         return Pulled(card.path, fetched.sha256, checked)
-    raise DownloadError(f"{card.name} could not be had from any of its sources. {' '.join(complaints)}")
+    why = " ".join(complaints)
+    raise DownloadError(f"{card.name} could not be downloaded from any of its sources. {why}")
 
 
 def _fetch(source: Source, card: ModelCard, scratch: Path, on_progress: Progress) -> hub.Fetched:

@@ -121,8 +121,8 @@ def fetch(source: Source, card: ModelCard, on_progress: Progress) -> Fetched:
             part.discard()
             if not again:
                 raise DownloadError(
-                    f"What {source.repo} on {url.host} delivered has the wrong checksum: SHA-256 {actual}, "
-                    f"expected {wanted}. It was thrown away."
+                    f"What {source.repo} on {url.host} sent has the wrong checksum: SHA-256 {actual}, "
+                    f"expected {wanted}. It was deleted."
                 )
 
 
@@ -166,7 +166,7 @@ class _Delivery:
         except httpx.TimeoutException as error:
             raise _Interrupted(f"{self._what()} sent nothing for {_TIMEOUT.read:.0f} s.") from error
         except httpx.TransportError as error:
-            raise _Interrupted(f"The connection to {self._url.host} broke off: {_said(error)}.") from error
+            raise _Interrupted(f"The connection to {self._url.host} broke: {_said(error)}.") from error
         if total and part.size < total:
             raise _Interrupted(f"{self._what()} sent {part.size} of {total} bytes.")
 
@@ -186,14 +186,14 @@ class _Delivery:
                     return
                 url = url.join(response.headers["Location"])
             except httpx.InvalidURL as error:
-                raise DownloadError(f"{self._what()} leads to an address that is none.") from error
+                raise DownloadError(f"{self._what()} redirects to an invalid URL.") from error
             finally:
                 response.close()
             if not self._endpoint.allows(url):
                 raise DownloadError(
-                    f"{self._what()} leads to {url.scheme}://{url.host}, which is not encrypted."
+                    f"{self._what()} redirects to {url.scheme}://{url.host}, which is not encrypted."
                 )
-        raise DownloadError(f"{self._what()} leads from one address to the next without end.")
+        raise DownloadError(f"{self._what()} redirects too often.")
 
     def _note_announcement(self, response: httpx.Response) -> None:
         """What the hub says of the file before it sends it: other bytes than the card's are not fetched."""
@@ -202,22 +202,20 @@ class _Delivery:
             return
         self.announced = said
         if self._card.sha256 and said != self._card.sha256:
-            raise DownloadError(
-                f"{self._what()} has other bytes now: SHA-256 {said}, expected {self._card.sha256}."
-            )
+            raise DownloadError(f"{self._what()} has changed: SHA-256 {said}, expected {self._card.sha256}.")
 
     def _begin(self, response: httpx.Response) -> int:
         """Look at the answer's head and make the part ready; returns the bytes of the whole file."""
         self._refuse(response)
         part = self._part
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise DownloadError(f"{self._what()} answers in an encoding that was not asked for.")
+            raise DownloadError(f"{self._what()} answers in an encoding that was not requested.")
         rest = response.status_code == 206
         if rest:
             start, total = _range(response.headers.get("Content-Range", ""))
             if start != part.size:
                 part.discard()
-                raise _Interrupted(f"{self._what()} sent another piece than was asked for.")
+                raise _Interrupted(f"{self._what()} sent another part than was requested.")
         else:
             start, total = 0, _count(response.headers.get("Content-Length"))
         if not total:
@@ -236,10 +234,10 @@ class _Delivery:
             return
         if code == 416:
             self._part.discard()
-            raise _Interrupted(f"{self._what()} has nothing to add to what is here.")
+            raise _Interrupted(f"{self._what()} has nothing after the part that is here.")
         if code == 429 or code >= 500:
             wait = float(_count(response.headers.get("Retry-After")))
-            raise _Interrupted(f"{self._what()} cannot be had at the moment (HTTP {code}).", wait=wait)
+            raise _Interrupted(f"{self._what()} is not available at the moment (HTTP {code}).", wait=wait)
         if code in (401, 403):
             raise DownloadError(
                 f"{self._what()} is not given to everybody (HTTP {code}): accept its terms on its page and "
@@ -249,7 +247,7 @@ class _Delivery:
             raise DownloadError(
                 f"{self._url.host} has no {self._source.file} in {self._source.repo} (HTTP {code})."
             )
-        raise DownloadError(f"{self._what()} cannot be had (HTTP {code}).")
+        raise DownloadError(f"{self._what()} cannot be downloaded (HTTP {code}).")
 
     def _what(self) -> str:
         return f"{self._source.repo} on {self._url.host}"
@@ -278,7 +276,7 @@ def _client(headers: dict[str, str]) -> httpx.Client:
 def _kept(part: Part) -> str:
     if not part.size:
         return ""
-    return f" The {part.size >> 20} MB that came are kept: the next `lsp-calib models pull` goes on there."
+    return f" The {part.size >> 20} MB received are kept: the next `lsp-calib models pull` resumes there."
 
 
 def _said(error: Exception) -> str:

@@ -80,8 +80,8 @@ class Part:
                 file.write(chunk)
         except OSError as error:
             raise DownloadError(
-                f"{self.path.parent} cannot take more: {error.strerror or error}. Free some space, or set "
-                "LSP_CALIB_HOME to another disk; what has come is kept, and the next pull goes on there."
+                f"{self.path.parent} cannot be written: {error.strerror or error}. Free some space, or set "
+                "LSP_CALIB_HOME to another disk; what was received is kept, and the next pull resumes there."
             ) from error
 
 

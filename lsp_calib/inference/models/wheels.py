@@ -46,7 +46,7 @@ def fetch(
     if digest.hexdigest() != card.sha256:
         raise DownloadError(
             f"What {source.parts[0][0]} delivered has the wrong checksum: SHA-256 {digest.hexdigest()}, "
-            f"expected {card.sha256}. It was thrown away."
+            f"expected {card.sha256}. It was deleted."
         )
     return joined
 

@@ -79,7 +79,7 @@ class PrebuiltModel:
         """
         if isinstance(request, ScoreRequest) or request.temperatures:
             raise EngineError(
-                "The prebuilt engine (xllamacpp) tells the probabilities of the tokens it chooses, but it "
+                "The prebuilt engine (xllamacpp) reports the probabilities of the tokens it chooses, but it "
                 "cannot score a given text or describe a whole distribution. The engine `local` can: run "
                 "`pip install 'lsp-calib[local]'` (it needs a C compiler)."
             )

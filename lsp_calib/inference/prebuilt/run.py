@@ -210,7 +210,9 @@ class PrebuiltGenerationRun(GenerationRun):
         listing = Question(top=self._machine.server.size if everything else _TOP, allowed=newline)
         listed = self._ask(sequence, self._tokens, listing).top
         if not listed:
-            raise EngineError("xllamacpp told no probabilities. Another version of it may do better.")
+            raise EngineError(
+                "xllamacpp reported no probabilities. Try another version of it, or the engine `local`."
+            )
         members = set(question.allowed)
         among = [entry for entry in listed if entry[0] in members] if members else list(listed)
         if drawn:
@@ -266,7 +268,7 @@ def doubt(logprob: float, top: Sequence[tuple[int, float]]) -> str:
     """Why these log-probabilities cannot be true, in words for the user; empty where they can."""
     values = [logprob, *(value for _, value in top)]
     if any(math.isnan(value) or value > _ROUNDING for value in values):
-        fault = "they are no probabilities"
+        fault = "they are not probabilities"
     elif not top:
         fault = "there are none"
     elif math.fsum(math.exp(value) for _, value in top) > 1.0 + _ROUNDING:
@@ -274,7 +276,7 @@ def doubt(logprob: float, top: Sequence[tuple[int, float]]) -> str:
     else:
         return ""
     return (
-        f"The probabilities that llama.cpp's server gave cannot be believed: {fault}. No confidence is shown "
+        f"The probabilities that llama.cpp's server reported are invalid: {fault}. No confidence is shown "
         "for such an answer. Another version of xllamacpp, or the engine `local`, may do better."
     )
 

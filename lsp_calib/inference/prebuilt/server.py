@@ -47,7 +47,7 @@ _CONSEQUENCES = ("failed to load model", "exiting due to")
 
 @attrs.frozen
 class Question:
-    """How a token is to be chosen, and what is to be told.
+    """How a token is to be chosen, and what is to be reported.
 
     top: how many of the most likely tokens are named. allowed: where not empty, one of these is chosen.
     temperature: 0 chooses the most likely token, else one is drawn from the softmax at it, by the seed.
@@ -63,7 +63,7 @@ class Question:
 
 @attrs.frozen
 class Reply:
-    """The token that the server chose after some tokens, and what it says of it.
+    """The token that the server chose after some tokens, and what it reports of it.
 
     token, logprob: None where it does not say, as of a token that ends inside a character. logprob is of the
         unmodified softmax, unless `conditional` was asked for: then of the softmax over the allowed tokens.
@@ -91,7 +91,7 @@ class Server:
         self._key = secrets.token_hex(32)
         self._socket = _socket_path()
         self._server: xllamacpp.Server | None = None
-        # Else a failing check of its own starts a debugger, which holds up the end of the process.
+        # Otherwise a failed GGML assertion launches a debugger and delays the exit.
         os.environ.setdefault("GGML_NO_BACKTRACE", "1")
         with _understanding():
             parameters = self._parameters(options, sequences)
@@ -134,9 +134,9 @@ class Server:
         return params
 
     def _try_again(self, path: Path, parameters: xllamacpp.CommonParams) -> xllamacpp.Server:
-        """Load what did not load, for the reason, which is nowhere but in its log.
+        """Load again what did not load, to read the reason from its log.
 
-        That is not read the first time: were native code to end the process, its last words would be lost.
+        The log is not captured the first time: if native code ended the process, its end would be lost.
         """
         self.close()
         with _overheard() as said:
@@ -221,10 +221,11 @@ class Server:
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise EngineError(f"The tokeniser of xllamacpp does not answer ({error}).") from error
         if response.status != http.HTTPStatus.OK:
-            raise EngineError(f"xllamacpp refused a text: {_message(answer)}.")
+            raise EngineError(f"xllamacpp could not tokenise a text: {_message(answer)}.")
         return answer
 
     def _connect(self) -> http.client.HTTPConnection:
+        # Not httpx: it took 1.3 to 4 times as long for a text, which each keystroke waits for.
         if self._server is None:
             raise EngineError("The model was closed.")
         if self._socket:
@@ -280,7 +281,7 @@ def _reply(answer: dict[str, Any]) -> Reply:
 
 @contextlib.contextmanager
 def _understanding() -> Iterator[None]:
-    """Its face changes from version to version: say so where it is not the known one."""
+    """Its interface changes between versions: say so where it is not the known one."""
     try:
         yield
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:

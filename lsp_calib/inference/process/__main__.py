@@ -1,7 +1,7 @@
 """The model process: the only place where a model is loaded. One for each user and model.
 
-It holds a lock for its life; who does not get it leaves at once. It serves the clients that find it at its
-socket, and goes some seconds after the last of them, however that one ended.
+It holds a lock for its life; a process that does not get it ends at once. It serves the clients that connect
+to its socket, and ends some seconds after the last of them, however that one ended.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from lsp_calib.errors import ModelError, ModelFileError
 from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
 from lsp_calib.inference.models import checksum, gguf
-from lsp_calib.inference.process import acceleration, trial, wire
-from lsp_calib.inference.process import rendezvous as meeting
-from lsp_calib.inference.process.broker import Listening
-from lsp_calib.inference.process.rendezvous import Meeting
+from lsp_calib.inference.process import acceleration, rendezvous, trial, wire
+from lsp_calib.inference.process.broker import Broker
+from lsp_calib.inference.process.rendezvous import Rendezvous
 
 # Its log is emptied at the start when it has more bytes than this.
 _MOST_LOG = 1 << 20
@@ -57,14 +56,14 @@ def main(find: Find = backends.find) -> None:
         sys.stderr.flush()
         os._exit(0)  # a driver's clean-up proves nothing
 
-    where = meeting.place(arguments.model, arguments.context)
+    where = rendezvous.place(arguments.model, arguments.context)
     if lockfile.take(where.lock) is None:
-        sys.exit(meeting.LOST)
+        sys.exit(rendezvous.LOST)
     _trim_log()
     faulthandler.enable()
-    listening = meeting.listen(where)
-    with contextlib.suppress(OSError):  # who started it may be gone, and others have come
-        os.write(1, f"{meeting.LISTENING}\n".encode())
+    listening = rendezvous.listen(where)
+    with contextlib.suppress(OSError):  # its starter may be gone while others use it
+        os.write(1, f"{rendezvous.LISTENING}\n".encode())
     os.dup2(2, 1)  # what native code prints goes to the log
 
     code = 1
@@ -78,33 +77,33 @@ def main(find: Find = backends.find) -> None:
 
 
 async def _serve(
-    arguments: argparse.Namespace, find: Find, where: Meeting, listening_socket: socket.socket
+    arguments: argparse.Namespace, find: Find, where: Rendezvous, listening_socket: socket.socket
 ) -> int:
     options: Future[wire.Options] = Future()
-    listening = Listening(where, options)
+    broker = Broker(where, options)
 
     def work() -> None:
         try:
-            backend = _load(arguments, find, options, listening)
+            backend = _load(arguments, find, options, broker)
             if backend is not None:
-                listening.decoding.serve(backend)
+                broker.worker.serve(backend)
         except Exception:  # noqa: BLE001 - whatever it was
             traceback.print_exc()
         else:
             return
-        # Without this thread nobody is answered. The clients notice the end and start another process.
+        # Without this thread no request is answered. The clients notice the end and start another process.
         sys.stderr.flush()
-        meeting.clear(where)
+        rendezvous.clear(where)
         os._exit(1)
 
     threading.Thread(target=work, name="decoding", daemon=True).start()
-    return await listening.serve(listening_socket)
+    return await broker.serve(listening_socket)
 
 
 def _load(
-    arguments: argparse.Namespace, find: Find, options: Future[wire.Options], listening: Listening
+    arguments: argparse.Namespace, find: Find, options: Future[wire.Options], broker: Broker
 ) -> Backend | None:
-    """The loaded model; None if it cannot be, which the clients are told."""
+    """The loaded model; None, after telling the clients, if it cannot be loaded."""
     path: Path = arguments.model
     reported = 0.0
 
@@ -112,7 +111,7 @@ def _load(
         nonlocal reported
         if fraction - reported >= 0.1 or fraction == 1.0:
             reported = fraction
-            listening.loading(fraction)
+            broker.loading(fraction)
 
     try:
         gguf.check_header(path)
@@ -121,7 +120,7 @@ def _load(
         sha256 = checksum.verify(path, arguments.sha256)
         factory = find()
         wanted = options.result()
-        listening.loading(0.0)
+        broker.loading(0.0)
         load = LoadOptions(
             path=path,
             context=arguments.context,
@@ -133,17 +132,17 @@ def _load(
         choice = _choose(question, load, arguments)
         backend = factory(attrs.evolve(load, acceleration=choice.acceleration))
     except ModelError as error:
-        listening.failed("file" if isinstance(error, ModelFileError) else "missing", str(error))
+        broker.failed("file" if isinstance(error, ModelFileError) else "missing", str(error))
         return None
     notes = tuple(filter(None, (acceleration.note(choice), *backend.notes)))
-    listening.loaded(wire.Loaded(sha256, backend.name, notes, backend.threads, choice.acceleration.name))
+    broker.loaded(wire.Loaded(sha256, backend.name, notes, backend.threads, choice.acceleration.name))
     return backend
 
 
 def _choose(
     question: acceleration.Question, load: LoadOptions, arguments: argparse.Namespace
 ) -> acceleration.Choice:
-    """What the model is run with: as remembered, unless that has just crashed. Raises ModelFileError."""
+    """The acceleration to use: the remembered one, unless that has just crashed. Raises ModelFileError."""
     known = None if arguments.careful else question.recall()
     if known is not None:
         return known

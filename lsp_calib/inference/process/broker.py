@@ -1,7 +1,7 @@
-"""The thread that listens: clients come, ask and go; it answers while the other thread is in native code.
+"""The thread that serves clients, also while the decoding thread is in native code.
 
-Nothing one client sends or fails to read harms another. Nothing here waits by looking again: an idle process
-uses no processor time.
+Nothing that one client sends or fails to read harms another. Nothing here polls: an idle process uses no
+processor time.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ import attrs
 import msgspec
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.process import rendezvous as meeting
-from lsp_calib.inference.process import wire
-from lsp_calib.inference.process.rendezvous import Meeting
-from lsp_calib.inference.process.worker import Decoding, Dropped
+from lsp_calib.inference.process import rendezvous, wire
+from lsp_calib.inference.process.rendezvous import Rendezvous
+from lsp_calib.inference.process.worker import Dropped, Worker
 
-# Seconds: for a first client to come, for who has connected to say what it wants, for words to get out.
+# Seconds: for a first client to connect, for a client's hello, for the last messages to be sent.
 _FIRST_CLIENT = 30.0
 _GREETING = 10.0
 _LAST_WORDS = 1.0
-# Linger where no client said anything.
+# Seconds that the process lingers where no client said otherwise.
 _LINGER = 10.0
-# Who waits for another client's work for so many seconds is told.
+# A client whose work waits this many seconds for another client's is told.
 _BUSY_AFTER = 1.0
-# A client that does not read is let go when so many bytes wait for it.
+# A client that does not read is disconnected when so many bytes are unsent.
 _MOST_UNREAD = 4 << 20
 _MOST_JOBS = 1024
 
 
 @attrs.define(eq=False)
 class _Client:
-    """blocked_since: since when its work has waited for another client's; busy: it has been told so."""
+    """blocked_since: when its work began to wait for another client's. busy: whether it has been told so."""
 
     id: int
     writer: asyncio.StreamWriter
@@ -48,15 +47,15 @@ class _Client:
     busy: bool = False
 
 
-class Listening:
+class Broker:
     """The clients of one model process.
 
-    options: is given what the first client wants. `decoding` is to be served by another thread once the model
-    is loaded; `loading`, `loaded` and `failed` may be called by that thread.
+    options: set to the options of the first client. Another thread calls `worker.serve` once the model is
+    loaded; it may call `loading`, `loaded` and `failed`.
     """
 
-    def __init__(self, where: Meeting, options: Future[wire.Options]) -> None:
-        self.decoding = Decoding(self._answer)
+    def __init__(self, where: Rendezvous, options: Future[wire.Options]) -> None:
+        self.worker = Worker(self._answer)
         self._where = where
         self._options = options
         self._loop = asyncio.get_running_loop()
@@ -68,7 +67,7 @@ class Listening:
         self._leaving: asyncio.TimerHandle | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._busy: asyncio.TimerHandle | None = None
-        # What a client that joins now is told.
+        # The messages for a client that joins now.
         self._progress: wire.Message | None = None
         self._outcome: wire.Message | None = None
 
@@ -80,8 +79,8 @@ class Listening:
             start = asyncio.start_unix_server
         server = await start(self._connected, sock=listening)
         await self._over.wait()
-        # Who connects from now on finds nobody, and starts another process.
-        meeting.clear(self._where)
+        # From now on a client finds no process here, and starts another.
+        rendezvous.clear(self._where)
         server.close()
         writers = [client.writer for client in self._clients.values()]
         for writer in writers:
@@ -100,7 +99,7 @@ class Listening:
         self._later(self._set_outcome, wire.loaded_to_wire(loaded))
 
     def failed(self, kind: str, message: str) -> None:
-        """Tell all clients, and the first to come if there is none yet, and end."""
+        """Tell all clients, or the first one if none has connected yet, and end."""
         self._later(self._set_outcome, {"event": "failed", "kind": kind, "message": message})
 
     def _answer(self, client: int, message: wire.Message) -> None:
@@ -134,19 +133,19 @@ class Listening:
         client = None
         try:
             async with asyncio.timeout(_GREETING):
-                if not await meeting.admit(self._where, reader, writer):
+                if not await rendezvous.admit(self._where, reader, writer):
                     return
                 hello = wire.hello_from_wire(await wire.receive(reader))
             client = self._join(writer, hello)
             while True:
                 self._handle(client, await wire.receive(reader))
         except EngineError as error:
-            sys.stderr.write(f"A client was let go: {error}\n")
+            sys.stderr.write(f"A client was disconnected: {error}\n")
             sys.stderr.flush()
             with contextlib.suppress(OSError):
                 writer.write(wire.encode({"event": "error", "message": str(error)}))
         except (OSError, asyncio.IncompleteReadError):
-            pass  # it is gone, or said nothing in time
+            pass  # the client has gone, or sent nothing in time
         finally:
             if client is not None:
                 self._leave(client)
@@ -173,42 +172,42 @@ class Listening:
 
     def _leave(self, client: _Client) -> None:
         del self._clients[client.id]
-        self.decoding.drop_client(client.id)
+        self.worker.drop_client(client.id)
         self._refresh()
         if not self._clients and self._leaving is None:
             self._leaving = self._loop.call_later(self._linger, self._end, 0, "")
 
     def _handle(self, client: _Client, message: wire.Message) -> None:
-        """Raises EngineError for a message that is not understood."""
+        """Raises EngineError for an invalid message."""
         match message.get("op"):
             case "generate" | "score":
                 self._put(client, message)
             case "cancel":
-                self._dropped(self.decoding.cancel(client.id, _id(message)))
+                self._dropped(self.worker.cancel(client.id, _id(message)))
                 self._refresh()
             case "enough":
-                self.decoding.enough(client.id, _id(message))
+                self.worker.enough(client.id, _id(message))
             case "linger":
                 self._linger = wire.linger_from_wire(message)
             case "stats":
-                stats = msgspec.to_builtins(self.decoding.stats(len(self._clients)))
+                stats = msgspec.to_builtins(self.worker.stats(len(self._clients)))
                 self._send(client, {"id": _id(message), "stats": stats})
             case "restart":
-                self._send(client, {"event": "bye", "message": "The model is restarted."})
-                self._end(0, "The model was restarted from another window. The next request goes on with it.")
+                self._send(client, {"event": "bye", "message": "The model is being restarted."})
+                self._end(0, "The model was restarted from another window. The next request starts it.")
             case other:
-                raise EngineError(f"The model process was asked for {str(other)[:40]!r}, which it cannot do.")
+                raise EngineError(f"The model process received the unknown operation {str(other)[:40]!r}.")
 
     def _put(self, client: _Client, message: wire.Message) -> None:
         request_id, request, first = wire.request_from_wire(message)
-        if self.decoding.jobs(client.id) >= _MOST_JOBS:
-            words = f"There are {_MOST_JOBS} requests that wait for the model already."
+        if self.worker.jobs(client.id) >= _MOST_JOBS:
+            words = f"{_MOST_JOBS} requests are already waiting for the model. Cancel some, or wait."
             self._send(client, {"id": request_id, "error": "failed", "message": words})
             return
         try:
-            self._dropped(self.decoding.put(client.id, request_id, request, first))
+            self._dropped(self.worker.put(client.id, request_id, request, first))
         except ValueError as error:
-            raise EngineError(f"The model process was sent a request it cannot take: {error}.") from error
+            raise EngineError(f"The model process received an invalid request: {error}.") from error
         self._set_expiry()
         self._refresh()
 
@@ -221,7 +220,7 @@ class Listening:
     def _send(self, client: _Client, message: wire.Message) -> None:
         transport = client.writer.transport
         if transport.get_write_buffer_size() > _MOST_UNREAD:
-            transport.abort()  # its reading ends with that, and it leaves
+            transport.abort()  # which ends its reading task, and it leaves
             return
         try:
             frame = wire.encode(message)
@@ -233,21 +232,21 @@ class Listening:
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
-        at = self.decoding.next_expiry()
+        at = self.worker.next_expiry()
         if at < float("inf"):
             self._expiry = self._loop.call_at(at, self._expire)
 
     def _expire(self) -> None:
-        self._dropped(self.decoding.expire())
+        self._dropped(self.worker.expire())
         self._set_expiry()
         self._refresh()
 
     def _refresh(self) -> None:
-        """See who waits for whom, and tell those who have waited for long, or do so no more."""
+        """Tell clients whose work has long waited for another client's, or no longer waits."""
         if self._busy is not None:
             self._busy.cancel()
             self._busy = None
-        blocked = self.decoding.blocked() if len(self._clients) > 1 else set()
+        blocked = self.worker.blocked() if len(self._clients) > 1 else set()
         now = self._loop.time()
         due = []
         for client in list(self._clients.values()):
@@ -278,5 +277,5 @@ class Listening:
 def _id(message: wire.Message) -> int:
     request_id = message.get("id")
     if not isinstance(request_id, int) or isinstance(request_id, bool):
-        raise EngineError("The model process was sent a message without the id it needs.")
+        raise EngineError("The model process received a message without an id.")
     return request_id

@@ -1,4 +1,4 @@
-"""The model process, seen from the programs that ask it."""
+"""The model process as an `Engine`, for the programs that use it."""
 
 from __future__ import annotations
 
@@ -31,28 +31,27 @@ from lsp_calib.inference.engine import (
     ignore_state,
 )
 from lsp_calib.inference.models.cards import ModelCard, choose
-from lsp_calib.inference.process import rendezvous as meeting
-from lsp_calib.inference.process import starting, wire
+from lsp_calib.inference.process import rendezvous, starting, wire
 from lsp_calib.inference.process.connection import Connection, outcome
 from lsp_calib.inference.process.deaths import Deaths
-from lsp_calib.inference.process.rendezvous import Meeting
+from lsp_calib.inference.process.rendezvous import Rendezvous
 from lsp_calib.inference.process.starting import Child
 from lsp_calib.values import Generation, ModelIdentity, Token
 
 logger = logging.getLogger(__name__)
 
-# Seconds for a process that is there to be found listening and to say welcome.
+# Seconds for a process to start listening and to say welcome.
 _PATIENCE = 30.0
-# Seconds for a process to end that was asked to, before it is killed.
+# Seconds for a process to end after it was asked to, before it is killed.
 _END = 2.0
 
 
 class _StartsAgain(EngineDiedError):
-    """The process died, and what waited for it waits for the next one."""
+    """The process died; what waited for it waits for the next one."""
 
 
 class ModelProcess:
-    """An `Engine`: the user's one process for a model, started by whoever needs it first.
+    """An `Engine`: the user's one process for a model, started by its first client.
 
     wanted: a card's name or the path of a GGUF file; None for the best installed model.
     threads, gpu_layers, mlock: how to load it, if this is its first client; 0 threads lets it choose,
@@ -81,7 +80,7 @@ class ModelProcess:
         self._opening: asyncio.Task[Connection] | None = None
         self._child: Child | None = None
         self._card: ModelCard | None = None
-        self._where: Meeting | None = None
+        self._where: Rendezvous | None = None
         self._deaths = Deaths()
         self._failure: LspCalibError | None = None
 
@@ -187,7 +186,7 @@ class ModelProcess:
         if self._opening is opening:
             self._opening = None
         if not opening.cancelled():
-            opening.exception()  # there may be nobody left who waits for it
+            opening.exception()  # nothing may be left that awaits it
 
     async def _open(self) -> Connection:
         try:
@@ -195,7 +194,7 @@ class ModelProcess:
             self._on_state(EngineState.STARTING, "Starting the model.", None)
             # Reading cards and looking for files touches the disk: not on the event loop.
             card, path = await asyncio.to_thread(choose, self._wanted)
-            where = await asyncio.to_thread(meeting.place, path, card.context)
+            where = await asyncio.to_thread(rendezvous.place, path, card.context)
             self._card, self._where = card, where
             connection = await self._meet(where, card, path)
         except EngineDiedError:
@@ -208,14 +207,15 @@ class ModelProcess:
         self._tell_linger()
         if connection.options != self._options:
             logger.info(
-                "The model was loaded with %s, as who started it wanted; %s counts when it is restarted.",
+                "The model keeps the options of the client that loaded it (%s). "
+                "Yours (%s) apply after a restart.",
                 connection.options,
                 self._options,
             )
         return connection
 
-    async def _meet(self, where: Meeting, card: ModelCard, path: Path) -> Connection:
-        """Connect; where nobody is there, start a process and connect to that one, or to who was faster.
+    async def _meet(self, where: Rendezvous, card: ModelCard, path: Path) -> Connection:
+        """Connect; where no process listens, start one, and connect to it or to one started meanwhile.
 
         Raises EngineDiedError if it ended before it listened, EngineError if none comes to listen in time.
         """
@@ -234,10 +234,10 @@ class ModelProcess:
                     except asyncio.CancelledError:
                         child.stop()
                         raise
-                    if not listening and code != meeting.LOST:
+                    if not listening and code != rendezvous.LOST:
                         raise self._died(code)
                     if not listening:
-                        # Another one was faster and is about to listen; or it is about to go.
+                        # Another process has the lock: it is about to listen, or about to end.
                         await asyncio.sleep(pause)
                         pause = min(2 * pause, 0.5)
         except TimeoutError as error:
@@ -248,7 +248,7 @@ class ModelProcess:
             ) from error
 
     def _tell_linger(self) -> None:
-        """Tell the process, if there is one, what may have changed since it was greeted."""
+        """Tell the process, if there is one, a `linger` that has changed since the hello."""
         if self._connection is None or self._connection.gone:
             return
         seconds = _linger(self._linger)
@@ -257,7 +257,7 @@ class ModelProcess:
             self._connection.send({"op": "linger", "linger": seconds})
 
     def _event(self, connection: Connection, message: wire.Message) -> None:
-        """What the process says that answers no request."""
+        """Handle a message that answers no request."""
         title = self._card.title if self._card else "The model"
         match message.get("event"):
             case "loading":
@@ -279,7 +279,7 @@ class ModelProcess:
                 logger.error("The model process: %s", message.get("message"))
 
     async def _lost(self, connection: Connection) -> LspCalibError:
-        """What requests in flight fail with, now that the connection is over."""
+        """The error of requests in flight, now that the connection is over."""
         if connection is not self._connection:
             return EngineDiedError("The engine was closed during the request.")
         if self._failure is not None:
@@ -289,13 +289,13 @@ class ModelProcess:
             return EngineDiedError(connection.farewell)
         code = None
         if self._child is not None and self._child.pid == connection.pid:
-            # Only who started it is told how it ended.
+            # Only the process that started it is told how it ended.
             with contextlib.suppress(TimeoutError):
                 code = await asyncio.wait_for(asyncio.wrap_future(self._child.code), 1)
         return self._died(code)
 
     def _died(self, code: int | None) -> LspCalibError:
-        """Count a death, and say so; after too many, for good."""
+        """Count a death and report it; after too many, give up."""
         message = self._deaths.died(code)
         logger.error("%s Its log is %s.", message, starting.log_path())
         if self._deaths.too_many:
@@ -334,7 +334,7 @@ class ModelProcess:
             async with asyncio.timeout(_END):
                 await _freed(lock, pid)
 
-    async def _ask_to_end(self, where: Meeting) -> None:
+    async def _ask_to_end(self, where: Rendezvous) -> None:
         connection = self._connection
         if connection is None or connection.gone:
             with contextlib.suppress(OSError, EngineError):
@@ -356,7 +356,7 @@ async def _generate(connection: Connection, request: Request, early_stop: EarlyS
 
 
 async def _freed(lock: Path, pid: int) -> None:
-    """Wait until process `pid` does not hold the lock any more."""
+    """Wait until process `pid` no longer holds the lock."""
     while await asyncio.to_thread(lockfile.holder, lock) == pid:
         await asyncio.sleep(0.02)
 

@@ -1,4 +1,4 @@
-"""One connection of a client to the model process: what was asked on it, and what comes back."""
+"""One connection of a client to the model process: its requests, and the messages to them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from lsp_calib.errors import (
     SupersededError,
     afresh,
 )
-from lsp_calib.inference.process import rendezvous as meeting
-from lsp_calib.inference.process import wire
-from lsp_calib.inference.process.rendezvous import Meeting
+from lsp_calib.inference.process import rendezvous, wire
+from lsp_calib.inference.process.rendezvous import Rendezvous
 
 _ERRORS: dict[str, type[EngineError]] = {
     "cancelled": RequestCancelledError,
@@ -33,7 +32,7 @@ _LAST = ("generation", "scored", "stats", "error")
 
 
 async def outcome(future: asyncio.Future[T]) -> T:
-    """The result of what many wait for; each gets an exception of its own. Giving up leaves it as it is."""
+    """The result of a future with several waiters. Each gets an exception of its own."""
     await asyncio.wait({future})
     if not future.cancelled() and isinstance(error := future.exception(), LspCalibError):
         raise afresh(error)
@@ -52,7 +51,7 @@ class Inbox:
         self._messages.put_nowait(message)
 
     async def next(self) -> wire.Message:
-        """Raises what the request failed with: EngineError, or the ModelError that keeps it from loading."""
+        """Raises the request's error: EngineError, or the ModelError that prevents loading."""
         message = await self._messages.get()
         if isinstance(message, LspCalibError):
             raise message
@@ -65,13 +64,13 @@ class Connection:
     """Open until one side closes it. `open` makes one.
 
     pid, options: of the process, and how its model was loaded. ready: resolved when the model is loaded, or
-    with the ModelError it cannot be loaded for. ended: resolved once the connection is over and every request
-    has been told. farewell: what the process said when it was asked to end.
+    with the ModelError that prevents loading. ended: resolved once the connection is over and every request
+    has its result. farewell: the process's message when it was asked to end.
     """
 
     def __init__(
         self,
-        streams: meeting.Streams,
+        streams: rendezvous.Streams,
         welcome: wire.Message,
         on_event: Callable[[Connection, wire.Message], None],
         explain: Callable[[Connection], Awaitable[LspCalibError]],
@@ -93,23 +92,24 @@ class Connection:
     @classmethod
     async def open(
         cls,
-        where: Meeting,
+        where: Rendezvous,
         hello: wire.Hello,
         on_event: Callable[[Connection, wire.Message], None],
         explain: Callable[[Connection], Awaitable[LspCalibError]],
     ) -> Connection:
         """Connect and be welcomed.
 
-        on_event: told of every message that answers no request. explain: gives what requests in flight fail
-        with when the connection ends. Raises OSError if nobody is there, EngineError if they cannot talk.
+        on_event: receives every message that answers no request. explain: gives the error of requests in
+        flight when the connection ends. Raises OSError if no process listens, EngineError if it cannot be
+        understood.
         """
-        reader, writer = await meeting.connect(where)
+        reader, writer = await rendezvous.connect(where)
         try:
             writer.write(wire.encode(wire.hello_to_wire(hello)))
             welcome = await wire.receive(reader)
             if welcome.get("event") != "welcome":
                 raise EngineError(
-                    str(welcome.get("message") or "The model process did not welcome its client.")
+                    str(welcome.get("message") or "The model process sent no welcome. Restart the model.")
                 )
             return cls((reader, writer), welcome, on_event, explain)
         except asyncio.IncompleteReadError as error:
@@ -124,7 +124,7 @@ class Connection:
 
     @contextlib.contextmanager
     def ask(self, message: Callable[[int], wire.Message]) -> Iterator[Inbox]:
-        """Send the message made for a new id. Left before the last answer, the request is cancelled.
+        """Send the message made for a new id. Leaving before the last answer cancels the request.
 
         Raises EngineError if the message is too long, EngineDiedError if the connection is over.
         """
@@ -142,7 +142,7 @@ class Connection:
                 self.send({"op": "cancel", "id": request_id})
 
     def enough(self, inbox: Inbox) -> None:
-        """End the answer that comes into `inbox` with what there is."""
+        """End the generation of `inbox` with the tokens it has."""
         for request_id, other in self._asked.items():
             if other is inbox:
                 self.send({"op": "enough", "id": request_id})
@@ -152,7 +152,7 @@ class Connection:
             self._writer.write(wire.encode(message))
 
     async def close(self) -> None:
-        """Once this returns, every request has been told."""
+        """Once this returns, every request has its result."""
         # Not `close`: that waits for a process that does not read to read what was written.
         self._writer.transport.abort()
         await asyncio.shield(self._reading)
@@ -166,7 +166,7 @@ class Connection:
         error = await self._explain(self)
         if not self.ready.done():
             self.ready.set_exception(error)
-            self.ready.exception()  # there may be nobody who waits: it must not be reported twice
+            self.ready.exception()  # it may have no waiter: asyncio must not report it as well
         for inbox in self._asked.values():
             if not inbox.over:
                 inbox.put(afresh(error))

@@ -1,8 +1,8 @@
-"""What follows from the deaths of model processes, as one client sees them. Pure: no processes, no clock.
+"""How one client reacts to the deaths of model processes. Pure: no processes, no clock.
 
 A process that dies is started again by the next request. One that dies while it loads, or whose native code
 crashes before the first answer, would leave its user waiting: it is started again at once, in a safer way
-where native code has crashed. After some deaths without an answer it is given up.
+where native code has crashed. After three deaths without an answer the client gives up.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Deaths:
         self._acceleration = acceleration
 
     def answered(self) -> None:
-        """A process has answered: what was before does not count any more."""
+        """A process has answered: earlier deaths no longer count."""
         self._count = 0
         self._answered = True
         self.at_once = False
         self.safety = Safety()
 
     def died(self, code: int | None) -> str:
-        """A process has died; code: how, if that is known. Says what that means, for people."""
+        """Count a death and return a message for the user. code: the exit code, None if it is not known."""
         self._count += 1
         how = "" if code is None else f" ({starting.how(code)})"
         crashed = starting.crashed(code) and not self._answered

@@ -1,8 +1,8 @@
-"""Where a model process and its clients meet, and how they know each other to be of one user.
+"""Where a model process and its clients meet, and how they check that they belong to one user.
 
-On POSIX a socket file that nobody else can reach. Elsewhere a port of the loopback interface, which anybody
-on the machine can reach: there both sides prove that they know a secret from a file that nobody else can
-read, and the secret itself never travels.
+On POSIX a socket file that only this user can reach. Elsewhere a port of the loopback interface, which every
+user of the machine can reach: there both sides prove that they know a secret from a file that only this user
+can read, and the secret itself is never sent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @attrs.frozen
-class Meeting:
+class Rendezvous:
     """One place. lock: who holds it is the model process. socket: None where there are no socket files.
     port: where port and secret are then written."""
 
@@ -48,7 +48,7 @@ class Meeting:
     port: Path
 
 
-def place(model: Path, context: int) -> Meeting:
+def place(model: Path, context: int) -> Rendezvous:
     """Where to meet for a model file. Raises SettingsError if the state folder is not the user's own.
 
     Everything that makes another process of it is in the name: a release never talks to an older one's.
@@ -64,14 +64,14 @@ def place(model: Path, context: int) -> Meeting:
     with_socket_file = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
     if os.environ.get("LSP_CALIB_SOCKET") == "tcp":
         with_socket_file = False
-    return Meeting(
+    return Rendezvous(
         folder / f"{name}.lock",
         _socket_path(folder, name) if with_socket_file else None,
         folder / f"{name}.port",
     )
 
 
-def listen(where: Meeting) -> socket.socket:
+def listen(where: Rendezvous) -> socket.socket:
     """A listening socket there, in the place of a stale one. Only for who holds the lock."""
     clear(where)
     if where.socket is not None:
@@ -90,7 +90,7 @@ def listen(where: Meeting) -> socket.socket:
     return listening
 
 
-def clear(where: Meeting) -> None:
+def clear(where: Rendezvous) -> None:
     """Remove what is there to be found."""
     for path in (where.socket, where.port):
         if path is not None:
@@ -98,7 +98,7 @@ def clear(where: Meeting) -> None:
                 path.unlink()
 
 
-async def connect(where: Meeting) -> Streams:
+async def connect(where: Rendezvous) -> Streams:
     """A connection to the process there. Raises OSError if there is none, or none of the user's own."""
     if where.socket is not None:
         reader, writer = await asyncio.open_unix_connection(str(where.socket))
@@ -121,7 +121,7 @@ async def connect(where: Meeting) -> Streams:
     return reader, writer
 
 
-async def admit(where: Meeting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+async def admit(where: Rendezvous, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
     """Whether who has connected is of the same user. Raises OSError or IncompleteReadError if they go."""
     if where.socket is not None:
         return same_user(writer)
@@ -163,7 +163,7 @@ def _write_port(path: Path, port: int) -> None:
 
 
 def _read_port(path: Path) -> tuple[int, bytes]:
-    """Raises OSError if nobody is there."""
+    """Raises OSError if no process listens."""
     try:
         port, secret = json.loads(path.read_text("utf-8"))
         return int(port), bytes.fromhex(secret)

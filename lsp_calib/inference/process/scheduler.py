@@ -1,4 +1,4 @@
-"""Which request runs next, and which ones are not wanted any more. Pure: no threads, no clock, no model.
+"""Which request runs next, and which ones are dropped. Pure: no threads, no clock, no model.
 
 - Interactive work goes before background work, and that before idle work. What arrives interrupts what comes
   after it in this order, which goes on later where it was.
@@ -22,7 +22,7 @@ Key = tuple[int, int]
 class Job:
     """A request as far as its turn depends on it.
 
-    client, id: together they are the job's key. expires: the time after which nobody wants the answer.
+    client, id: together they are the job's key. expires: the time after which it is dropped.
     """
 
     client: int
@@ -38,8 +38,8 @@ class Job:
 
 @attrs.frozen
 class Effect:
-    """What follows from a change. dropped: no longer wanted, to be answered at once. interrupt: the running
-    job has to stop, because it is among the dropped or because something more urgent has come."""
+    """The effect of a change. dropped: jobs to be answered with an error at once. interrupt: the running job
+    must stop, because it was dropped or because a more urgent one has come."""
 
     dropped: tuple[Job, ...] = ()
     interrupt: bool = False
@@ -104,7 +104,7 @@ class Scheduler:
         return job
 
     def interrupted(self) -> bool:
-        """The running job has stopped. True: it waits again, and goes on later. False: nobody wants it."""
+        """The running job has stopped. True: it waits, and resumes later. False: it was dropped."""
         job, wanted = self._end()
         if wanted:
             self._waiting[job.key] = job
@@ -119,7 +119,7 @@ class Scheduler:
         return wanted
 
     def finished(self) -> bool:
-        """The running job is done. False: nobody wants its answer, it has been dropped."""
+        """The running job is done. False: it was dropped, so its answer is not sent."""
         return self._end()[1]
 
     def cancel(self, key: Key) -> Effect:
@@ -131,7 +131,7 @@ class Scheduler:
         return self._drop([job for job in self._wanted() if job.client == client])
 
     def expire(self, now: float) -> Effect:
-        """Drop what should have been answered by now."""
+        """Drop the jobs whose time is over."""
         return self._drop([job for job in self._wanted() if job.expires <= now])
 
     def next_expiry(self) -> float:
@@ -147,7 +147,7 @@ class Scheduler:
         return {job.client for job in waiting} - {running.client}
 
     def others(self) -> bool:
-        """Whether interactive work runs, and that of another client waits."""
+        """Whether interactive work runs while another client's interactive work waits."""
         running = self.running
         return (
             running is not None

@@ -17,11 +17,11 @@ import attrs
 from lsp_calib import home
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.inference.process import rendezvous as meeting
+from lsp_calib.inference.process import rendezvous
 
 # -P: the working folder is the user's workspace, whose modules must not be run.
 PROGRAM = ("-P", "-m", "lsp_calib.inference.process")
-# Seconds for a process to end that has closed its output and said nothing that is understood.
+# Seconds for a process to end that has closed its output without saying that it listens.
 _END = 2.0
 
 
@@ -46,11 +46,11 @@ class Safety:
 
 
 class Child:
-    """A model process that was just started; a thread waits for its first words and for its end.
+    """A model process that was just started; a thread waits for its first line and for its end.
 
     listening: True once it can be connected to, False if it has ended or will not listen.
     code: its exit code, negative for a signal, when it has ended.
-    Both are `concurrent.futures` futures: whoever stops waiting for them leaves them as they are.
+    Both are `concurrent.futures` futures: cancelling a waiter does not cancel them.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Child:
         output = self._process.stdout
         assert output is not None
         with output:
-            listening = output.readline(64).strip() == meeting.LISTENING.encode()
+            listening = output.readline(64).strip() == rendezvous.LISTENING.encode()
         self.listening.set_result(listening)
         if not listening:
             try:
@@ -115,12 +115,12 @@ class Child:
 
 
 def log_path() -> Path:
-    """What model processes have to say beside their answers."""
+    """The log of all model processes."""
     return home.home() / "log" / "model.log"
 
 
 def how(code: int) -> str:
-    """How a process ended, in words."""
+    """How a process ended, for messages."""
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 

@@ -1,4 +1,4 @@
-"""The thread that decodes, and what it shares with the thread that listens.
+"""The thread that decodes, and what it shares with the thread that serves clients.
 
 Every change is made under one lock. The backend's interruption is taken back under the lock under which the
 next run is chosen, and raised under the lock under which the running one is known: it never hits another.
@@ -28,7 +28,7 @@ _ACTIVE = 10.0
 _WORDS = {
     "cancelled": "The request was cancelled.",
     "superseded": "A newer request for the same document took its place.",
-    "deadline": "The request was not answered in the time it was given.",
+    "deadline": "The request was not answered within its deadline.",
 }
 
 
@@ -56,8 +56,8 @@ class _Work:
     enough: bool = False
 
 
-class Decoding:
-    """Requests from the listening thread, answered by the thread that calls `serve`.
+class Worker:
+    """Requests from the thread that serves clients, answered by the thread that calls `serve`.
 
     send: called from `serve` with the results.
     """
@@ -68,14 +68,14 @@ class Decoding:
         self._scheduler = Scheduler()
         self._work: dict[Key, _Work] = {}
         self._running: _Work | None = None
-        # Runs that nobody wants any more: only the decoding thread may close them.
+        # Dropped runs: only the decoding thread may close them.
         self._left: list[Run] = []
         self._backend: Backend | None = None
         self._turn_began = 0.0
         self._typed: dict[int, float] = {}  # when a client asked for interactive work last
         self._idle_since: float | None = time.monotonic()
 
-    # The listening thread's side. What is dropped is returned as answers, to be sent at once.
+    # For the thread that serves clients. Dropped requests are returned as answers, to be sent at once.
 
     def put(self, client: int, request_id: int, request: Request | ScoreRequest, first: int) -> Dropped:
         """Raises ValueError if the client has a request of that id."""
@@ -109,7 +109,7 @@ class Decoding:
             return self._drop(self._scheduler.expire(time.monotonic()), "deadline")
 
     def enough(self, client: int, request_id: int) -> None:
-        """End a running answer with what there is."""
+        """End a running generation with the tokens it has."""
         with self._changed:
             work = self._work.get((client, request_id))
             if work is not None:
@@ -155,10 +155,10 @@ class Decoding:
             self._backend.interrupt()
         return [(job.client, {"id": job.id, "error": why, "message": _WORDS[why]}) for job in effect.dropped]
 
-    # The decoding thread's side.
+    # For the decoding thread.
 
     def serve(self, backend: Backend) -> None:
-        """Work off requests, for ever."""
+        """Answer requests, for ever."""
         with self._changed:
             self._backend = backend
         backend.share(self._turn_left)
@@ -218,7 +218,7 @@ class Decoding:
         with self._changed:
             now = time.monotonic()
             active = sum(now - typed < _ACTIVE for typed in self._typed.values())
-            # Where not all of them fit in the cache, each turn would throw away what the last one did.
+            # Where not all of them fit in the cache, each turn would evict the last one's tokens.
             if active < 2 or self._backend is None or active > self._backend.documents:
                 return math.inf
             return max(self._turn_began + _TURN - now, 0.0) if self._scheduler.others() else _TURN

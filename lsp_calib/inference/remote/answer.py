@@ -151,7 +151,7 @@ class RemoteAnswer:
 
     def _doubt(self, carried: list[_Carried] | None) -> str:
         if not self._entries:
-            return "the server gives no log-probabilities, so nothing is known of how likely this is"
+            return "the server gives no log-probabilities, so its confidence is unknown"
         # The token that ends an answer is counted by some servers and not listed; llama-server lists it.
         spare = self._finish == "stop" and all(entry.id < 0 for entry in self._entries)
         if self._unlisted or self.usage.completion_tokens - len(self._entries) > spare:
@@ -222,7 +222,7 @@ def implausible(entries: Sequence[Entry], *, greedy: bool) -> str:
     if any(value <= _NEVER for value in values):
         return "the server gives log-probabilities of tokens that could never have been chosen"
     if any(value > _ROUNDING for value in values):
-        return "the server gives log-probabilities above zero, which cannot be"
+        return "the server gives log-probabilities above zero, which is impossible"
     listed = [entry for entry in entries if entry.top]
     zeros = [entry for entry in entries if entry.logprob == 0.0]
     if zeros and (
@@ -230,8 +230,8 @@ def implausible(entries: Sequence[Entry], *, greedy: bool) -> str:
         or (listed and any(not entry.top for entry in zeros))
     ):
         return (
-            "the server calls its tokens certain (log-probability 0), as some do under speculative decoding; "
-            "that cannot be believed"
+            "the server calls its tokens certain (log-probability 0), as some do under speculative decoding, "
+            "which is implausible"
         )
     if any(_more_than_everything(entry) for entry in listed):
         return "the server's probabilities add up to more than 1"

@@ -57,10 +57,10 @@ class _Clock:
 
 
 class RemoteEngine:
-    """An `Engine` that asks a server.
+    """An `Engine` that uses a server.
 
-    remote: which one. on_state: told of readiness and failure. patience: time limits.
-    Nothing is connected before the first call.
+    remote: which one. on_state: receives readiness and failures. patience: time limits.
+    It connects at the first call.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class RemoteEngine:
         self._stopped: dict[asyncio.Task[Generation], EngineError] = {}
 
     async def ready(self) -> LoadedModel:
-        """Ask the server once what models it has.
+        """Ask the server once for its models.
 
         Raises ModelError if the wanted one is not among them, SettingsError for an unusable key, EngineError
         if the server does not answer.
@@ -101,7 +101,7 @@ class RemoteEngine:
     async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
         """Raises ModelError, EngineError (SupersededError, DeadlineError), SettingsError for a bad key."""
         if not request.max_tokens:
-            return Generation("", (), Stop.LENGTH, Timing())  # a server's cache is its own business
+            return Generation("", (), Stop.LENGTH, Timing())  # a server manages its own cache
         task = self._start(self._answered(request, early_stop))
         if request.document and request.priority is Priority.INTERACTIVE:
             self._supersede(request.document, task)
@@ -129,14 +129,14 @@ class RemoteEngine:
         """
         if request.temperatures != (1.0,):
             raise EngineError(
-                "A remote server does not tell the distributions that other temperatures need. "
+                "A remote server does not report the whole distribution that other temperatures need. "
                 "Use a local model for this."
             )
         loaded = await self.ready()
         segments = (*request.prompt.segments, (Segment.TEXT, request.text))
         whole = flatten(Prompt(segments, "", request.prompt.version), loaded.card)
         start = len(flatten(request.prompt, loaded.card))
-        # Some take max_tokens 0 for "no limit"; the one token more is left out below.
+        # Some servers take max_tokens 0 for "no limit"; the extra token is dropped below.
         body = self._body(whole, 1) | {"echo": True, "stream": False}
         async with self._slots[request.priority]:
             with self._reported():
@@ -146,7 +146,7 @@ class RemoteEngine:
             yield token
 
     async def restart(self) -> None:
-        """Forget failures and what the server has; requests under way fail, the next one asks afresh."""
+        """Forget failures and the server's models; running requests fail, the next one starts afresh."""
         await self._stop(RequestCancelledError("The remote engine was restarted."))
         await self._server.close()
         self._server.forgive()
@@ -154,7 +154,7 @@ class RemoteEngine:
         self._failing = False
 
     async def close(self) -> None:
-        """Stop what is under way, and close the connections."""
+        """Stop running requests, and close the connections."""
         await self._stop(RequestCancelledError("The remote engine was closed."))
         await self._server.close()
 
@@ -173,7 +173,7 @@ class RemoteEngine:
             served = find_name(wanted, names)
         if served is None:
             there = shown(", ".join(names or ()) or "none", 300)
-            what = f"has no model like {wanted!r}" if wanted else "does not have just one model"
+            what = f"has no model like {wanted!r}" if wanted else "does not have exactly one model"
             raise ModelError(
                 f"The server at {self._server.host} {what}. It has: {there}. "
                 "Set `remote.model` (LSP_CALIB_REMOTE_MODEL) to one of them."
@@ -187,7 +187,7 @@ class RemoteEngine:
         clock = _Clock(time.perf_counter())
         if request.temperatures:
             raise EngineError(
-                "A remote server does not tell the distributions that temperatures need. "
+                "A remote server does not report the whole distribution that `temperatures` needs. "
                 "Use a local model for this."
             )
         loaded = await self.ready()
@@ -195,15 +195,15 @@ class RemoteEngine:
             clock.started = time.perf_counter()
             with self._reported():
                 prompt = flatten(request.prompt, loaded.card)
-                # As in the prompt: half a character (of an emoji, in UTF-16) cannot be sent.
+                # As in the prompt: a lone surrogate cannot be sent.
                 forced = request.prompt.forced.encode("utf-8", "replace").decode("utf-8")
                 answer, early = await self._ask(prompt, request, forced, early_stop, clock)
                 spent = answer.generated_tokens
-                # The server's tokens may go another way than what is typed. It is held to that if possible.
+                # The server's tokens may contradict what is typed. llama-server's grammar prevents that.
                 if answer.contradicts and self._llama_server:
                     answer, early = await self._ask(prompt, request, forced, early_stop, clock, hold=True)
                     spent += answer.generated_tokens
-                # Else it gets what is typed as part of the prompt, most of which is in its cache now.
+                # Otherwise what is typed is sent as part of the prompt, most of which is cached now.
                 if answer.contradicts:
                     prompt = flatten(request.prompt, loaded.card, forced=True)
                     answer, early = await self._ask(prompt, request, "", early_stop, clock)
@@ -298,7 +298,7 @@ class RemoteEngine:
 
     @contextlib.contextmanager
     def _reported(self) -> Iterator[None]:
-        """Tell of a failure before it goes on to whoever asked."""
+        """Report a failure to `on_state` before it reaches the caller."""
         try:
             yield
         except RequestCancelledError:

@@ -1,7 +1,7 @@
-"""The way to a remote server and back: one client, few retries, time limits, and errors that say what to do.
+"""HTTP to a remote server: one client, few retries, time limits, and errors that say what to do.
 
-Only the address the user has named is ever asked: redirects are not followed, for the key and the source
-code would go along. The key stands in no message, whatever a server sends back.
+Requests go only to the address that the user has named: redirects are not followed, because they would carry
+the key and the source code. No message contains the key, whatever a server sends back.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Patience:
 
 
 class _Again(Exception):
-    """The same request may fare better later. wait: seconds the server asked for."""
+    """The same request may succeed later. wait: seconds the server asked for. pause: seconds to leave it."""
 
     def __init__(self, error: EngineError, wait: float = 0.0, pause: float = 0.0) -> None:
         super().__init__(str(error))
@@ -68,7 +68,7 @@ class _Again(Exception):
 
 
 class RemoteServer:
-    """A server that is asked over HTTP. Nothing is connected before the first request."""
+    """A server that speaks HTTP. It is connected at the first request."""
 
     def __init__(self, remote: Remote, patience: Patience) -> None:
         self.base = base_url(remote.url)
@@ -78,13 +78,13 @@ class RemoteServer:
         self._client: httpx.AsyncClient | None = None
         self._opening = asyncio.Lock()
         self._key: str | None = None
-        # Words, not exceptions: one that is raised again collects the frames of all who met it, with their
-        # prompts.
+        # Messages, not exceptions: an exception that is raised again collects the frames of all its callers,
+        # with their prompts.
         self._lasting = ""
         self._paused: tuple[float, str] | None = None
 
     async def models(self) -> Served | None:
-        """What models the server has; None if it keeps no list. Raises EngineError, SettingsError."""
+        """The server's models; None if it has no list of them. Raises EngineError, SettingsError."""
         async with contextlib.aclosing(
             self._attempts("GET", "/models", None, self._patience.models)
         ) as bodies:
@@ -93,7 +93,7 @@ class RemoteServer:
         raise EngineError(NOT_COMPATIBLE)
 
     async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk]:
-        """The pieces of a completion as they arrive. Close the iterator, and the connection is closed.
+        """The pieces of a completion as they arrive. Closing the iterator closes the connection.
 
         Raises EngineError, SettingsError.
         """
@@ -131,7 +131,7 @@ class RemoteServer:
     async def _attempts(
         self, method: str, path: str, body: dict[str, Any] | None, first: float
     ) -> AsyncGenerator[str | None]:
-        """The events of an answer, None for a 404; tried again as long as none has come."""
+        """The events of an answer, None for a 404; the request is repeated as long as none has come."""
         begun = False
         for back_off in (*self._patience.back_off, None):
             self._check()
@@ -176,7 +176,7 @@ class RemoteServer:
                 async for event in events:
                     yield event
         finally:
-            # Also when cancelled: a closed connection is what stops the server's work.
+            # Also when cancelled: closing the connection stops the server's work.
             await response.aclose()
 
     async def _events(self, response: httpx.Response, first: float) -> AsyncGenerator[str]:
@@ -188,7 +188,7 @@ class RemoteServer:
         limit = first
         raw = aiter(response.aiter_raw())
         while True:
-            # Comments that only keep the connection open do not count: the limit is on what says something.
+            # Comments that only keep the connection open do not count: the limit is on events.
             deadline = asyncio.get_running_loop().time() + limit
             events: list[str] = []
             while not events:
@@ -219,70 +219,71 @@ class RemoteServer:
                 yield event
 
     async def _refused(self, response: httpx.Response, prompt: str) -> Exception:
-        """What an answer with an error status means. Lasting ones are kept: they are not asked again."""
+        """The exception for an error status. Lasting failures are kept, and not tried again."""
         status = response.status_code
         if response.is_redirect:
             target = urlsplit(response.headers.get("location", ""))
             where = f" to {shown(f'{target.scheme}://{target.netloc}', 100)}" if target.netloc else ""
             return self._last(
-                f"The server at {self.host} sends one on{where} ({status}). That is not followed, for your "
-                "code and your key would go along. If you trust the other address, name it in `remote.url`."
+                f"The server at {self.host} redirects{where} ({status}). Redirects are disabled because they "
+                "would carry your key and code. If you trust the other address, set `remote.url` to it."
             )
         said = self._said(await _error_text(response), prompt)
         if status in (401, 403):
-            had = (
+            why = (
                 f"the key was not accepted{said}. Check {KEY_VARIABLE} or the file in `remote.keyFile`"
                 if self._key
-                else f"it wants a key{said}. Set {KEY_VARIABLE}, or name a file with it as `remote.keyFile`"
+                else f"it requires a key{said}. Set {KEY_VARIABLE}, or name a key file in `remote.keyFile`"
             )
-            return self._last(f"The server at {self.host} refused ({status}): {had}, then restart the model.")
+            return self._last(f"The server at {self.host} refused ({status}): {why}, then restart the model.")
         if status in (429, 503):
             wait = _retry_after(response.headers.get("retry-after", ""))
-            busy = "is asked too often" if status == 429 else "is not ready (loading, or overloaded)"
-            return _Again(EngineError(f"The server at {self.host} {busy} ({status}){said}. Try later."), wait)
+            busy = "limits the rate of requests" if status == 429 else "is not ready (loading, or overloaded)"
+            message = f"The server at {self.host} {busy} ({status}){said}. Try again later."
+            return _Again(EngineError(message), wait)
         if status >= 500:
             return EngineError(f"The server at {self.host} failed ({status}){said}. See its log.")
         return EngineError(
-            f"The server at {self.host} did not accept the request ({status}){said}. It may not know an "
-            "option that is needed, or have too short a context for the prompt."
+            f"The server at {self.host} did not accept the request ({status}){said}. It may not know a "
+            "required option, or its context may be too short for the prompt."
         )
 
     def _failed(self, error: httpx.HTTPError, *, begun: bool) -> Exception:
-        """What a broken connection means."""
+        """The exception for a broken connection."""
         if isinstance(error, httpx.ProxyError):
-            return self._unreachable("the proxy that the environment names did not let the request through")
+            return self._unreachable("the proxy named in the environment refused the request")
         if isinstance(error, httpx.ConnectTimeout):
             return self._unreachable(f"no connection within {self._patience.connect:g} s")
         if isinstance(error, httpx.ConnectError):
             if _is_tls(error):
                 return self._last(
-                    f"No secure connection to {self.host}: {shown(str(error), 160)}. If the certificate is "
-                    "of your own authority, name that authority's file in SSL_CERT_FILE. Check, too, that "
+                    f"No secure connection to {self.host}: {shown(str(error), 160)}. If your own authority "
+                    "issued the certificate, name that authority's file in SSL_CERT_FILE. Also check that "
                     "the server speaks https at this port."
                 )
             return self._unreachable(shown(str(error), 120) or "no connection")
         if begun:
             return self._broke_off()
-        # A kept connection that the server has closed in the meantime looks like this, too.
+        # A kept connection that the server has closed in the meantime fails the same way.
         return _Again(EngineError(f"The server at {self.host} closed the connection without an answer."))
 
     def _broke_off(self) -> EngineError:
         return EngineError(
-            f"The server at {self.host} broke off in the middle of an answer. The next request starts afresh."
+            f"The server at {self.host} closed the connection in the middle of an answer. Ask again."
         )
 
     def _unreachable(self, why: str) -> _Again:
         return _Again(
             EngineError(
                 f"The remote server at {self.host} cannot be reached ({why}). "
-                "Check that it is running, and `remote.url`."
+                "Check that it is running, and check `remote.url`."
             ),
             pause=self._patience.pause,
         )
 
     def _silent(self, seconds: float) -> EngineError:
         return EngineError(
-            f"The server at {self.host} sent nothing for {seconds:g} s. It is overloaded, or has died."
+            f"The server at {self.host} sent nothing for {seconds:g} s. It is overloaded, or has stopped."
         )
 
     def _last(self, message: str) -> EngineError:
@@ -290,7 +291,7 @@ class RemoteServer:
         return EngineError(message)
 
     def _said(self, words: str, prompt: str) -> str:
-        """A server's words for a message: without the key, and not at all where they quote the document."""
+        """A server's message for one of ours: without the key, and "" where it quotes the document."""
         lines = [line.strip() for line in prompt.splitlines()]
         if any(len(line) >= 8 and line in words for line in lines):
             return ""
@@ -317,7 +318,7 @@ class RemoteServer:
                 try:
                     self._client = await asyncio.to_thread(self._make_client)
                 except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
-                    # Its text may hold a proxy's password.
+                    # The error's text may contain a proxy's password.
                     raise EngineError(
                         f"The connection to {self.host} cannot be set up ({type(error).__name__}): check the "
                         "proxy and the certificates that the environment names (HTTPS_PROXY, SSL_CERT_FILE)."
@@ -328,7 +329,7 @@ class RemoteServer:
         headers = {
             "User-Agent": f"lsp-calib/{__version__}",
             "Accept": "text/event-stream, application/json",
-            # What is not compressed cannot grow without bounds when it is unpacked.
+            # Without compression, an answer cannot grow without bounds when it is unpacked.
             "Accept-Encoding": "identity",
         }
         if self._key:
@@ -344,7 +345,7 @@ class RemoteServer:
 
 
 async def _drain(raw: AsyncIterator[bytes]) -> None:
-    """Read the little that is left after the end of an answer: a connection read to its end can be kept."""
+    """Read what is left after the end of an answer: only a connection read to its end can be reused."""
     with contextlib.suppress(httpx.HTTPError, TimeoutError):
         async with asyncio.timeout(0.05):
             for _ in range(4):
@@ -364,7 +365,7 @@ async def _error_text(response: httpx.Response) -> str:
 
 
 def _retry_after(value: str) -> float:
-    """Seconds from now; 0 where nothing sensible is asked. At most an hour."""
+    """Seconds from now, at most an hour; 0 where the header is missing or invalid."""
     with contextlib.suppress(ValueError):
         return min(max(float(value), 0.0), 3600.0) if value.strip() else 0.0
     with contextlib.suppress(ValueError, TypeError, OverflowError):

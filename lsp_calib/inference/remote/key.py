@@ -1,4 +1,4 @@
-"""The key of a remote server: from the environment, or from a file that nobody else can read."""
+"""The key of a remote server: from the environment, or from a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _KEY = re.compile(r"[\x21-\x7e]{1,4096}\Z")
 
 
 def read_key(file: Path | None) -> str | None:
-    """The key: from the environment, else from a file of the user's alone; None if neither is named.
+    """The key: from the environment, else from a file; None if neither is named.
 
-    Raises SettingsError, without a word of the key, if the file cannot be read, or by others as well.
+    Raises SettingsError, which never quotes the key, if the file cannot be read, or others can read it.
     """
     named = os.environ.get(KEY_VARIABLE, "").strip()
     source = f"The environment variable {KEY_VARIABLE}"
@@ -27,19 +27,19 @@ def read_key(file: Path | None) -> str | None:
         try:
             if not file.expanduser().is_absolute():
                 raise SettingsError(
-                    f"{source} has a relative path: it would lead into the folder that the server is started "
+                    f"{source} has a relative path, which depends on the folder that the server is started "
                     "in, usually the workspace. Give `remote.keyFile` an absolute path."
                 )
             with file.expanduser().open("rb") as stream:
                 status = os.fstat(stream.fileno())
                 if os.name == "posix" and status.st_mode & 0o077:
                     raise SettingsError(
-                        f"{source} can be read by others: the key in it is not used. "
-                        f"Run `chmod 600 {file}`, and think of a new key."
+                        f"{source} is readable by others, so its key is not used. "
+                        f"Run `chmod 600 {file}`, and replace the key."
                     )
                 named = stream.read(8192).decode("ascii", "replace").strip()
         except (OSError, RuntimeError) as error:
             raise SettingsError(f"{source} cannot be read: {error}. Check `remote.keyFile`.") from None
     if not _KEY.match(named):
-        raise SettingsError(f"{source} holds no key: one line of printable characters without spaces.")
+        raise SettingsError(f"{source} must hold a key: one line of printable characters without spaces.")
     return named

@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server says, read: server-sent events, pieces of an answer, lists of models.
+"""Parses what an OpenAI-compatible server sends: server-sent events, pieces of an answer, lists of models.
 
 Pure. Two shapes of log-probabilities are in use on `/v1/completions`: OpenAI's own, four parallel lists
 (vLLM, llama-cpp-python), and the one of chats, a list of objects (llama-server).
@@ -20,8 +20,7 @@ _BYTES = re.compile(r"bytes:((?:\\x[0-9a-fA-F]{2})+)\Z")
 _NO_BYTES = re.compile(r"token_id:\d+\Z")
 
 NOT_COMPATIBLE = (
-    "The answer of the remote server is not that of an OpenAI-compatible one. "
-    "Check `remote.url`: it ends in /v1 as a rule."
+    "The remote server's answer is not OpenAI-compatible. Check `remote.url`: it usually ends in /v1."
 )
 
 
@@ -63,7 +62,10 @@ class Chunk:
 
 
 class EventReader:
-    """Server-sent events from bytes as they arrive: the text after `data:`, without comments and the rest."""
+    """Server-sent events from bytes as they arrive: the text after `data:`, without other fields.
+
+    Not httpx-sse: that buffers a line of any length, and drops an event that the stream's end cuts short.
+    """
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []  # of a line whose end has not come
@@ -80,7 +82,7 @@ class EventReader:
         return [event for event in events if event is not None]
 
     def end(self) -> list[str]:
-        """What was not followed by an empty line."""
+        """The last event, if no empty line followed it."""
         events = [self._line(b"".join(self._rest)), self._line(b"")]
         self._rest = []
         return [event for event in events if event is not None]
@@ -127,7 +129,7 @@ def parse_chunk(text: str) -> Chunk:
 
 @attrs.frozen
 class Served:
-    """What models a server has, and whether it is llama-server: that takes more than OpenAI's options."""
+    """A server's models, and whether it is llama-server, which has more options than OpenAI's."""
 
     names: tuple[str, ...] = ()
     llama_server: bool = False
@@ -148,20 +150,20 @@ def parse_models(text: str) -> Served:
 
 
 def error_in(raw: Mapping[str, Any]) -> str:
-    """A server's complaint in one of the usual shapes; "" if there is none."""
+    """A server's error message in one of the usual shapes; "" if there is none."""
     error = raw.get("error")
     if error and isinstance(error, Mapping):
-        return _words(error.get("message")) or "an error without words"
+        return _words(error.get("message")) or "an error without a message"
     if error:
-        return _words(error) or "an error without words"
+        return _words(error) or "an error without a message"
     if raw.get("object") == "error" or ("choices" not in raw and "message" in raw):
-        return _words(raw.get("message")) or "an error without words"
+        return _words(raw.get("message")) or "an error without a message"
     detail = raw.get("detail")
     return _words(detail) if isinstance(detail, str) else ""
 
 
 def error_message(text: str) -> str:
-    """The complaint in the body of an error; "" if it is of no known shape."""
+    """The error message in a body; "" if it is of no known shape."""
     try:
         raw = _json(text)
     except EngineError:
