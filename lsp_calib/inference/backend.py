@@ -94,7 +94,7 @@ class Run(Protocol):
     """One request being answered. Only the thread that made it uses it, but for `enough`."""
 
     enough: bool
-    """Set from another thread: end with what there is (Stop.EARLY)."""
+    """Set from another thread: end with the tokens there are (Stop.EARLY)."""
 
     def advance(self) -> Generation | None:
         """Continue until the end; None after scoring a text, whose tokens went to `on_tokens`.

@@ -37,9 +37,9 @@ def name() -> str:
 
 
 def default_threads() -> int:
-    """Threads to decode with on a quiet machine: no more than physical cores as a rule.
+    """Threads to decode with on a quiet machine: usually no more than physical cores.
 
-    Where there are more than 4 processors, two of them share a core as a rule. Threads spin at barriers, so
+    Where there are more than 4 processors, two of them usually share a core. Threads spin at barriers, so
     one too many costs far more than one too few.
     """
     available = os.cpu_count() or 1

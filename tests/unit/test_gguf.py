@@ -190,7 +190,7 @@ FAULTS = {
     f"claims {2**63} tensors": header(tensors=2**63),
     "tensors and 1099511627776 values": header(pairs=2**40),
     "a key of 70000 bytes": header(pairs=1) + struct.pack("<Q", 70_000) + bytes(80_000),
-    "speaks of more": header(pairs=1) + text("k") + struct.pack("<I", STRING) + HUGE,
+    "describes more": header(pairs=1) + text("k") + struct.pack("<I", STRING) + HUGE,
     "claims 4611686018427387904 texts": header(pairs=1)
     + text("k")
     + struct.pack("<II", ARRAY, STRING)

@@ -85,7 +85,7 @@ def _splits_word(text: bytes, at: int) -> bool:
 
 
 def _in_word(byte: int) -> bool:
-    # Bytes from 0x80 are parts of characters outside ASCII: letters, as a rule, and never to be torn apart.
+    # Bytes from 0x80 are parts of characters outside ASCII: usually letters, and never to be split.
     return byte >= 0x80 or byte == 0x5F or chr(byte).isalnum()
 
 

@@ -1,4 +1,4 @@
-"""How many threads leave other programs their processors. Pure: it is told what happened, and when.
+"""How many threads to use beside other programs. Pure: it is told what happened, and when.
 
 The threads of a decode wait for each other at every operation. Where one of them has to wait for a processor,
 all wait: two threads beside one busy program took 2.6 s a token instead of 0.1, one thread takes 0.2. So a
@@ -51,7 +51,7 @@ class Contention:
         return max(each * (tokens + EXTRA), single or 0.0)
 
     def limit(self, threads: int, tokens: int) -> float:
-        """After how long a step has stalled: never where there is nothing to give way with."""
+        """After how many seconds a step has stalled: never with a single thread."""
         if threads <= 1:
             return math.inf
         usual = self.expected(threads, tokens)
@@ -60,7 +60,7 @@ class Contention:
         return max(_STALLED * usual, usual + _LEAST)
 
     def took(self, threads: int, tokens: int, seconds: float) -> bool:
-        """A step came to its end. True: of late they would have been faster with fewer threads."""
+        """A step has ended. True: recent steps would have been faster with fewer threads."""
         batch = tokens >= BATCH
         if tokens > 1 and not batch:
             return False
@@ -83,7 +83,7 @@ class Contention:
         self._until = now + self._hold
 
     def measured(self, now: float, free: float | None) -> None:
-        """free: how many processors other programs have left of late; None where the system does not tell."""
+        """free: how many processors other programs have left of late; None where that is unknown."""
         if self.cap < self._most:
             if now < self._until:
                 return

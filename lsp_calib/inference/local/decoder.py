@@ -81,7 +81,7 @@ class Decoder:
         # What is evaluated ahead is for interactive requests to find, in the place of what was not used for
         # longest.
         chosen = background if priority is Priority.BACKGROUND else choose(interactive, tokens, document)
-        if priority is not Priority.IDLE:  # else it would stay longer than what somebody has asked about
+        if priority is not Priority.IDLE:  # otherwise it would outlive what the user has asked about
             chosen.used = next(self._uses)
         chosen.document = document
         return chosen
@@ -92,13 +92,13 @@ class Decoder:
         return len(self._sequences) - 1
 
     def resume(self) -> None:
-        """A run begins, or goes on: take the interruption back."""
+        """A run begins or resumes: take the interruption back."""
         self.abort.clear()
         self._pace.run_begins()
         self._steps.begins(time.perf_counter())
 
     def step(self, *, urgent: bool) -> int:
-        """Tokens of a prompt to evaluate next. urgent: somebody waits for them."""
+        """Tokens of a prompt to evaluate next. urgent: a user waits for them."""
         return self._steps.size(time.perf_counter(), urgent=urgent, left=self.turn_left())
 
     def reuse(self, sequence: CachedSequence, tokens: Sequence[int], most: int) -> int:
@@ -227,5 +227,5 @@ class Decoder:
         kept = llama_cpp.llama_memory_seq_pos_max(self._memory, sequence.id) + 1
         sequence.tokens = (sequence.tokens + list(tokens))[:kept]
         if not self._can_drop_part:
-            # Nor has the step that was stopped been taken back then: what is there is doubtful.
+            # Nor was the stopped step undone: the state is undefined.
             self._drop(sequence, 0)

@@ -1,6 +1,6 @@
-"""What the kernel tells of other programs: how long our threads waited, how much is left for them.
+"""The load by other programs, from the kernel: how long our threads waited, how many processors are free.
 
-On Linux, in files that take some microseconds to read. Other systems tell nothing here.
+On Linux, from files that take some microseconds to read. Other systems report nothing here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAST, _STALE = 0.12, 5.0
 def waited() -> float | None:
     """Seconds for which threads of this process were ready to run and did not, since each began.
 
-    None where the system does not tell. Source: the kernel's Documentation/scheduler/sched-stats.rst.
+    None where the system does not report it. Source: the kernel's Documentation/scheduler/sched-stats.rst.
     """
     total, found = 0, False
     with contextlib.suppress(OSError):
@@ -35,7 +35,7 @@ def waited() -> float | None:
 
 @attrs.frozen
 class _Reading:
-    """at: when. others: seconds that the processors ran anything but this process, or were not to be had."""
+    """at: when. others: seconds that the processors ran anything but this process, or were unavailable."""
 
     at: float
     others: float
@@ -50,13 +50,13 @@ class Processors:
 
     @property
     def known(self) -> bool:
-        """Whether the system tells."""
+        """Whether the system reports it."""
         return self._last is not None
 
     def free(self) -> float | None:
         """How many processors others have left since the last call; None where that is too short or long ago.
 
-        What runs at a nice level gives way by itself, and does not count.
+        Programs at a nice level give way by themselves, and do not count.
         """
         last = self._last
         if last is None or time.perf_counter() - last.at < _LEAST:

@@ -68,7 +68,7 @@ class NativeLog:
         self._callback = llama_cpp.llama_log_callback(self._keep)
 
     def listen(self) -> None:
-        """Forget what there is, and hear what llama.cpp says from now on."""
+        """Forget what was logged, and record what llama.cpp logs from now on."""
         self._lines.clear()
         llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
 

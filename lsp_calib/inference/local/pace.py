@@ -1,7 +1,7 @@
 """How many threads the next step takes, and stopping a step that waits for a processor.
 
 `ThreadChooser` finds what is fastest where nothing else runs for long; `Contention` gives way to what runs
-now, told by what the kernel says.
+now, as the kernel reports it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Pace:
         """Whether the step that began last was stopped because it waited for a processor."""
 
     def run_begins(self) -> None:
-        """A run begins, or goes on, after a while in which others may have come or gone."""
+        """A run begins or resumes; other programs may have started or ended meanwhile."""
         if self._watch is not None:
             self._measure()
             self._look()
@@ -59,12 +59,12 @@ class Pace:
             self._watch.begin(self._limit / 2)
 
     def end(self) -> None:
-        """The step has ended, one way or another. It is not stopped any more."""
+        """The step has ended, finished or not. It can no longer be stopped."""
         if self._watch is not None:
             self._watch.end()
 
     def took(self, threads: int, tokens: int, seconds: float) -> None:
-        """A step came to its end."""
+        """A step has finished."""
         if self._chooser is not None:
             self._chooser.told(threads, tokens, seconds)
         slow = self._contention.took(threads, tokens, seconds)
@@ -76,7 +76,7 @@ class Pace:
             self._measure()
 
     def gave_way(self, threads: int) -> None:
-        """A step with so many threads was stopped: it is taken again with fewer."""
+        """A step with so many threads was stopped: it is repeated with fewer."""
         self._give_way(threads)
 
     def close(self) -> None:
@@ -113,5 +113,5 @@ class Pace:
 
 
 def _kept(waited: float | None, before: float | None, seconds: float) -> bool:
-    """Whether threads waited for much of the last `seconds`. True where the system does not tell."""
+    """Whether threads waited for much of the last `seconds`. True where the system does not report it."""
     return waited is None or before is None or waited - before >= _WAITED * seconds

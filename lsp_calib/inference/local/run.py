@@ -39,10 +39,10 @@ class Machine:
     def evaluate(
         self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, priority: Priority | None
     ) -> None:
-        """Bring `sequence` to `tokens` by the shortest way.
+        """Bring `sequence` to `tokens`, reusing what it has of them.
 
         outputs: 1 if the logits after the last are wanted, which is then evaluated in any case, else 0.
-        priority: whose steps it takes; what is idle counts as ahead. None: steps that are always the same.
+        priority: decides the size of the steps; idle work counts as ahead. None: steps of a fixed size.
         """
         decoder = self.decoder
         ahead = priority is Priority.IDLE
@@ -58,7 +58,7 @@ class Machine:
                 decoder.counters.prompt_tokens += len(chunk)
 
     def normalised(self, logits: NDArray[np.float32]) -> float:
-        """`log_sum_exp` of a row. Raises EngineError if the model computes no numbers."""
+        """`log_sum_exp` of a row. Raises EngineError if it is not finite."""
         whole = self.normaliser.log_sum_exp(logits)
         if not math.isfinite(whole):
             raise EngineError(

@@ -39,7 +39,7 @@ class Normaliser:
         return float(peak) / temperature + math.log(self._exponentials(logits, peak, temperature))
 
     def softmax(self, logits: NDArray[np.float32], token: int, temperatures: Sequence[float]) -> Softmax:
-        """What is known of the distribution `token` was chosen from, at each of `temperatures` (above 0)."""
+        """A summary of the distribution that `token` was chosen from, at each of `temperatures` (above 0)."""
         return Softmax(
             logit=float(logits[token]),
             log_sum_exps=tuple(self.log_sum_exp(logits, temperature) for temperature in temperatures),

@@ -1,8 +1,8 @@
 """How many tokens of a prompt are evaluated at once. Pure: it is told what happened, and when.
 
 An evaluation that is interrupted loses the step it was in. Large steps are the shortest way to the end of a
-prompt; but who types on meanwhile interrupts it at every key, and it would get nowhere if a step took longer
-than the time from one key to the next. It is the question of how often to save what has been computed, and
+prompt; but a user who keeps typing interrupts it at every key, and it would make no progress if a step took
+longer than the time between two keys. It is the question of how often to save what has been computed, and
 has that answer: J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17 (1974).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-# What is between is no faster: matrices are multiplied in blocks.
+# Sizes between are no faster: matrices are multiplied in blocks.
 SIZES = (4, 16, 32, 64, 128, 256, 512)
 # A step takes as long as so many more tokens would. (A trial by hand, 2 threads, medians: in steps of 4, 16,
 # 32, 64, 128 a token costs SmolLM2 1.5, 1.14, 1.09, 1, 0.94 times as much, Qwen 1.9, 1.3, 1.13, 1, 0.95.)
@@ -19,7 +19,7 @@ EXTRA = 4
 _SHARED = 16
 # Where keys come in a rhythm, a step takes at most this part of the time between two.
 _PART = 0.5
-# Left alone for so many times as long as before, somebody has paused, probably for so many times as long.
+# Left alone for so many times the usual interval, the user has paused, probably for so many times as long.
 _PAUSED, _LONGER = 2.0, 4.0
 # Without an interruption for so many seconds the last one says nothing of the next.
 _RECENT = 2.0
@@ -41,7 +41,7 @@ class Steps:
         self._in_a_row = 0
 
     def begins(self, now: float) -> None:
-        """A run begins, or goes on."""
+        """A run begins or resumes."""
         if self._interrupted is None or now - self._interrupted > _RECENT:
             self._in_a_row = 0
         self._began, self._interrupted = now, None
@@ -62,13 +62,13 @@ class Steps:
     def size(self, now: float, *, urgent: bool, left: float = math.inf) -> int:
         """Tokens of the next step.
 
-        urgent: somebody waits. What nobody waits for is soon interrupted. left: until another one's turn.
+        urgent: a user waits; other work is soon interrupted. left: seconds until another client's turn.
         """
         if not self._each:
             return self._sizes[-1]
         usual = 0.0
         if urgent:
-            # One interruption is no rhythm: somebody has changed their mind.
+            # One interruption is no rhythm: the user has changed their mind.
             usual = self._left_alone if self._in_a_row > 1 else _USUAL
         elapsed = now - self._began
         alone = usual if elapsed < _PAUSED * usual else _LONGER * elapsed

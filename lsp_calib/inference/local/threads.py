@@ -1,7 +1,7 @@
-"""How many threads to decode with. Pure: told how long decodes took, it says what to try next.
+"""How many threads to decode with. Pure: told how long decodes took, it chooses what to try next.
 
 Threads of a decode wait for each other at every operation, so on a busy machine two can take longer than one,
-and on a quiet one half as long. Nothing but trying tells which it is.
+and on a quiet one half as long. Only a trial shows which it is.
 """
 
 from __future__ import annotations

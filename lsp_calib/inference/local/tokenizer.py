@@ -1,4 +1,4 @@
-"""Texts to tokens, where most of a text was tokenised a keystroke ago. Pure, given the model's tokeniser."""
+"""Tokenises texts of which most was tokenised a keystroke ago. Pure, given the model's tokeniser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BOUNDARY = re.compile(rb"(?<=[A-Za-z0-9])(?=\r?\n)")
 # Pieces are this long at least, in bytes: only the last one changes as the text grows at its end.
 _PIECE = 512
 _KEPT = 128
-# What is longer is no part of an editor's window, and not worth keeping.
+# Longer texts do not come from an editor's window, and are not worth keeping.
 _LONGEST_KEPT = 1 << 16
 # Every kind of word before a line's end, and of what may follow it.
 _SAMPLE = (
@@ -25,7 +25,7 @@ _SAMPLE = (
 
 
 class Tokenizer:
-    """A model's tokeniser that remembers.
+    """A model's tokeniser with a memory.
 
     tokenize: token ids of UTF-8 bytes; with True, control tokens are recognised. The tokens of a text are the
     same as without the memory: it is cut only where a sample shows that this model's tokeniser lets it be.

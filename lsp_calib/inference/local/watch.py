@@ -1,4 +1,4 @@
-"""A thread that looks at steps which take too long, while native code is in them."""
+"""A thread that reports steps of native code that take too long."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 
 Overdue = Callable[[float], float | None]
-"""Told how long a step has taken; gives the seconds until it wants to be told again, None for never."""
+"""Called with the seconds a step has taken; returns those until the next call, None for no other."""
 
 
 class Watch:
-    """Calls `overdue` when a step takes longer than its limit. It sleeps while steps keep to theirs.
+    """Calls `overdue` when a step takes longer than its limit; sleeps otherwise.
 
     A step that has ended is never reported: `overdue` is called under the lock that `end` needs.
     """

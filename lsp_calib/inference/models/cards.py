@@ -1,4 +1,4 @@
-"""Which model is meant: a card by name, a file by path, or the best one installed."""
+"""Chooses a model: a card by name, a file by path, or the best one installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
     "typed_by_hand",
 ]
 
-# Positions and characters for a model that says nothing of itself.
+# Positions and characters for a model whose file does not state them.
 _CONTEXT = 2048
 _WINDOW = 1500
 
@@ -46,7 +46,7 @@ def choose(wanted: str | None) -> tuple[ModelCard, Path]:
 
 
 def locate(wanted: str | None) -> tuple[ModelCard, Path]:
-    """As `choose`, but a file that has a card is not looked into."""
+    """As `choose`, but the header of a file that has a card is not checked."""
     cards = load_cards()
     if wanted:
         if wanted in cards:

@@ -1,4 +1,4 @@
-"""What is known of a model file, above all its SHA-256, remembered by path, size, time and inode."""
+"""Facts about model files, above all their SHA-256, remembered by path, size, time and inode."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def remember(path: Path, sha256: str) -> None:
 
 
 def recall(path: Path, what: str) -> Any:
-    """What was kept of a file under the name `what`, None if that is nothing or the file has changed."""
+    """The fact kept of a file under the name `what`, None without one or if the file has changed."""
     entry = _entry(path)
     return entry.get(what) if entry else None
 
 
 def keep(path: Path, what: str, value: Any) -> None:
-    """Keep something that was found out about a file, for as long as the file is the same. Never fails."""
+    """Keep a fact about a file, for as long as the file is unchanged. Never fails."""
     try:
         stamp = _stamp(path)
     except OSError:
@@ -67,12 +67,12 @@ def first_use(file: str) -> str:
 
 
 def keep_first_use(file: str, sha256: str) -> None:
-    """From now on these are the right bytes of `file`: nobody has said what they should be."""
+    """Expect these bytes of `file` from now on: no checksum of it is published."""
     sidecar.update(_FIRST_USE, file, sha256)
 
 
 def forget_first_use(file: str) -> None:
-    """The next pull of `file` is the first again."""
+    """Forget the first pull of `file`: the next one counts as the first."""
     sidecar.update(_FIRST_USE, file, None)
 
 

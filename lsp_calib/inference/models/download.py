@@ -1,4 +1,4 @@
-"""Getting a model: from a source of its card to a verified file in the state folder."""
+"""Downloads a model: from a source of its card to a verified file in the state folder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Checked(enum.StrEnum):
 
 @attrs.frozen
 class Pulled:
-    """A model that is there, whole. sha256: computed from its bytes just now."""
+    """A complete model file. sha256: computed from its bytes just now."""
 
     path: Path
     sha256: str
@@ -45,8 +45,8 @@ class Pulled:
 def pull(card: ModelCard, on_progress: Progress) -> Pulled:
     """Fetch a model from the first source that delivers it.
 
-    The file appears under its name only when it is whole and its checksum right. Of a card without one the
-    bytes of the first pull are the ones expected from then on. Raises DownloadError, with what each source
+    The file appears under its name only when it is whole and its checksum right. For a card without one,
+    the bytes of the first pull are expected from then on. Raises DownloadError, with what each source
     said, if none delivers, ModelFileError if a file of the right size is there and has other bytes.
     """
     folder = home.private_folder(card.path.parent)
@@ -73,7 +73,7 @@ def pull(card: ModelCard, on_progress: Progress) -> Pulled:
 
 
 def _is_there(card: ModelCard) -> bool:
-    """Whether the file is there; one of the wrong size, or of which nothing is known, is as good as none."""
+    """Whether the file is there; one of the wrong size, or of unknown origin, does not count."""
     if not card.path.is_file():
         return False
     return card.path.stat().st_size == card.size if card.size else bool(card.sha256)

@@ -1,4 +1,4 @@
-"""What a GGUF file says of itself, checked before native code sees it."""
+"""The metadata of a GGUF file, checked before native code reads it."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def _of(kind: type, default: Any) -> Any:
 
 @attrs.frozen
 class Metadata:
-    """What a file says of its model. Texts are empty and numbers 0 where it is silent.
+    """A file's metadata. Texts are empty and numbers 0 where the file does not state them.
 
     fim: the texts of the prefix, suffix and middle tokens; empty for a model without fill-in-the-middle.
     context_length: positions it was trained on. parameters: elements of all tensors.
-    kv_bytes: of the key-value cache, for one position, at 16 bits a number; 0 where it cannot be told.
+    kv_bytes: of the key-value cache, for one position, at 16 bits a number; 0 where it is unknown.
     bos, eos: texts of the tokens that begin and end a text.
     """
 

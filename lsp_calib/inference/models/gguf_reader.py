@@ -1,4 +1,4 @@
-"""Reading the front of a GGUF file: header, metadata, tensor table. Nothing is believed, nothing is loaded.
+"""Reads the front of a GGUF file: header, metadata, tensor table. It trusts nothing and loads nothing.
 
 Every length and count that the file claims is compared with what is there before it is used, so a damaged or
 hostile file ends in ModelFileError after bounded work, in bounded memory. Tensor data is never read.
@@ -127,7 +127,7 @@ class _Bytes:
         self.held = False
 
     def need(self, count: int) -> int:
-        """Make sure of `count` bytes from `place` on and go behind them; returns their place in `buffer`."""
+        """Read `count` bytes from `place` on and move past them; returns their place in `buffer`."""
         end = self._end(count)
         if end > self.base + len(self.buffer):
             self._fetch(end)
@@ -136,7 +136,7 @@ class _Bytes:
         return start
 
     def skip(self, count: int) -> None:
-        """Go `count` bytes further, without reading them where nothing is held."""
+        """Skip `count` bytes, without reading them where nothing is held."""
         end = self._end(count)
         if self.held or end <= self.base + len(self.buffer):
             self.need(count)
@@ -202,7 +202,7 @@ def read_front(path: Path) -> Front:
     except _Truncated:
         raise ModelFileError(
             f"The model file {path} is truncated and cannot be loaded: it has {size} bytes and its header "
-            f"speaks of more.{again(path)}"
+            f"describes more.{again(path)}"
         ) from None
     except _Damaged as error:
         raise ModelFileError(
@@ -312,7 +312,7 @@ class _Reading:
         self._tokens = bytes(source.buffer[start : source.place - source.base])
 
     def _walk(self, count: int) -> None:
-        """Step over `count` texts. The inner loop of the whole reading: a vocabulary has 300,000 of them."""
+        """Skip `count` texts. The inner loop of the whole reading: a vocabulary has 300,000 of them."""
         source = self._source
         unpack = _LENGTH.unpack_from
         while count:

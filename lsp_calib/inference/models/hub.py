@@ -1,6 +1,6 @@
-"""Getting a file from the Hugging Face hub, or a host that answers like it: in one go, or where it broke off.
+"""Downloads a file from the Hugging Face hub, or a host with its interface; resumes an interrupted download.
 
-The only network that is ever used for a model, and only by `lsp-calib models pull`.
+Nothing else uses the network for a model, and only `lsp-calib models pull` calls it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 class _Interrupted(Exception):
-    """Tried again; becomes a DownloadError where that does not help.
+    """A failure to retry; it becomes a DownloadError if retries fail.
 
     wait: seconds the server asked for. hopeless: trying again at once will not help.
     """
@@ -49,7 +49,7 @@ class _Interrupted(Exception):
 
 @attrs.frozen
 class Endpoint:
-    """Who is asked. token: only ever sent to this very host."""
+    """The host to ask. token: only ever sent to this host."""
 
     base: httpx.URL
     token: str = attrs.field(default="", repr=False)
@@ -73,18 +73,18 @@ class Endpoint:
         return httpx.URL(f"{self.base}/{source.repo}/resolve/{source.revision}/{source.file}")
 
     def headers(self, url: httpx.URL) -> dict[str, str]:
-        """What is sent to `url` alone: the token, if it is this host's."""
+        """The headers for `url`: the token, if it is this host's."""
         same = (url.scheme, url.host, url.port) == (self.base.scheme, self.base.host, self.base.port)
         return {"Authorization": f"Bearer {self.token}"} if self.token and same else {}
 
     def allows(self, url: httpx.URL) -> bool:
-        """Whether a redirect may lead there: never from an encrypted connection to a plain one."""
+        """Whether a redirect to there is allowed: never from an encrypted connection to a plain one."""
         return url.scheme == "https" or (self.base.scheme == "http" == url.scheme and url.host in _LOCAL)
 
 
 @attrs.frozen
 class Fetched:
-    """A file that came whole. announced: the SHA-256 that the hub lists for it, empty where it lists none."""
+    """A complete file. announced: the SHA-256 that the hub lists for it, empty where it lists none."""
 
     path: Path
     sha256: str
@@ -92,7 +92,7 @@ class Fetched:
 
 
 def fetch(source: Source, card: ModelCard, on_progress: Progress) -> Fetched:
-    """Get a card's file beside its place; what comes before an interruption is kept for the next call.
+    """Download a card's file beside its place; an interruption keeps what was received for the next call.
 
     Raises DownloadError if the hub does not deliver, SettingsError for a bad HF_ENDPOINT.
     """
@@ -138,7 +138,7 @@ class _Delivery:
     announced: str = ""
 
     def go_on(self) -> None:
-        """Receive what is missing. Raises _Interrupted if that breaks off, DownloadError if it is in vain."""
+        """Receive what is missing. Raises _Interrupted if that can be retried, else DownloadError."""
         part = self._part
         headers = {}
         if part.size and part.validator:
@@ -196,7 +196,7 @@ class _Delivery:
         raise DownloadError(f"{self._what()} redirects too often.")
 
     def _note_announcement(self, response: httpx.Response) -> None:
-        """What the hub says of the file before it sends it: other bytes than the card's are not fetched."""
+        """The checksum that the hub lists; a file with other bytes than the card's is not downloaded."""
         said = response.headers.get("X-Linked-Etag", "").strip('"').removeprefix("sha256:")
         if not _SHA256.fullmatch(said):
             return
@@ -205,7 +205,7 @@ class _Delivery:
             raise DownloadError(f"{self._what()} has changed: SHA-256 {said}, expected {self._card.sha256}.")
 
     def _begin(self, response: httpx.Response) -> int:
-        """Look at the answer's head and make the part ready; returns the bytes of the whole file."""
+        """Check the answer's headers and prepare the part; returns the size of the whole file in bytes."""
         self._refuse(response)
         part = self._part
         if response.headers.get("Content-Encoding", "identity") != "identity":
@@ -228,7 +228,7 @@ class _Delivery:
         return total
 
     def _refuse(self, response: httpx.Response) -> None:
-        """Raise what an answer without the file means."""
+        """Raise the error for an answer without the file."""
         code = response.status_code
         if code in (200, 206):
             return
@@ -254,7 +254,7 @@ class _Delivery:
 
 
 def room(folder: Path, wanted: int, name: str) -> None:
-    """Raise DownloadError unless `wanted` bytes find room in `folder`, with a little to spare."""
+    """Raise DownloadError unless `folder` has room for `wanted` bytes, with a little to spare."""
     free = shutil.disk_usage(folder).free
     if free < wanted + (16 << 20):
         raise DownloadError(
@@ -264,7 +264,7 @@ def room(folder: Path, wanted: int, name: str) -> None:
 
 
 def _client(headers: dict[str, str]) -> httpx.Client:
-    """A client that heeds the proxies of the environment and follows no redirect by itself."""
+    """A client that uses the proxies of the environment and follows no redirect by itself."""
     try:
         return httpx.Client(headers=headers, timeout=_TIMEOUT, follow_redirects=False)
     except (ImportError, ValueError, OSError) as error:
@@ -294,7 +294,7 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def _validator(response: httpx.Response) -> str:
-    """What tells these bytes from others of the same address: a strong ETag, else the date."""
+    """What identifies this version of the file: a strong ETag, else the date."""
     etag: str = response.headers.get("ETag", "")
     if etag and not etag.startswith("W/"):
         return etag

@@ -1,4 +1,4 @@
-"""What models there are on this machine, and taking one away."""
+"""Lists the models on this machine, and removes one."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def inventory() -> list[Entry]:
 
 
 def remove(name: str) -> Path:
-    """Take a model away, by its name, its file's name or its path; returns what was removed.
+    """Remove a model, by its name, its file's name or its path; returns what was removed.
 
-    What an unfinished pull of it left goes as well. Raises SettingsError for anything that does not lie in
-    the models folder itself.
+    What an unfinished pull of it left is removed as well. Raises SettingsError for anything that does not
+    lie in the models folder itself.
     """
     folder = sidecar.models_folder()
     card = next((card for card in load_cards().values() if name in (card.name, card.file)), None)

@@ -36,25 +36,25 @@ def count_sequences(bytes_each: int) -> int:
 
 
 def available() -> int | None:
-    """Bytes that programs could still use, within a container's limit; None where that cannot be told."""
+    """Bytes that programs could still use, within a container's limit; None where that is unknown."""
     if sys.platform == "win32":
         return _windows("available")
     limit, used = _container()
     free = _least(_proc("MemAvailable"), None if limit is None else limit - used)
     there = _installed()
-    # macOS does not say how much is free: half of what there is.
+    # macOS does not report how much is free: half of all memory is assumed.
     return there // 2 if free is None and there is not None else free
 
 
 def total() -> int | None:
-    """Bytes that this machine, or the container, has; None where that cannot be told."""
+    """Bytes that this machine, or the container, has; None where that is unknown."""
     if sys.platform == "win32":
         return _windows("total")
     return _least(_proc("MemTotal") or _installed(), _container()[0])
 
 
 def fits(card: ModelCard) -> bool | None:
-    """Whether the model fits beside what runs at present; None where that cannot be told."""
+    """Whether the model fits beside what runs at present; None where that is unknown."""
     free = available()
     return None if free is None else needed(card) <= free
 

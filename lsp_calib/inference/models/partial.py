@@ -1,4 +1,4 @@
-"""A file on its way: what has come so far, kept so that the rest can follow later."""
+"""A partial download: the bytes received so far, kept so that the rest can follow later."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Part:
             self.size, self._digest = 0, hashlib.sha256()
 
     def restart(self, validator: str) -> None:
-        """Drop what is here; what comes now has this validator."""
+        """Drop the bytes received so far; those that follow have this validator."""
         self.size, self._digest, self.resumed = 0, hashlib.sha256(), False
         self.validator = validator
         self._write(b"", "wb")
@@ -62,14 +62,14 @@ class Part:
         self.size += len(chunk)
 
     def finish(self) -> Path:
-        """All is here: make sure that it is on disk; returns the file."""
+        """Flush the complete file to disk; returns it."""
         with self.path.open("rb+") as file:
             os.fsync(file.fileno())
         self._notes.unlink(missing_ok=True)
         return self.path
 
     def discard(self) -> None:
-        """These bytes are of no use."""
+        """Delete the bytes received."""
         self.path.unlink(missing_ok=True)
         self._notes.unlink(missing_ok=True)
         self.size, self._digest, self.validator, self.resumed = 0, hashlib.sha256(), "", False

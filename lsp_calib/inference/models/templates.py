@@ -1,4 +1,4 @@
-"""How a model without a card of its own is asked: formats recognised in what its file says of itself."""
+"""Prompt formats of a model without a card, recognised in the metadata of its file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen
 class CompletionFormat:
-    """How a model is asked to continue a line.
+    """The prompt format for continuing a line.
 
     layout "prefix": the text before the cursor and nothing else.
     layout "fim": fill-in-the-middle; the three control texts are the model's own.
@@ -33,7 +33,7 @@ class ChatFormat:
 
     @property
     def answer_close(self) -> str:
-        """What stands after an answer that is part of a prompt."""
+        """The text after an answer that is part of a prompt."""
         return self.assistant_close or self.user_close
 
 

@@ -1,4 +1,4 @@
-"""Getting a file out of wheels on the user's own Python package index. Nothing of a package is ever run."""
+"""Extracts a file from wheels on the user's own Python package index. It runs nothing of a package."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A generation on its way through llama.cpp's server, one token a question.
+"""A generation through llama.cpp's server, one question for each token.
 
-The server can go on by itself, but a question for each token costs about a millisecond and leaves all the
-decisions here: which tokens agree with what is typed, when the answer has ended, whether somebody is waiting.
+The server can generate several tokens by itself, but a question for each costs about a millisecond and leaves
+all decisions here: which tokens agree with what is typed, when the answer has ended, whether a client waits.
 It cannot be stopped inside an evaluation, so a prompt is handed over in pieces, each of them soon done.
 """
 
@@ -39,7 +39,7 @@ _FEW = 256
 _NEGLIGIBLE = 0.02
 # Probabilities of float32 that should add up to 1 at most.
 _ROUNDING = 1e-3
-# Stands for a log-probability that was not a number: nobody may take it for a likely one.
+# Stands for a log-probability that was not a number: it must not pass for a likely one.
 _UNKNOWN = -100.0
 
 
@@ -94,7 +94,7 @@ class Machine:
             raise Interrupted
         if self.turn_left() <= 0:
             raise TurnOver
-        sequence.tokens = []  # should it fail, what is there is not known
+        sequence.tokens = []  # if it fails, the content is unknown
         reply = self.server.ask(tokens, sequence.id, question, reuse=reuse)
         sequence.tokens = list(tokens)
         self.counters.decode_ms += reply.decode_ms

@@ -2,7 +2,7 @@
 
 Only the model process imports this. Questions are asked through direct calls. Only the tokeniser has no such
 call and is asked over HTTP, on a socket in the folder `run` that only its owner can enter (else, as on
-Windows, on the loopback interface), in either case with a key that nobody else has.
+Windows, on the loopback interface), in either case with a secret key.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ def _overheard() -> Iterator[list[str]]:
     try:
         yield lines
     finally:
-        time.sleep(0.1)  # its log is written by a thread of its own, which may lag behind
+        time.sleep(0.1)  # another thread writes its log, and may lag behind
         os.dup2(real, 2)  # closes the pipe's last writing end
         thread.join()
         os.close(reading)

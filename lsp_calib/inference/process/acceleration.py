@@ -20,7 +20,7 @@ from lsp_calib.inference.models import sidecar
 MEMORY = ".acceleration.json"
 # More layers than any model has.
 ALL_LAYERS = 999
-# What is safer has to be faster by this much to be taken instead: a trial's time is not that exact.
+# A safer acceleration must be faster by this much to be preferred: a trial's time is not exact.
 _FASTER = 0.9
 
 
@@ -181,7 +181,7 @@ class Question:
 
 
 def remembered(of: str) -> list[Choice]:
-    """What is remembered of a `machine`, one choice for each model that was tried."""
+    """The remembered choices for a `machine`, one for each model that was tried."""
     models = sidecar.read(MEMORY).get(of)
     if not isinstance(models, Mapping):
         return []

@@ -30,7 +30,7 @@ _GREETING = 10.0
 _LAST_WORDS = 1.0
 # Seconds that the process lingers where no client said otherwise.
 _LINGER = 10.0
-# A client whose work waits this many seconds for another client's is told.
+# Seconds of waiting for another client's work after which a client is told that the model is busy.
 _BUSY_AFTER = 1.0
 # A client that does not read is disconnected when so many bytes are unsent.
 _MOST_UNREAD = 4 << 20

@@ -289,7 +289,7 @@ class ModelProcess:
             return EngineDiedError(connection.farewell)
         code = None
         if self._child is not None and self._child.pid == connection.pid:
-            # Only the process that started it is told how it ended.
+            # Only the process that started it learns its exit code.
             with contextlib.suppress(TimeoutError):
                 code = await asyncio.wait_for(asyncio.wrap_future(self._child.code), 1)
         return self._died(code)

@@ -65,7 +65,7 @@ class Deaths:
         crashed = starting.crashed(code) and not self._answered
         self.at_once = crashed or not self._loaded
         if crashed:
-            # What crashed although it had been tried is not used again.
+            # An acceleration that crashed although its trial succeeded is not used again.
             again = (self._acceleration,) if self.safety.careful and self._acceleration else ()
             self.safety = Safety(careful=True, avoid=(*self.safety.avoid, *again))
         self._loaded = self._answered = False

@@ -40,7 +40,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @attrs.frozen
 class Rendezvous:
-    """One place. lock: who holds it is the model process. socket: None where there are no socket files.
+    """One place. lock: its holder is the model process. socket: None where there are no socket files.
     port: where port and secret are then written."""
 
     lock: Path
@@ -72,7 +72,7 @@ def place(model: Path, context: int) -> Rendezvous:
 
 
 def listen(where: Rendezvous) -> socket.socket:
-    """A listening socket there, in the place of a stale one. Only for who holds the lock."""
+    """A listening socket there, in the place of a stale one. Only the holder of the lock may call this."""
     clear(where)
     if where.socket is not None:
         listening = socket.socket(socket.AF_UNIX)
@@ -91,7 +91,7 @@ def listen(where: Rendezvous) -> socket.socket:
 
 
 def clear(where: Rendezvous) -> None:
-    """Remove what is there to be found."""
+    """Remove the socket or port file."""
     for path in (where.socket, where.port):
         if path is not None:
             with contextlib.suppress(OSError):
@@ -122,7 +122,7 @@ async def connect(where: Rendezvous) -> Streams:
 
 
 async def admit(where: Rendezvous, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    """Whether who has connected is of the same user. Raises OSError or IncompleteReadError if they go."""
+    """Whether the client belongs to the same user. Raises OSError or IncompleteReadError if it leaves."""
     if where.socket is not None:
         return same_user(writer)
     secret = _read_port(where.port)[1]

@@ -1,9 +1,9 @@
 """Which request runs next, and which ones are dropped. Pure: no threads, no clock, no model.
 
 - Interactive work goes before background work, and that before idle work. What arrives interrupts what comes
-  after it in this order, which goes on later where it was.
+  after it in this order, which resumes later.
 - Among clients it is the turn of the one that was served longest ago; within a client, of the oldest request.
-  Interactive work may have to give way to another client's; it goes on at its own client's next turn.
+  Interactive work may have to give way to another client's; it resumes at its own client's next turn.
 - Of a client's interactive requests for one document only the newest is wanted.
 """
 
@@ -56,7 +56,7 @@ class Scheduler:
         self._waiting: dict[Key, Job] = {}  # oldest first
         self._running: Job | None = None
         self._unwanted = False
-        # Jobs that were interrupted go on before others of their kind begin: there is one of a kind at most.
+        # Interrupted jobs resume before others of their kind begin: there is one of a kind at most.
         self._suspended: set[Key] = set()
         self._served: dict[tuple[Priority, int], int] = {}
         self._turn = 0

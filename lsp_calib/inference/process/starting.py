@@ -58,8 +58,8 @@ class Child:
     ) -> None:
         """Raises EngineError if it cannot be started.
 
-        new_session: in a session of its own (POSIX): an interrupt typed in a client's terminal is not meant
-        for the other clients.
+        new_session: in a session of its own (POSIX): an interrupt typed in a client's terminal must not end
+        the process for the other clients.
         """
         command = [
             *(sys.executable, *PROGRAM, f"--model={path.absolute()}"),
@@ -87,7 +87,7 @@ class Child:
             raise EngineError(
                 f"The model process cannot be started with {sys.executable}: {error}."
             ) from error
-        # A thread of its own, and a daemon: a client that ends does not wait for the process to end.
+        # A daemon thread: a client that ends does not wait for the process to end.
         threading.Thread(target=self._watch, name="model process", daemon=True).start()
 
     @property

@@ -148,7 +148,7 @@ class Worker:
         for job in effect.dropped:
             work = self._work.pop(job.key)
             if work.run is not None and work is not self._running:
-                # It was interrupted before and waited to go on. The running one is closed where it runs.
+                # It was interrupted and waited to resume. The running one is closed where it runs.
                 self._left.append(work.run)
                 self._changed.notify()
         if effect.interrupt and self._backend is not None:

@@ -1,1 +1,1 @@
-"""An OpenAI-compatible server somewhere else."""
+"""An engine over an OpenAI-compatible server."""

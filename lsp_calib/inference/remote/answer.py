@@ -1,4 +1,4 @@
-"""A remote answer as it grows: what of it is new, whether it says what is typed, whether it can be believed.
+"""A remote answer as it grows: its new text, whether it agrees with what is typed, whether it is plausible.
 
 Pure.
 """
@@ -63,14 +63,14 @@ class RemoteAnswer:
 
     @property
     def contradicts(self) -> bool:
-        """Whether the answer goes another way than what is typed already."""
+        """Whether the answer contradicts what is already typed."""
         if self._text.startswith(self._forced):
             return False
         return self.finished or not self._forced.startswith(self._text)
 
     @property
     def enough(self) -> bool:
-        """Whether nothing is wanted of what may still come."""
+        """Whether the rest of the answer is not needed."""
         if self._one_line and "\n" in self._text:
             return True
         carried = self._carried()
@@ -88,7 +88,7 @@ class RemoteAnswer:
         return tuple(min(token.entry.logprob - token.typed_logprob, 0.0) for token in carried[:first])
 
     def generation(self, timing: Timing, *, early: bool = False) -> Generation:
-        """The answer. It has no tokens where it is in doubt: nothing can be made of them.
+        """The answer. Where it is in doubt it has no tokens, because they are no evidence.
 
         early: it was left unfinished by the caller's choice.
         """
@@ -162,7 +162,7 @@ class RemoteAnswer:
 
 
 def spell(tokens: Sequence[bytes | None], text: bytes) -> list[bytes] | None:
-    """What each token has of `text`, which they spell together; None if they do not.
+    """The part of `text` that each token spells; None if together they do not spell it.
 
     Tokens of unknown bytes (None) take what lies between their neighbours. The last ones may go beyond the
     text, which a server cuts where it was told to stop, and a token may be no text at all.
@@ -211,7 +211,7 @@ def typed_logprob(entry: Entry, typed: bytes) -> float:
 
 
 def implausible(entries: Sequence[Entry], *, greedy: bool) -> str:
-    """Why log-probabilities cannot be true, in words for people; "" if they can.
+    """Why log-probabilities cannot be true, for messages; "" if they can.
 
     Under speculative decoding llama-server sends zeros for the tokens that were drafted, or nothing at all
     where it streams; llama-cpp-python is known to have sent values that belong to the token beside.

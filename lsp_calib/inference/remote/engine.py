@@ -1,7 +1,7 @@
 """An `Engine` over an OpenAI-compatible server: llama-server, vLLM, Ollama, LM Studio.
 
-What such a server says of its own certainty is checked before it is believed (`Generation.doubt`), and which
-bytes it runs is not known: a model's identity is its name.
+The log-probabilities of such a server are checked (`Generation.doubt`). It is unknown which file it runs: a
+model's identity is its name.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MANY_ALTERNATIVES = 40
 
 @attrs.define
 class _Clock:
-    """When what happened to a request, in seconds of a monotonic clock."""
+    """The times of a request's events, in seconds of a monotonic clock."""
 
     asked: float
     started: float = 0.0

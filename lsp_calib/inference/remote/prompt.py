@@ -1,4 +1,4 @@
-"""How a remote model is asked: one string in which only the control texts meant as such can act as such."""
+"""Prompts of remote models: one string in which only the intended control texts act as control tokens."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def flatten(prompt: Prompt, card: ModelCard, *, forced: bool = False) -> str:
 
 
 def grammar(forced: str) -> str:
-    """A grammar of llama.cpp's for an answer that begins with `forced` and goes on as it likes.
+    """A llama.cpp grammar for an answer that begins with `forced` and continues freely.
 
     >>> grammar('say "hi')
     'root ::= "say \\\\"hi" [^\\\\x00]*'
@@ -86,7 +86,7 @@ def _break(match: re.Match[str]) -> str:
 
 
 def family(name: str) -> str:
-    """What models of one kind have in common, whatever their size and packing.
+    """The family of a model's name, without size and packing.
 
     >>> family("Qwen/Qwen2.5-Coder-7B-Instruct-GGUF"), family("qwen2.5-coder:1.5b")
     ('qwen2.5-coder', 'qwen2.5-coder')
@@ -114,7 +114,7 @@ def find_name(wanted: str, served: Iterable[str]) -> str | None:
 
 
 def card_for_name(name: str, cards: Mapping[str, ModelCard]) -> ModelCard:
-    """How a remote model is asked: as the card of that name or of its family says, else plainly.
+    """The card for a remote model: with the formats of the card of its name or family, else plain ones.
 
     The card has no file and no checksum: which bytes the server runs is not known.
     """

@@ -26,7 +26,7 @@ NOT_COMPATIBLE = (
 
 @attrs.frozen
 class Entry:
-    """What a server says of one token.
+    """What a server reports of one token.
 
     data: the bytes it stands for, None where they cannot be told from what the server sent.
     logprob: natural logarithm of its probability; NaN where there is no number.
@@ -41,7 +41,7 @@ class Entry:
 
 @attrs.frozen
 class Usage:
-    """Numbers of tokens; 0 where not told. prompt_reused: found in the server's cache."""
+    """Numbers of tokens; 0 where not reported. prompt_reused: found in the server's cache."""
 
     prompt_tokens: int = 0
     prompt_reused: int = 0
@@ -50,7 +50,7 @@ class Usage:
 
 @attrs.frozen
 class Chunk:
-    """A piece of an answer. finish: why it ended, "" while it goes on. error: in the server's own words."""
+    """A piece of an answer. finish: why it ended, "" while it goes on. error: the server's own message."""
 
     text: str = ""
     entries: tuple[Entry, ...] = ()
