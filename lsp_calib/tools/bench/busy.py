@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
 
 from lsp_calib.errors import EngineError
 from lsp_calib.tools.bench.idle import cpu_seconds
+from lsp_calib.tools.bench.json_lines import JsonLines
 from lsp_calib.tools.bench.server import Scratch
 
 NICEST = 19
@@ -75,7 +74,7 @@ async def busy_elsewhere(count: int, seconds: float) -> AsyncIterator[list[int]]
 class SharedSession:
     """A session with the model process in it. model: its number."""
 
-    def __init__(self, process: asyncio.subprocess.Process, model: int) -> None:
+    def __init__(self, process: JsonLines, model: int) -> None:
         self._process = process
         self.model = model
 
@@ -84,9 +83,9 @@ class SharedSession:
         """Busy processes in this session."""
         asked = {"busy": count, "nice": nice, "seconds": seconds}
         try:
-            yield list((await _ask(self._process, asked))["busy"])
+            yield list((await self._process.ask(asked))["busy"])
         finally:
-            await _ask(self._process, {**asked, "busy": 0})
+            await self._process.ask({**asked, "busy": 0})
 
 
 @contextlib.asynccontextmanager
@@ -106,11 +105,12 @@ async def shared_session(scratch: Scratch) -> AsyncIterator[SharedSession | None
         env={**os.environ, "LSP_CALIB_HOME": str(scratch.home), "LSP_CALIB_LINGER": "0"},
         start_new_session=True,
     )
+    lines = JsonLines(process, "The process that starts others beside the model", _PATIENCE)
     try:
-        first = await _read(process)
+        first = await lines.read()
         if not first["listening"]:
             raise EngineError("The model process ended before it listened: `lsp-calib doctor` finds out why.")
-        yield SharedSession(process, int(first["model"]))
+        yield SharedSession(lines, int(first["model"]))
     finally:
         await _end(process)
 
@@ -125,26 +125,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 9)
         await process.wait()
-
-
-async def _ask(process: asyncio.subprocess.Process, message: dict[str, Any]) -> dict[str, Any]:
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(message).encode() + b"\n")
-    return await _read(process)
-
-
-async def _read(process: asyncio.subprocess.Process) -> dict[str, Any]:
-    assert process.stdout is not None
-    try:
-        line = await asyncio.wait_for(process.stdout.readline(), _PATIENCE)
-    except TimeoutError as error:
-        raise EngineError(
-            f"The process that starts others beside the model did not answer within {_PATIENCE:.0f} s."
-        ) from error
-    if not line:
-        raise EngineError("The process that starts others beside the model ended.")
-    answer: dict[str, Any] = json.loads(line)
-    return answer
 
 
 def in_one_session(pids: Sequence[int]) -> bool | None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import attrs
 
-from lsp_calib.errors import EngineError
+from lsp_calib.tools.bench.json_lines import JsonLines
 from lsp_calib.tools.client import OWN_GROUP
 from lsp_calib.values import Prompt
 
@@ -34,22 +32,22 @@ class Replayed:
 class Raw:
     """A `raw_child` process. engine: what runs there, for people."""
 
-    def __init__(self, process: asyncio.subprocess.Process, engine: str) -> None:
+    def __init__(self, process: JsonLines, engine: str) -> None:
         self._process = process
         self.engine = engine
 
     async def tokens_of(self, prompt: Prompt) -> list[int]:
         """The prompt's tokens as the server's engine has them, but for what it drops of one too long."""
         segments = [[kind.value, text] for kind, text in prompt.segments]
-        return list((await _ask(self._process, {"segments": segments}))["tokens"])
+        return list((await self._process.ask({"segments": segments}))["tokens"])
 
     async def tokens_of_text(self, text: str) -> list[int]:
-        return list((await _ask(self._process, {"text": text}))["tokens"])
+        return list((await self._process.ask({"text": text}))["tokens"])
 
     async def replay(self, prompt: Sequence[int], keep: int, then: Sequence[int], generated: int) -> Replayed:
         """Do the same work: `keep` tokens from the cache, `generated` ones that begin with `then`."""
         asked = {"replay": list(prompt), "keep": keep, "then": list(then), "generated": generated}
-        return Replayed(**await _ask(self._process, asked))
+        return Replayed(**await self._process.ask(asked))
 
 
 def can_replay() -> bool:
@@ -72,32 +70,15 @@ async def raw_process(
         limit=_LONGEST_LINE,
         **OWN_GROUP,
     )
+    lines = JsonLines(
+        process,
+        "The raw llama.cpp loop",
+        _PATIENCE,
+        "It loads a second copy of the model, which may not fit into memory. Leave it out with --no-raw.",
+    )
     try:
-        yield Raw(process, str((await _read(process))["engine"]))
+        yield Raw(lines, str((await lines.read())["engine"]))
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-
-
-async def _ask(process: asyncio.subprocess.Process, message: dict[str, Any]) -> dict[str, Any]:
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(message).encode() + b"\n")
-    return await _read(process)
-
-
-async def _read(process: asyncio.subprocess.Process) -> dict[str, Any]:
-    assert process.stdout is not None
-    try:
-        line = await asyncio.wait_for(process.stdout.readline(), _PATIENCE)
-    except TimeoutError as error:
-        raise EngineError(
-            f"The raw llama.cpp loop did not answer within {_PATIENCE:.0f} s. Try again with --no-raw."
-        ) from error
-    if not line:
-        raise EngineError(
-            "The raw llama.cpp loop ended: is there memory for a second copy of the model? "
-            "Try again with --no-raw."
-        )
-    answer: dict[str, Any] = json.loads(line)
-    return answer

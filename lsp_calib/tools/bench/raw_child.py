@@ -29,6 +29,7 @@ import llama_cpp
 import numpy as np
 
 from lsp_calib.tools.bench.figures import common_prefix
+from lsp_calib.tools.bench.json_lines import answer
 
 
 class Bare:
@@ -99,20 +100,15 @@ class Bare:
 
 def main(path: str, context: str, threads: str, *rest: str) -> None:
     bare = Bare(path, int(context), int(threads), vocabulary_only=rest == ("vocabulary",))
-    _answer({"engine": f"llama-cpp-python {llama_cpp.__version__}"})
+    answer({"engine": f"llama-cpp-python {llama_cpp.__version__}"})
     for line in sys.stdin:
         asked = json.loads(line)
         if "segments" in asked:
-            _answer({"tokens": bare.prompt(asked["segments"])})
+            answer({"tokens": bare.prompt(asked["segments"])})
         elif "text" in asked:
-            _answer({"tokens": bare.tokens(asked["text"])})
+            answer({"tokens": bare.tokens(asked["text"])})
         else:
-            _answer(bare.replay(asked["replay"], asked["keep"], asked["then"], asked["generated"]))
-
-
-def _answer(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+            answer(bare.replay(asked["replay"], asked["keep"], asked["then"], asked["generated"]))
 
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import Collection
 from typing import Any
-
-import click
 
 from lsp_calib.errors import EngineError, SettingsError, StoppedError
 from lsp_calib.inference.models.cards import ModelCard
@@ -56,22 +55,22 @@ def run(
     """
     trusted, problems = resolve_trusted(Trusted(model=model, threads=threads), Trusted())
     for problem in problems:
-        click.echo(f"lsp-calib: {problem}", err=True)
+        _tell(f"lsp-calib: {problem}")
     options = Options(trusted=trusted, **chosen(short=short, only=only, given=given))
     if not options.parts():
         raise SettingsError("There is nothing to measure: the options leave every part out.")
     try:
-        measured, report = _measure(options, lambda text: click.echo(text, err=True))
+        measured, report = _measure(options, _tell)
     except KeyboardInterrupt:
         raise StoppedError("Stopped at once; nothing was printed.") from None
     if as_json:
-        click.echo(json.dumps(report, ensure_ascii=False, indent=2))
+        print(json.dumps(report, ensure_ascii=False, indent=2))
     elif not measured.empty:
         print_report(report)
     if measured.stopped is None:
         return 0
     if measured.empty:
-        click.echo(f"lsp-calib: {_nothing(measured.stopped, options)}", err=True)
+        _tell(f"lsp-calib: {_nothing(measured.stopped, options)}")
     return measured.stopped.exit_code or (EngineError.exit_code if measured.empty else 0)
 
 
@@ -115,6 +114,10 @@ def _measure(options: Options, progress: Progress) -> tuple[Measured, dict[str, 
     report = to_json(measured)
     _remember(measured.card, report)
     return measured, report
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _nothing(stopped: Stopped, options: Options) -> str:

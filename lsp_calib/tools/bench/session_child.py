@@ -21,11 +21,11 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import TimeoutError as NotYet
 from subprocess import Popen
-from typing import Any
 
 from lsp_calib.inference.models.cards import choose
 from lsp_calib.inference.process.starting import Child
 from lsp_calib.tools.bench.busy import end_all, start_busy
+from lsp_calib.tools.bench.json_lines import answer
 
 # Seconds for the model process to listen; and to end, once its clients are gone.
 _PATIENCE = 60.0
@@ -37,23 +37,18 @@ def main(model: str) -> None:
     child = Child(card, path, new_session=False)
     busy: Sequence[Popen[bytes]] = ()
     try:
-        _answer({"model": child.pid, "listening": child.listening.result(_PATIENCE)})
+        answer({"model": child.pid, "listening": child.listening.result(_PATIENCE)})
         for line in sys.stdin:
             asked = json.loads(line)
             end_all(busy)
             busy = start_busy(asked["busy"], nice=asked["nice"], seconds=asked["seconds"])
-            _answer({"busy": [one.pid for one in busy]})
+            answer({"busy": [one.pid for one in busy]})
     finally:
         end_all(busy)
         try:
             child.code.result(_END)
         except NotYet:
             os.kill(child.pid, signal.SIGKILL)
-
-
-def _answer(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.console import Console
 from rich.text import Text
 
@@ -32,17 +32,25 @@ def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
 
     bundle: also write it to this ZIP file. Raises LspCalibError if that cannot be written.
     """
-    findings = examine(quick=quick, progress=lambda text: None if as_json else click.echo(text, err=True))
+    findings = examine(quick=quick, progress=_silent if as_json else _tell)
     report = to_json(findings)
     if as_json:
-        click.echo(json.dumps(report, ensure_ascii=False, indent=2))
+        print(json.dumps(report, ensure_ascii=False, indent=2))
     else:
         _print(findings, Console(highlight=False))
     if bundle is not None:
         write_bundle(bundle, report)
         if not as_json:
-            click.echo(f"For a bug report: {bundle} (no source text, no keys, no name of yours in it).")
+            print(f"For a bug report: {bundle} (no source text, no keys, no name of yours in it).")
     return 0 if report["usable"] else 1
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _silent(text: str) -> None:
+    """With --json nothing is shown but the document."""
 
 
 def to_json(findings: Sequence[Finding]) -> dict[str, Any]:
