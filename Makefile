@@ -79,10 +79,11 @@ bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn
 	$(bin)/python -m pytest tests/benchmarks -m long --benchmark-group-by=group --benchmark-columns=median,min,max $(ARGS)
 
 .PHONY: lint
-lint: $(VENV)/.dev ## Check style and types
+lint: $(VENV)/.dev ## Check style, types and which room imports which
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy
+	$(bin)/lint-imports --no-logo --no-cache
 
 .PHONY: format
 format: $(VENV)/.dev ## Format the code
