@@ -206,7 +206,7 @@ class Editor(LanguageClient):
                 return task.result()
             if self._gone.is_set():
                 raise self._death(what)
-            raise LspCalibError(f"The server did not come to the end of {what} within {seconds:.0f} s.")
+            raise LspCalibError(f"The server did not finish {what} within {seconds:.0f} s.")
         except JsonRpcException as error:
             raise LspCalibError(f"The server answered {what} with an error: {error}.") from error
         except RuntimeError as error:
@@ -227,7 +227,7 @@ class Editor(LanguageClient):
         code = self._server.returncode if self._server is not None else None
         words = "".join(f"\n  {line}" for line in self._said)
         return LspCalibError(
-            f"The server ended (exit code {code}) before the end of {what}."
+            f"The server ended (exit code {code}) before it finished {what}."
             + (f" Its last words:{words}" if words else "")
         )
 

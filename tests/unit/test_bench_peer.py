@@ -103,5 +103,5 @@ async def test_a_peer_that_is_not_there_is_named_with_what_to_do() -> None:
     "url", ["localhost:8080", "ftp://host", "http://", "http://host:port", "http://host:99999"]
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(SettingsError, match="--peer wants the address"):
+    with pytest.raises(SettingsError, match="--peer takes the address"):
         Peer(url)

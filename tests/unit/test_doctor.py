@@ -76,7 +76,7 @@ class TestFindings:
         result = CliRunner().invoke(main, ["doctor", "--quick"])
         assert result.exit_code == 0
         assert "smollm2-135m" in result.output
-        assert "Everything is as it should be." in result.output
+        assert "Everything works." in result.output
 
     def test_a_truncated_model_is_a_problem_with_its_remedy(self, home: Path) -> None:
         models = home / "models"
@@ -186,7 +186,7 @@ class TestRecommendation:
         assert found is not None
         assert found.level is Level.NOTE
         assert found.data["model"] == "small"
-        assert "None of the installed models came within 300 ms" in found.says
+        assert "None of the installed models answers within 300 ms" in found.says
 
     def test_a_setting_that_names_another_model_is_mentioned(self) -> None:
         found = recommend([measured("good", 100)], ["good"], Trusted(model="large"))

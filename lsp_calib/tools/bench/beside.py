@@ -1,4 +1,4 @@
-"""How much longer a keystroke takes while other processes want a core, and how soon that is over.
+"""How much longer a keystroke takes while other processes load the processor, and how soon that is over.
 
 The same keystrokes quiet, beside busy processes, and after those have ended. Each asks the model for a few
 tokens, with all of its prompt but the current line in the cache, so that the readings differ in nothing but
@@ -42,7 +42,7 @@ _KEYS = 12
 _FEWEST_KEYS = 4
 # Tokens generated for a key that is taken.
 _FEW = range(2, 9)
-# A busy process that nothing ends is over after so many seconds.
+# A busy process ends by itself after so many seconds.
 _LONGEST = 3600.0
 
 
@@ -157,7 +157,7 @@ async def measure_beside(
         await hand.choose_keys()
         notes.keys = len(hand.keys)
         if not hand.keys:
-            missing["beside"] = "the model had nothing to say to any of the keystrokes that were tried"
+            missing["beside"] = "the model offered nothing at any of the keystrokes tried"
             return
         await hand.lead_in()
         began = time.monotonic()
@@ -323,7 +323,7 @@ def _longest_line(edit: Edit) -> tuple[Step, ...]:
 
 
 def _is_code(line: str) -> bool:
-    """Whether it is no prose: what a model makes of a sentence may go on for long."""
+    """Whether it is code: the completion of a sentence may be long."""
     return re.match(r"\s*[\w.]+( = |\()|\s*return \w", line) is not None
 
 

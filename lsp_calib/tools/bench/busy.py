@@ -1,4 +1,4 @@
-"""Processes that want a core: in sessions of their own, or in that of the model process."""
+"""Processes that load the processor: in sessions of their own, or in that of the model process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lsp_calib.tools.bench.json_lines import JsonLines
 from lsp_calib.tools.bench.server import Scratch
 
 NICEST = 19
-# Seconds; generous, for a machine that has other things to do.
+# Seconds; enough on a busy machine.
 _PATIENCE = 90.0
 _PROC = Path("/proc")
 
@@ -44,7 +44,7 @@ def start_busy(count: int, *, nice: int = 0, seconds: float, new_session: bool =
         for one in started:
             assert one.stdout is not None
             if not one.stdout.readline():
-                raise EngineError("A process that was to be busy beside the model ended at once.")
+                raise EngineError("A process that was to load the processor beside the model ended at once.")
     except BaseException:
         end_all(started)
         raise
@@ -109,7 +109,9 @@ async def shared_session(scratch: Scratch) -> AsyncIterator[SharedSession | None
     try:
         first = await lines.read()
         if not first["listening"]:
-            raise EngineError("The model process ended before it listened: `lsp-calib doctor` finds out why.")
+            raise EngineError(
+                "The model process ended before it listened. Run `lsp-calib doctor` to find out why."
+            )
         yield SharedSession(lines, int(first["model"]))
     finally:
         await _end(process)
@@ -121,7 +123,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     try:
         await asyncio.wait_for(process.wait(), 10.0)
     except TimeoutError:
-        # It leads its session and its group: all that it has started is in there.
+        # It leads its session and its group: every process that it has started is in it.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 9)
         await process.wait()

@@ -59,7 +59,7 @@ class CancelNotes:
 
 
 def digits(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
-    """A document that nothing is known of, and the line where a model is shown most of it.
+    """A document of which nothing is cached, and the line where a model is shown most of it.
 
     Digits are tokens of their own in most models, so that a window of 1,600 characters makes about 1,500
     tokens.
@@ -122,7 +122,7 @@ async def _alone(editor: Editor, scratch: Scratch, probe: Probe, chance: random.
     tokens = after.prompt_tokens - before.prompt_tokens
     if not tokens:
         raise EngineError(
-            "A long prompt was answered without evaluating it: the model process does not count."
+            "A long prompt was answered without being evaluated: the counters of the model process are wrong."
         )
     return ms, tokens
 

@@ -1,4 +1,4 @@
-"""Processor time of a process, as the system counts it, and that of a server nobody types at."""
+"""Processor time of a process, as the system counts it, and that of an idle server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another server to compare with: llama.cpp's own `llama-server`, asked the same tokens over HTTP.
+"""Another server to compare with: llama.cpp's own `llama-server`, asked for the same tokens over HTTP.
 
 https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 """
@@ -17,7 +17,7 @@ import attrs
 
 from lsp_calib.errors import LspCalibError, SettingsError
 
-# Seconds; generous, for a machine that has other things to do.
+# Seconds; enough on a busy machine.
 _PATIENCE = 120.0
 
 
@@ -54,7 +54,7 @@ class PeerPass:
 
 
 class Peer:
-    """A llama-server. Raises SettingsError for what is no address."""
+    """A llama-server. Raises SettingsError for an invalid address."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -64,7 +64,7 @@ class Peer:
             port = 0
         if parts.scheme != "http" or not parts.hostname or port == 0:
             raise SettingsError(
-                f"--peer wants the address of a llama-server, such as http://127.0.0.1:8080, not {url!r}."
+                f"--peer takes the address of a llama-server, such as http://127.0.0.1:8080, not {url!r}."
             )
         self.url = url.rstrip("/")
         self._path = parts.path.rstrip("/")

@@ -1,4 +1,4 @@
-"""What the model process says of itself: how busy it is and what it has done."""
+"""What the model process reports: how busy it is and what it has done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lsp_calib.inference.process.wire import Stats
 from lsp_calib.server.completion_requests import AHEAD_PAUSE
 from lsp_calib.tools.bench.server import Scratch, state_folder
 
-# Seconds; generous, for a machine that has other things to do.
+# Seconds; enough on a busy machine.
 _PATIENCE = 120.0
 _POLL = 0.004
 
@@ -76,6 +76,4 @@ async def until_idle(probe: Probe) -> Stats:
         if stats.idle_since is not None and not stats.running and not stats.waiting:
             return stats
         await asyncio.sleep(_POLL)
-    raise EngineError(
-        f"The model process has been busy for {_PATIENCE:.0f} s without an end. Is something else asking it?"
-    )
+    raise EngineError(f"The model process has been busy for {_PATIENCE:.0f} s. Is another program using it?")

@@ -15,7 +15,7 @@ from lsp_calib.tools.bench.json_lines import JsonLines
 from lsp_calib.tools.client import OWN_GROUP
 from lsp_calib.values import Prompt
 
-# Seconds; generous, for a machine that has other things to do.
+# Seconds; enough on a busy machine.
 _PATIENCE = 300.0
 _LONGEST_LINE = 1 << 24
 

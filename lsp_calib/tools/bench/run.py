@@ -21,7 +21,7 @@ from lsp_calib.tools.bench.stopping import Stopped
 from lsp_calib.tools.bench.table import print_report
 
 _SHORT: dict[str, Any] = {"steps": 36, "cancels": 3, "typing_on": False, "long_file": False, "idle": 2.0}
-# An option that is off by itself, for who names its part, and how to switch off the others.
+# What naming a part with --only switches on, and what leaving it out switches off.
 _ON: dict[str, dict[str, Any]] = {
     "typing-on": {"typing_on": True},
     "long-file": {"long_file": True},
@@ -92,7 +92,7 @@ def short_options(trusted: Trusted) -> Options:
 
 
 def bench(options: Options, progress: Progress) -> dict[str, Any]:
-    """The report of a bench. Its speed is remembered, for whoever has to choose a model.
+    """The report of a bench. The model's speed is remembered for the choice of a model.
 
     At the time limit it is of what was read until then. Raises LspCalibError where that is nothing,
     KeyboardInterrupt for Ctrl-C, SystemExit for a signal to terminate.
@@ -108,7 +108,7 @@ def bench(options: Options, progress: Progress) -> dict[str, Any]:
 
 
 def _measure(options: Options, progress: Progress) -> tuple[Measured, dict[str, Any]]:
-    # What goes wrong is raised here, once; pygls would log it as well.
+    # Errors are raised here, once; pygls would log them as well.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
     measured = asyncio.run(measure(options, progress))
     report = to_json(measured)

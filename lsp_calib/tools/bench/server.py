@@ -20,7 +20,7 @@ from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.client import Editor
 
-# Seconds; generous, for a machine that has other things to do.
+# Seconds; enough on a busy machine.
 LOAD = 300.0
 _STATES = ("ready", "noModel", "error")
 # For a server to end that is stopped in the middle of something, and then for the model process.
@@ -29,7 +29,7 @@ _END = 5.0
 
 @attrs.frozen
 class Scratch:
-    """Where a bench leaves its traces: nothing of the user's is touched, and no feedback is recorded.
+    """The folders of a bench: nothing of the user's is touched, and no feedback is recorded.
 
     home: the server's state folder. project: where the documents lie. chosen: the user's card. card: what the
     server makes of the file, which is the same for a model whose card says how large it is.

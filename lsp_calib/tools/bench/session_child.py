@@ -1,4 +1,4 @@
-"""A session that holds the model process and, when asked, processes that want a core.
+"""A session that holds the model process and, when asked, processes that load the processor.
 
 `python -m lsp_calib.tools.bench.session_child MODEL`, to be started as the leader of a new session. Linux
 shares the processor by session first (autogroups) and heeds niceness only within one; nobody can join another

@@ -1,4 +1,4 @@
-"""How long somebody waits who did not wait before: who opens a file, types on, and then looks up."""
+"""How long the answer takes in a file just opened, after typing on without waiting for the model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAUSE, _SPREAD = 0.15, 0.3
 
 @attrs.frozen
 class TypedOn:
-    """In documents that nothing was known of, of which the model is shown about 1,500 tokens.
+    """In documents of which nothing was cached, of which the model is shown about 1,500 tokens.
 
     keys: typed one after the other, each with a request that cancels the one before it, as editors do.
     typed_ms: from the first of them to the last. then_ms: from the last one to its answer. at_once_ms: to the

@@ -1,4 +1,4 @@
-"""The hand that replays an edit: one change, one question, one reading."""
+"""Replays an edit: one change, one request, one reading."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lsp_calib.tools.client import Document, Editor
 from lsp_calib.tools.demo.writing import suggestion_of
 from lsp_calib.values import Prompt, Segment
 
-# Seconds; generous, for a machine that has other things to do.
+# Seconds; enough on a busy machine.
 _ANSWER = 120.0
 _names = itertools.count()
 

@@ -1,4 +1,4 @@
-"""`lsp-calib demo`: the main job, end to end, as an editor and its user would live it."""
+"""`lsp-calib demo`: the main job, end to end, as an editor and its user would run it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lsp_calib.tools.demo.screen import Screen
 from lsp_calib.tools.demo.user import FILE, HOVERED, PLACES, Action, line_of
 from lsp_calib.tools.demo.writing import ANSWER, Writer, about, suggestion_of
 
-# Seconds; generous, for a machine that has other things to do.
+# Seconds; enough on a busy machine.
 _LOAD, _HOVER, _REFIT, _SETTLE = 180.0, 120.0, 60.0, 10.0
 
 _STATES = ("ready", "noModel", "error")
@@ -48,7 +48,7 @@ def run(*, as_json: bool, model: str | None) -> int:
 
     0 only if every step happened, 4 without a model, the error's own where one ended it, 1 otherwise.
     """
-    # What goes wrong is reported below, once; pygls would log it as well.
+    # Errors are reported below, once; pygls would log them as well.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
     screen, report = Screen(quiet=as_json), Report()
     code = 0
@@ -109,7 +109,7 @@ class _Demo:
         self.screen.section("Start the server", words.START)
         for problem in self.problems:
             self.screen.say(problem, style="yellow")
-        # The folder goes with the demo: nothing may go on living in it.
+        # The folder is removed with the demo: no process may outlive it.
         env = {**os.environ, "LSP_CALIB_HOME": str(self.home), "LSP_CALIB_LINGER": "0"}
         if (model := self._model()) is not None:
             env["LSP_CALIB_MODEL"] = model

@@ -1,4 +1,4 @@
-"""Who the demo's user is: what is written where, and what is done with a suggestion."""
+"""The demo's user: what to write where, and what to do with a suggestion."""
 
 from __future__ import annotations
 

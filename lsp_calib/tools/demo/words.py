@@ -10,44 +10,44 @@ from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.demo.user import Shown
 
 INTRODUCTION = (
-    "A language server, a client that behaves as an editor does, and a real model. It all happens in a "
+    "A language server, a client that behaves as an editor does, and a real model. Everything happens in a "
     "temporary folder: your own feedback and calibrators stay as they are. Nothing leaves this machine."
 )
 START = "`lsp-calib serve`, over standard input and output, as an editor would start it."
 WRITE = (
-    "{file} ({n} lines). The user writes {places} of its lines anew and knows what they should say. "
-    "A suggestion that says just that is kept; others are typed over, or edited."
+    "{file} ({n} lines). The user rewrites {places} of its lines and knows what each should be. "
+    "A suggestion that matches is kept; others are typed over or edited."
 )
 NONE_RIGHT = (
-    "No suggestion was what the user meant. The most confident one is asked for again, and kept anyway."
+    "No suggestion was what the user meant. The most confident one is requested again and kept anyway."
 )
 DIAGNOSTICS = (
     "As the editor pulled them when a suggestion was inserted, before its line was changed or saved."
 )
 HOVER = "A summary of `{function}`, made while you wait, and how far to trust it."
 SAVE = (
-    "Saving settles what became of each suggestion. The server saw document changes alone; the feedback "
-    "store keeps numbers, no source text."
+    "Saving settles whether each suggestion was right. The server saw only the changes to the document; the "
+    "feedback store holds numbers and no source text."
 )
 REFIT = "`lsp-calib.refit` fits the calibrator to this user, and keeps the result only if it is no worse."
 
-NO_SUMMARY = "The model has nothing to say about it."
+NO_SUMMARY = "The model gave no summary."
 
 _FAILED = {
     "complete": "too few suggestions: the model had nothing to offer at most places",
-    "keep": "keep: no suggestion was kept and labelled so",
-    "type over": "type over: no suggestion was wrong, or its label is not what was done",
-    "edit": "edit: no suggestion was inserted and then edited, or its label is not what was done",
-    "leave alone": "leave alone: the label is not what was done",
+    "keep": "keep: no suggestion was kept and labelled as kept",
+    "type over": "type over: no suggestion was wrong, or its label does not say that it was typed over",
+    "edit": "edit: no suggestion was inserted and then edited, or its label does not say so",
+    "leave alone": "leave alone: the label does not say that the line was left alone",
     "diagnose": "diagnose: the diagnostics are not those of the inserted suggestions",
     "settle": "settle: not every suggestion has its label",
-    "refit": "refit: it came to no comparison on the labels above",
-    "ask again": "ask again: the answer is not the new calibrator's",
+    "refit": "refit: it compared no calibrators on the labels above",
+    "ask again": "ask again: the answer was not assessed by the new calibrator",
 }
 
 
 def failed(step: str) -> str:
-    return _FAILED.get(step, f"{step}: it did not happen as it should")
+    return _FAILED.get(step, f"{step}: the step failed")
 
 
 def refitted(result: Mapping[str, Any]) -> str:
@@ -58,8 +58,8 @@ def refitted(result: Mapping[str, Any]) -> str:
 def again(before: Shown, now: Mapping[str, Any]) -> str:
     what = "makes the same suggestion" if now["text"] == before.text else f"suggests {now['text']!r}"
     return (
-        f"Line {before.line + 1} was left as it is. Asked there once more, the server {what} and says "
-        f"{_percent(now['confidence'])} where it said {_percent(before.wire['confidence'])}."
+        f"Line {before.line + 1} was left unchanged. Asked there again, the server {what}, with "
+        f"{_percent(now['confidence'])} instead of {_percent(before.wire['confidence'])}."
     )
 
 
@@ -82,15 +82,15 @@ def _quality(shown: Sequence[Shown], calibrator: Calibrator) -> str:
     model = shown[0].wire["model"] if shown else calibrator.purpose.model.name
     if not calibrator.n:
         known = (
-            f"There are no labels for {model} yet, so it is judged as other models are, never above review."
+            f"{model} has no labels yet: its tiers are a guess, made from other models, never above review."
         )
     else:
         share = calibrator.n_correct / calibrator.n
         known = (
             f"On {calibrator.n} lines of real source, {_percent(share)} of what {model} suggested was "
-            "right to the letter. Most is marked reject, and should be: a weak model that says so is of use."
+            "exactly right. Most is marked reject, and should be: a weak model that says so is still useful."
         )
-    return f"{known} The places here were chosen to show every case; they measure nothing."
+    return f"{known} The places here were chosen to show every case; they are no measurement."
 
 
 def _next(shown: Sequence[Shown]) -> list[str]:

@@ -16,7 +16,7 @@ from lsp_calib.tools.demo.report import Report, since
 from lsp_calib.tools.demo.screen import Screen
 from lsp_calib.tools.demo.user import PLACES, Action, Place, Shown, decide
 
-# Seconds; generous, for a machine that has other things to do.
+# Seconds; enough on a busy machine.
 ANSWER = 120.0
 _REFRESH = 10.0
 # What is on the screen for less than 0.75 s counts as unread: to leave it would say nothing about it.

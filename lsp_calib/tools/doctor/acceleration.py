@@ -1,4 +1,4 @@
-"""What of the hardware llama.cpp uses here, what it crashed with, and how to get a faster build of it."""
+"""What hardware llama.cpp uses, what made it crash, and how to get a faster build."""
 
 from __future__ import annotations
 
@@ -47,25 +47,23 @@ def described(hardware: Hardware, choices: list[Choice]) -> Finding:
     elif hardware.gpu and choices:
         says = "llama.cpp uses the processor, which was faster than the GPU."
     elif hardware.amx and names == {"cpu-without-amx"}:
-        says = "llama.cpp does without AMX, with which it was slower."
+        says = "llama.cpp runs without AMX, because it was slower with it."
     elif hardware.amx and choices:
-        says = "llama.cpp uses all that this processor has, AMX included."
+        says = "llama.cpp uses all instructions of this processor, AMX included."
     elif processor.has_amx() and not hardware.amx:
         return _without_amx(data)
     else:
-        says = "llama.cpp uses all that this processor has."
+        says = "llama.cpp uses all instructions of this processor."
     return Finding("acceleration", Level.GOOD, says, data=data)
 
 
 def _without_amx(data: dict[str, object]) -> Finding:
-    says = "This processor has AMX; llama.cpp does without, because it was compiled without it."
+    says = "This processor has AMX, but llama.cpp was compiled without it."
     if any(compiler.loses_tile_configuration(one) for one in compiler.compilers(os.environ)):
-        says += " The compiler here makes AMX code that crashes, so this is the fastest build it can make."
-        advice = f"With a newer compiler (GCC 14, Clang) a build with AMX can be tried: `{_NEWER}`."
+        says += " The installed compiler generates AMX code that crashes, so this is its fastest build."
+        advice = f"Try a build with AMX and a newer compiler (GCC 14, Clang): `{_NEWER}`."
         return Finding("acceleration", Level.GOOD, says, advice, data=data)
-    return Finding(
-        "acceleration", Level.NOTE, says, f"A build with AMX can be tried: `{_REBUILD}`.", data=data
-    )
+    return Finding("acceleration", Level.NOTE, says, f"Try a build with AMX: `{_REBUILD}`.", data=data)
 
 
 def _advice(hardware: Hardware, choice: Choice) -> str:
@@ -73,6 +71,6 @@ def _advice(hardware: Hardware, choice: Choice) -> str:
     if "gpu" in failed:
         return "Update the GPU's driver or the library, or set `gpuLayers = 0` in config.toml."
     if hardware.amx and choice.acceleration.amx is False and choice.acceleration.repack:
-        return f"A newer compiler (GCC 14, Clang) makes AMX code that works, which may be faster: `{_NEWER}`."
+        return f"A newer compiler (GCC 14, Clang) makes AMX code that works and may be faster: `{_NEWER}`."
     prepare = 'eval "$(python -m lsp_calib.inference.local.compiler)"; ' if hardware.amx else ""
     return f"Build the library again, for this processor: `{prepare}{_REBUILD}`."

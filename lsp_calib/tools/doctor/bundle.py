@@ -1,4 +1,4 @@
-"""A file for a bug report: what the doctor found, and of the logs what cannot be source text.
+"""A file for a bug report: what the doctor found, and those parts of the logs that cannot be source text.
 
 Nobody should have to read it through before sending it: no text of a document, no suggestion, no key, no name
 of the user is in it. Of each line of a log only its time, its level, the module and the types of the errors

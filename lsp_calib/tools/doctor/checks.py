@@ -1,4 +1,4 @@
-"""What can be seen without loading a model. Nothing is changed, but for making folders that are missing."""
+"""Checks that load no model. They change nothing, except that missing folders are made."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def engine(trusted: Trusted) -> Finding:
     except ModelError as error:
         if trusted.remote_url:
             return Finding(
-                "engine", Level.NOTE, "No model can run on this machine; a remote one is set.", data=data
+                "engine",
+                Level.NOTE,
+                "No engine is installed here; the remote server is used.",
+                data=data,
             )
         return Finding(
             "engine", Level.PROBLEM, str(error), "Install one of the engines.", fatal=True, data=data
@@ -94,8 +97,8 @@ def state_folder() -> list[Finding]:
         found[0] = Finding(
             "state",
             Level.PROBLEM,
-            f"{folder} cannot be written, so nothing can be learned from what you type.",
-            "Make it yours, or set LSP_CALIB_HOME to another folder.",
+            f"{folder} cannot be written, so feedback cannot be kept.",
+            "Change its owner to your user, or set LSP_CALIB_HOME to another folder.",
             data=data,
         )
     if free < _LEAST_FREE:
@@ -112,7 +115,7 @@ def state_folder() -> list[Finding]:
             Finding(
                 "state",
                 Level.PROBLEM,
-                f"Others on this machine can look into {folder}; its disk does not let that be changed.",
+                f"Other users can read {folder}; its file system does not support permissions.",
                 "Set LSP_CALIB_HOME to a folder on a disk of this machine.",
             )
         )
@@ -171,16 +174,16 @@ def calibrators(usable: Sequence[Entry]) -> list[Finding]:
         ref = choice.calibrator.ref
         data = {"model": card.name, "id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
         if ref.source == "prior":
-            says = (
-                f"{card.name}: no calibrator of its own; one borrowed from other models vouches for nothing."
+            says = f"{card.name} has no calibrator of its own; its tiers are a guess, made from other models."
+            advice = (
+                f"Run `lsp-calib calibrate PATH --model {card.name}`, or refit after using it for a while."
             )
-            advice = f"Run `lsp-calib calibrate PATH --model {card.name}`, or let it learn as you type."
             found.append(Finding("calibrator", Level.NOTE, says, advice, data=data))
         else:
             origin = ref.source if ref.source == ref.state else f"{ref.source}, {ref.state}"
             says = f"{card.name}: calibrator {ref.id} ({origin}, {ref.n} labels)."
             found.append(Finding("calibrator", Level.GOOD, says, data=data))
-    advice = "Remove the file, or put a good one in its place; another calibrator is used meanwhile."
+    advice = "Remove or replace the file. Until then another calibrator is used."
     return found + [Finding("calibrator", Level.PROBLEM, text, advice) for text in complaints]
 
 
@@ -206,8 +209,8 @@ def feedback() -> Finding:
             "feedback",
             Level.PROBLEM,
             f"The feedback store {path} cannot be read: {error}.",
-            "The server moves it aside when it meets the damage, and begins a fresh one. To do so now, close "
-            "your editors and move the file away.",
+            "The server moves a damaged store aside and starts a new one. To do so now, close your editors "
+            "and move the file away.",
         )
     data = {"suggestions": suggestions, "labels": labels}
     return Finding(
@@ -239,7 +242,7 @@ def _model(entry: Entry) -> Finding:
             "model", Level.PROBLEM, f"{card.name} cannot be used: {entry.fault}.", advice, data=data
         )
     if entry.fits is False:
-        says = f"{card.name} ({size}) needs about {entry.needs >> 20} MB of memory, which are not free now."
+        says = f"{card.name} ({size}) needs about {entry.needs >> 20} MB of memory; less is free now."
         return Finding("model", Level.NOTE, says, "Close other programs, or use a smaller model.", data=data)
     return Finding(
         "model", Level.GOOD, f"{card.name} ({size}), about {entry.needs >> 20} MB of memory.", data=data

@@ -1,4 +1,4 @@
-"""What a look at one thing came to."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 
 class Level(enum.StrEnum):
-    """good: as it should be. note: worth knowing. problem: something does not work, or not as it should."""
+    """good: it works. note: worth knowing. problem: it does not work, or not as it should."""
 
     GOOD = "good"
     NOTE = "note"

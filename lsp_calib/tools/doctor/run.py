@@ -1,4 +1,4 @@
-"""`lsp-calib doctor`: look, measure, say what to do."""
+"""`lsp-calib doctor`: check, measure, advise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MARKS = {Level.GOOD: ("✓", "green"), Level.NOTE: ("•", "yellow"), Level.PRO
 
 
 def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
-    """Print what was found; returns the exit code: 0 if completions can be had, else 1.
+    """Print what was found; returns the exit code: 0 if completions work, else 1.
 
     bundle: also write it to this ZIP file. Raises LspCalibError if that cannot be written.
     """
@@ -41,7 +41,7 @@ def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
     if bundle is not None:
         write_bundle(bundle, report)
         if not as_json:
-            print(f"For a bug report: {bundle} (no source text, no keys, no name of yours in it).")
+            print(f"Attach {bundle} to a bug report: it holds no source text, no keys and not your name.")
     return 0 if report["usable"] else 1
 
 
@@ -139,8 +139,8 @@ def _print(findings: Sequence[Finding], console: Console) -> None:
     problems = sum(finding.level is Level.PROBLEM for finding in findings)
     console.print()
     if fatal:
-        console.print(Text("No completions can be had before the above is done.", style="bold red"))
+        console.print(Text("Completions do not work until the problems above are solved.", style="bold red"))
     elif problems:
-        console.print(Text(f"Completions can be had; {problems} things should be seen to.", style="yellow"))
+        console.print(Text(f"Completions work. Problems found: {problems}.", style="yellow"))
     else:
-        console.print(Text("Everything is as it should be.", style="green"))
+        console.print(Text("Everything works.", style="green"))

@@ -1,4 +1,4 @@
-"""How fast the installed models are here, and which one that speaks for."""
+"""How fast the installed models are on this machine, and which one to use."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def measure(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -> 
         return Finding(
             "speed",
             Level.PROBLEM,
-            f"{name} could not be tried: {error}",
+            f"{name} could not be measured: {error}",
             f"Run `lsp-calib models verify {name}`, then `lsp-calib bench --model {name}`.",
         )
     found = measurement(name, report)
     if found is None:
-        return Finding("speed", Level.NOTE, f"{name} was never asked: everything came from memory.")
+        return Finding("speed", Level.NOTE, f"{name} could not be timed: every answer came from memory.")
     return found
 
 
@@ -109,11 +109,11 @@ def recommend(measured: Sequence[Measurement], preference: Sequence[str], truste
     quick = sorted((one for one in measured if one.quick), key=lambda one: rank.get(one.model, len(rank)))
     best = quick[0] if quick else min(measured, key=lambda one: one.p50)
     data = {"model": best.model, "threads": best.threads, "quickEnough": best.quick}
-    why = f"Recommended: {best.model}, for it had {best.words}."
+    why = f"Recommended: {best.model}: {best.words}."
     if not best.quick:
         why += (
-            f" None of the installed models came within {BUDGET_MS:.0f} ms; this is the fastest. On a "
-            "machine with other work to do, measure again when it is quiet."
+            f" None of the installed models answers within {BUDGET_MS:.0f} ms; this is the fastest. If other "
+            "programs were busy, measure again without them."
         )
     if trusted.model and trusted.model != best.model:
         return Finding(
