@@ -92,7 +92,7 @@ format: $(VENV)/.dev ## Format the code
 
 .PHONY: settings
 settings: $(VENV)/.dev ## Write the table of settings into docs/reference.md and VS Code's package.json
-	$(bin)/python tests/write_settings.py
+	$(bin)/python tests/programs/write_settings.py
 
 .PHONY: lock
 lock: $(VENV)/.dev ## Write the installed versions to constraints.txt

@@ -9,6 +9,7 @@ import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from settings_rendering import vscode_properties
 from write_settings import EXTENSION, REFERENCE, extension, reference
 
 from lsp_calib.cli import main
@@ -22,7 +23,6 @@ from lsp_calib.settings import (
     resolve_trusted,
 )
 from lsp_calib.settings.kinds import without_value
-from lsp_calib.settings.rendering import vscode_properties
 from lsp_calib.settings.table import TRUSTED, WORKSPACE
 
 # key -> (attribute, values that fit, values that do not)

@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from lsp_calib.settings.rendering import markdown_tables, vscode_properties
+from settings_rendering import markdown_tables, vscode_properties
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference.md"
 EXTENSION = ROOT / "editor-configs" / "vscode" / "package.json"
 # The extension's own, which no server knows.
