@@ -7,7 +7,7 @@ CONSTRAINTS ?=
 
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check --quiet
-workers = $(shell $(bin)/python -c 'import os; print(min(os.cpu_count() or 1, 8))')
+workers = $(shell $(bin)/python -c 'import os; print(min((os.cpu_count() or 1) + 1, 8))')
 constrained := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
