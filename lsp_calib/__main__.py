@@ -1,4 +1,4 @@
-"""The entry point. An editor waits for the server to start: it imports only what it needs."""
+"""The entry point. An editor waits for the server to start: this module imports only what it needs."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lsp_calib.values import Tier
 
-# What an editor shows for each tier, and for each state without an answer. Colour comes before words: arXiv
-# 2510.22614 reports that developers prefer it. The colours are names that every terminal knows.
+# The badge that an editor shows for each tier, and for each state without an answer. Colour comes before
+# words: arXiv 2510.22614 reports that developers prefer it. The colours are names that every terminal knows.
 BADGES = {
     "accept": {"mark": "●", "color": "green", "words": "likely right"},
     "review": {"mark": "●", "color": "yellow", "words": "look at it"},
@@ -27,5 +27,5 @@ def tier_words(tier: Tier) -> str:
 
 
 def percent(probability: float | None) -> str:
-    """A probability from 0 to 1 in whole percent, or that there is none."""
+    """A probability from 0 to 1 in whole percent; "no probability" for None."""
     return "no probability" if probability is None else f"{100 * probability:.0f} %"

@@ -1,7 +1,7 @@
-"""Characters that nobody can see, and such that make a text look like another one than it is.
+"""Invisible characters, and characters that make a text look different from what it is.
 
 A model repeats what it has read: hidden orders in tag characters, lines reversed by bidirectional controls
-(CVE-2021-42574, "Trojan Source"), identifiers that differ in nothing visible. Pure.
+(CVE-2021-42574, "Trojan Source"), identifiers that look the same. Pure.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import unicodedata
 
 # Controls, format characters, halves of surrogate pairs, line and paragraph separators.
 _CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
-# Of other categories, and invisible as well: what Unicode calls default-ignorable (fillers, which are letters
-# to some languages; variation selectors; code points reserved for the like), and the Braille blank.
+# Invisible characters of other categories: Unicode's default-ignorable ones (fillers, which count as letters;
+# variation selectors; reserved code points) and the Braille blank.
 _INVISIBLE = re.compile(
     "[\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u2065\\u2800\\u3164\\ufe00-\\ufe0f\\uffa0\\ufff0-\\ufff8"
     "\\U000e0000-\\U000e0fff]"
@@ -21,18 +21,17 @@ _JOINERS = "\u200c\u200d"
 _EMOJI_JOINER = "\u200d"
 _PRESENTATION = "\ufe0e\ufe0f"
 _KEYCAP = "\u20e3"
-# Scripts that are not written without joiners: Arabic and its neighbours, those of India, Myanmar, Khmer,
-# Mongolian.
+# Scripts that need joiners: Arabic and its neighbours, those of India, Myanmar, Khmer, Mongolian.
 _JOINING = re.compile("[\\u0600-\\u0dff\\u1000-\\u109f\\u1780-\\u18af\\ua8e0-\\ua8ff]")
 # Bases of emoji that are not of category So: arrows, squares, punctuation.
 _EMOJI_BASES = "\u2194\u25fb\u25fc\u25fd\u25fe\u2934\u2935\u203c\u2049\u2139\u3030\u303d"
 
 
 def has_hidden(text: str, before: str = "", after: str = "") -> bool:
-    """Whether a character of `text` is hidden, or none that belongs into a line; a tabulator does.
+    """Whether `text` has a hidden character, or one that does not belong in a line. A tab is allowed.
 
-    before, after: what `text` is to stand between. Joiners and variation selectors are in their place only in
-    emoji and in scripts that need them, which may have begun or go on there.
+    before, after: the text around `text`. Joiners and variation selectors are allowed only in emoji and in
+    scripts that need them; these may begin in `before` or go on in `after`.
     """
     whole = f"{before[-1:]}{text}{after[:1]}"
     start = len(before[-1:])
@@ -57,21 +56,21 @@ def _is_hidden(text: str, at: int) -> bool:
 
 
 def _joins(joiner: str, before: str, after: str) -> bool:
-    """Whether a joiner stands between letters of a script that has it, or between two emoji."""
+    """Whether a joiner stands between letters of a script that uses it, or between two emoji."""
     if not before or not after:
         return False
     if all(_JOINING.match(char) and unicodedata.category(char)[0] in "LM" for char in (before, after)):
         return True
     if joiner != _EMOJI_JOINER or unicodedata.category(after) != "So":
         return False
-    # What is before may end in a selector or a colour of skin.
+    # The text before may end in a variation selector or a skin tone.
     return (
         unicodedata.category(before) == "So" or before == "\ufe0f" or "\U0001f3fb" <= before <= "\U0001f3ff"
     )
 
 
 def _presents(before: str, after: str) -> bool:
-    """Whether a variation selector follows what may be an emoji: it says in which form to show it."""
+    """Whether a variation selector follows a possible emoji, whose form it selects."""
     if not before:
         return False
     if before in "#*0123456789":

@@ -90,9 +90,9 @@ E = typing.TypeVar("E", bound=LspCalibError)
 
 
 def afresh(error: E) -> E:
-    """A new exception like an error, for each further caller that it is raised to.
+    """A copy of an error: raise a new copy for each further caller.
 
     An exception that is kept and raised again collects the frames of all its callers in its traceback, with
-    their variables: memory, and the prompts of users.
+    their variables. These take memory and hold the prompts of users.
     """
     return type(error)(str(error))

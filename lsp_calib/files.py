@@ -10,7 +10,8 @@ from lsp_calib.errors import DataError
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Replace a file that the user reads. A new one gets the umask's permissions, an existing one keeps its.
+    """Replace a file that the user reads. A new one gets the umask's permissions, an existing file keeps its
+    own.
 
     Raises DataError if it cannot be written.
     """
@@ -22,7 +23,7 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def write_atomically(path: Path, data: bytes, mode: int, *, durable: bool = True) -> None:
-    """Put `data` in the place of `path`, whole or not at all, whatever happens meanwhile.
+    """Replace the content of `path` with `data`: completely or not at all, even after a crash.
 
     mode: its permissions. durable: on disk when this returns, so that it survives a power cut.
     Raises OSError if it cannot be written.
@@ -44,7 +45,7 @@ def write_atomically(path: Path, data: bytes, mode: int, *, durable: bool = True
 
 
 def sync_folder(folder: Path) -> None:
-    """A rename or a new file survives a power cut only once its folder is on disk."""
+    """Write a folder to disk: until then a rename or a new file in it may not survive a power cut."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -31,8 +31,8 @@ def home() -> Path:
 def _absolute(named: str) -> Path:
     """The path that `LSP_CALIB_HOME` names. Raises SettingsError for a relative one.
 
-    An editor starts the server in the workspace, which is not trusted: a relative path would take the user's
-    configuration from there, and be another folder for each working directory.
+    An editor starts the server in the workspace, which is not trusted: a relative path would read the user's
+    configuration from there, and name a different folder for each working directory.
     """
     try:
         folder = Path(named).expanduser()

@@ -1,4 +1,4 @@
-"""The language of a file, as editors call it: a calibrator that learned there is found here. Pure."""
+"""The language of a file, by the name that editors use: calibrators are stored by that name. Pure."""
 
 from __future__ import annotations
 

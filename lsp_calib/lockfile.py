@@ -1,6 +1,6 @@
 """Locks on files, on every platform. The system frees them however their process ends.
 
-The file of a lock stays: removing it would let two processes hold locks on two files of one name.
+The file of a lock stays: removing it would let two processes hold locks on two files of the same name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 if sys.platform == "win32":
     import msvcrt
 
-    # Others cannot read a locked byte there: it lies far behind the file's content.
+    # On Windows other processes cannot read a locked byte: this one lies far behind the file's content.
     _FAR = 1 << 30
 
     def lock(descriptor: int, *, shared: bool = False) -> bool:
@@ -56,7 +56,7 @@ def take(path: Path) -> int | None:
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()}\n".encode())
             return descriptor
-        time.sleep(0.01)  # `holder` may be looking
+        time.sleep(0.01)  # `holder` may hold the lock for a moment
     os.close(descriptor)
     return None
 
@@ -73,7 +73,7 @@ def holder(path: Path) -> int | None:
         words = os.read(descriptor, 32).decode("ascii", "replace").strip()
         return int(words) if words.isdecimal() else None
     finally:
-        os.close(descriptor)  # which frees the lock taken to look
+        os.close(descriptor)  # this frees the lock taken for the check
 
 
 def kill_holder(path: Path, pid: int) -> bool:
@@ -81,7 +81,7 @@ def kill_holder(path: Path, pid: int) -> bool:
     with contextlib.ExitStack() as stack:
         kill = partial(os.kill, pid, getattr(signal, "SIGKILL", signal.SIGTERM))
         if sys.platform == "linux":
-            # Opened before looking at the lock: it names this process even if its number is reused later.
+            # Opened before the lock is checked: it refers to this process even if its number is reused later.
             try:
                 process = os.pidfd_open(pid)
             except OSError:

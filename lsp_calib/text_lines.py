@@ -12,12 +12,12 @@ _FOREIGN_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def split_lines(text: str) -> tuple[str, ...]:
-    """Lines without their ends; after a last end, an empty one."""
+    """Lines without their line ends. A line end at the end of the text is followed by an empty line."""
     return tuple(_END.split(text))
 
 
 def split_keeping_ends(text: str) -> list[str]:
-    """Lines with their ends; after a last end, none."""
+    """Lines with their line ends. No empty line follows a line end at the end of the text."""
     if _FOREIGN_ENDS.search(text) is None:
         return text.splitlines(keepends=True)  # the fast way for large documents
     return _WITH_END.findall(text)
@@ -29,5 +29,5 @@ def comparable(line: str) -> str:
 
 
 def same_line(line: str, expected: str) -> bool:
-    """Whether a line is the expected one: what makes a suggestion right, in the editor and in evaluation."""
+    """Whether a line is the expected one: this makes a suggestion right, in the editor and in evaluation."""
     return comparable(line) == comparable(expected)

@@ -19,7 +19,7 @@ _ID = re.compile(rf"[0-9a-f]{{{_ID_DIGITS}}}")
 
 
 class Tier(enum.StrEnum):
-    """What a user should do with a suggestion."""
+    """The recommended action on a suggestion."""
 
     ACCEPT = "accept"
     REVIEW = "review"
@@ -39,12 +39,13 @@ class Segment(enum.StrEnum):
 
 @attrs.frozen
 class Prompt:
-    """What a model is asked.
+    """The input of a model.
 
     segments: (kind, text) pairs, in order.
-    forced: what the answer must begin with: characters already in the document that were cut from the
-        prompt so that it ends at a token boundary (token healing). They are no part of the answer's text.
-    version: names the layout; a calibrator belongs to one.
+    forced: the text that the answer must begin with: characters already in the document that were cut from
+        the prompt so that it ends at a token boundary (token healing). They are not part of the answer's
+        text.
+    version: names the layout; each calibrator is made for one version.
     """
 
     segments: tuple[tuple[Segment, str], ...]
@@ -54,10 +55,10 @@ class Prompt:
 
 @attrs.frozen
 class Softmax:
-    """What is known of the whole distribution a token was chosen from; only where it was asked for.
+    """Numbers of the whole distribution that a token was chosen from; present only if requested.
 
-    logit: the chosen token's. log_sum_exps: logarithm of the softmax's denominator at each temperature that
-    was asked for, so that the token's log-probability at temperature T is logit / T - log_sum_exp.
+    logit: the chosen token's. log_sum_exps: logarithm of the softmax's denominator at each requested
+    temperature, so that the token's log-probability at temperature T is logit / T - log_sum_exp.
     entropy: of the unmodified softmax, in nats.
     """
 
@@ -71,10 +72,10 @@ class Token:
     """A generated (or a scored) token.
 
     logprob: natural logarithm of its probability under the model's unmodified softmax.
-    typed_logprob: that of all tokens together that agree with the characters already typed; 0 where there
-        were none left to agree with.
-    text: what it adds to the answer.
-    softmax: the distribution it came from, where a request asked for it.
+    typed_logprob: that of all tokens together that agree with the characters already typed; 0 if no typed
+        characters were left.
+    text: the text that it adds to the answer.
+    softmax: the distribution it came from, if the request asked for it.
     """
 
     id: int
@@ -90,15 +91,16 @@ class Stop(enum.StrEnum):
     LINE = "line"
     END_OF_TEXT = "endOfText"
     LENGTH = "length"
-    EARLY = "early"  # the caller saw from the first tokens that it has no use for the rest
+    EARLY = "early"  # the first tokens showed the caller that it does not need the rest
 
 
 @attrs.frozen
 class Timing:
     """Times in milliseconds; token counts of the prompt and of the answer.
 
-    decode_ms: of the whole, the time spent inside llama.cpp; 0 where that is not known.
-    generated_tokens: tokens the model was asked for, those that only reproduced typed characters included.
+    decode_ms: the part of the whole time spent inside llama.cpp; 0 if unknown.
+    generated_tokens: all tokens that the model generated, including those that only reproduced typed
+    characters.
     """
 
     queue_ms: float = 0.0
@@ -113,10 +115,10 @@ class Timing:
 
 @attrs.frozen
 class Generation:
-    """What the model answered.
+    """A model's answer.
 
     text: after the forced characters, up to (not including) the stop.
-    tokens: those that carry the answer, the token that ended it last; purely forced ones left out.
+    tokens: those of the answer, with the token that ended it last; tokens of forced text only are left out.
     doubt: why the probabilities are missing or invalid, in words for the user; empty if they are fine. No
         confidence is derived from an answer in doubt.
     """
@@ -131,15 +133,15 @@ class Generation:
     def logprobs(self) -> tuple[float, ...]:
         """Natural logarithms of the tokens' probabilities, given the characters already typed.
 
-        What is typed is known: after `ret`, what matters is how likely `urn` is now, not how likely `return`
-        was before.
+        The typed characters are known: after `ret`, the probability of `urn` matters, not the earlier one of
+        `return`.
         """
         return tuple(min(token.logprob - token.typed_logprob, 0.0) for token in self.tokens)
 
 
 @attrs.frozen
 class CalibratorRef:
-    """Which calibrator a confidence came from. n is the number of labels it was fitted on."""
+    """The calibrator that a confidence came from. n is the number of labels it was fitted on."""
 
     id: str
     source: str
@@ -151,7 +153,8 @@ class CalibratorRef:
 class Confidence:
     """How likely a suggestion is to be right.
 
-    calibrated: probability in [0, 1], None where none can be had or believed (the tier is then review).
+    calibrated: probability in [0, 1], None if there is none or it cannot be trusted (the tier is then
+    review).
     raw: the measure before rescaling, in [0, 1], or None.
     """
 
@@ -224,7 +227,7 @@ class Suggestion:
 
 @attrs.frozen
 class ModelIdentity:
-    """Which model answered: part of a calibrator's identity.
+    """The model that answered: part of a calibrator's identity.
 
     name: the card's name, or the file's stem for a model without a card.
     """

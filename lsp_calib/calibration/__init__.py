@@ -1,8 +1,9 @@
 """Labels + raw confidences -> a calibrator; a calibrated probability -> a tier; and how good either is.
 
 methods: fit a curve from raw confidences to probabilities. metrics: how good probabilities are. policies:
-from a probability to a tier. validation: folds, intervals, tests. calibrators: what is fitted, kept and
-chosen. Importing this costs nothing: a name below is imported from its module when it is first used.
+from a probability to a tier. validation: folds, intervals, tests. calibrators: fitted curves in files, and
+the choice between them. Importing this package is cheap: a name below is imported from its module when it is
+first used.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def checked_weights(weights: npt.ArrayLike | None, n: int) -> FloatArray:
 def weighted(
     raw: npt.ArrayLike, correct: npt.ArrayLike, weights: npt.ArrayLike | None
 ) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """What a method is fitted on: `paired` raw confidences and labels with `checked_weights`; n may be 0."""
+    """The input of a fit: `paired` raw confidences and labels with `checked_weights`; n may be 0."""
     scores, labels = paired(raw, correct, empty=True)
     return scores, labels, checked_weights(weights, scores.size)
 

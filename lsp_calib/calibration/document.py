@@ -1,4 +1,4 @@
-"""Strict reading of a JSON document: every complaint names the file and the field."""
+"""Strict reading of a JSON document: every error message names the file and the field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folds: which items are held out together, so that no group stands on both sides."""
+"""Folds of items that are held out together, so that no group is split between fitting and testing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def grouped_folds(groups: npt.ArrayLike, folds: int = 5, *, seed: int = 0) -> In
     groups: array of shape (n,) of strings or integers, one group each.
     folds: how many; fewer groups make fewer folds.
     seed: the same seed and groups give the same folds, in whatever order the items come.
-    Balanced: the largest groups first, each into the fold that holds fewest items; equals in random order.
+    Balanced: each group goes to the fold with the fewest items, the largest groups first; groups of equal
+    size in random order.
     Raises DataError if there are fewer than 2 groups or folds < 2.
     """
     codes = group_codes(groups, np.asarray(groups).size)

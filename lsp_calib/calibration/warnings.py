@@ -17,7 +17,7 @@ class CalibrationWarning(UserWarning):
 def caution(message: str, stacklevel: int = 3) -> None:
     """Issue a CalibrationWarning, unless within `quietly`.
 
-    stacklevel: whose line it names; 3: the caller of the function that calls this.
+    stacklevel: the frame whose line it names; 3: the caller of the function that calls this.
     """
     if not _quiet.get():
         warnings.warn(message, CalibrationWarning, stacklevel=stacklevel)
@@ -27,7 +27,7 @@ def caution(message: str, stacklevel: int = 3) -> None:
 def quietly() -> Iterator[None]:
     """Silence these warnings: for loops over resamples, and for code that turns nan into None itself.
 
-    Unlike `warnings.catch_warnings`, it holds for this thread or task alone.
+    Unlike `warnings.catch_warnings`, it applies to this thread or task alone.
 
     >>> from lsp_calib.calibration import auc, quietly
     >>> with quietly():

@@ -18,7 +18,7 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 class Command(click.Command):
     """A command that takes -h as well as --help, in a group and alone.
 
-    Names inherited from the group would not do: click makes a command's help option once and keeps it, with
+    Names inherited from the group are not enough: click makes a command's help option once and keeps it, with
     the names of its first run in the process.
     """
 
@@ -76,7 +76,7 @@ remote_option = click.option(
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """The parts of HOST:PORT; a host in brackets is one of IPv6. Raises SettingsError."""
+    """The parts of HOST:PORT; a host in brackets is an IPv6 address. Raises SettingsError."""
     host, _, port = text.rpartition(":")
     if not host or not _COUNT.fullmatch(port) or int(port) > 65535:
         raise SettingsError(f"--tcp needs HOST:PORT, such as 127.0.0.1:9000, not {text!r}.")

@@ -32,8 +32,8 @@ from lsp_calib.evaluation.tasks import held_out, line_task
 class Report:
     """A fitted calibrator, its file, and how many lines the model was asked for (of projects not held out).
 
-    promoted: whether it is in force now. reason: why, or why not. present: id of the one that it was compared
-    with, and has replaced if it was promoted; None if it was only written to a file.
+    promoted: whether it is in force now. reason: why, or why not. present: id of the calibrator that it was
+    compared with, and that it replaced if it was promoted; None if it was only written to a file.
     """
 
     calibrator: Calibrator
@@ -93,13 +93,13 @@ def calibrate(
 ) -> Report:
     """Fit a calibrator of line completion on the Python source below `paths`, each a project.
 
-    records: keeps the generations, and is resumed if it has some already. Without `paths` the calibrator is
-        fitted on these records: neither a model nor source is needed.
+    records: the file that keeps the generations; a run continues with those it already holds. Without `paths`
+        the calibrator is fitted on these records: neither a model nor source is needed.
     output: write the calibrator to this file, and leave the one in force alone. None puts it in force for
         this user, in every workspace, if it is no worse than the present one by the rule of a refit, or else
         keeps it beside the earlier ones.
     install: put it in force without that proof. created: ISO date; None: the day of the records.
-    held_out_projects: so many are left out of the fit; None: those that the records name.
+    held_out_projects: the number of projects left out of the fit; None: those that the records name.
     model, threads, quiet, say: as for `collect_records`.
     Raises DataError if there is too little source, SettingsError if there is nothing to fit on.
     """
@@ -184,8 +184,8 @@ def _proof(fitted: Fitted, shown: list[Record], present: Calibrator) -> tuple[bo
 
 
 def fit_records(header: Header, records: list[Record], *, shipped: bool, created: str) -> Calibrator:
-    """The calibrator that records make, those of held-out projects left out. Only what would have been shown
-    counts. created: ISO date.
+    """The calibrator fitted on records, without those of held-out projects. Only answers that would have been
+    shown count. created: ISO date.
 
     Raises DataError if they are of another task, or too few.
     """
@@ -221,8 +221,8 @@ def _fit(
 
 
 def _rounded(calibrator: Calibrator) -> Calibrator:
-    """With numbers of nine significant digits: those beyond are the rounding of one processor, and the same
-    records are to make the same file on all."""
+    """The calibrator with numbers of nine significant digits: further digits depend on the processor, and the
+    same records must give the same file on all of them."""
     return attrs.evolve(
         calibrator,
         platt=attrs.evolve(

@@ -28,7 +28,7 @@ def collect_records(
 ) -> tuple[Header, list[Record]]:
     """The records of a task, kept in `path`; progress goes to standard error unless `quiet`.
 
-    model, threads: of the command line, as for `settings_in_force`. say: is told of settings that cannot be
+    model, threads: of the command line, as for `settings_in_force`. say: reports settings that cannot be
     used. Raises what `evaluation.collect.collect` raises.
     """
     if workers.remotes:

@@ -20,8 +20,8 @@ _END_OF_LINE = 1 << 30
 def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: Say) -> list[Suggestion]:
     """Suggestions at a place, counted from 0; an empty list if the model has none.
 
-    column: where the cursor stands. None asks what the whole line would be, from its indentation on: what
-    stands there now is not shown to the model. given, say: as for `with_engine`.
+    column: of the cursor. None asks for the whole line after its indentation; its present text is not shown
+    to the model. given, say: as for `with_engine`.
     Raises DataError if the file cannot be used or has no such line, and what `with_engine` raises.
     """
     lines = list(read_source(path))

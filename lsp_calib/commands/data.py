@@ -20,7 +20,7 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 def pull_data(name: str, data_dir: Path) -> str:
     """Get a data set, or the pinned projects, with a progress bar. Returns a sentence: where it is.
 
-    Raises SettingsError for an unknown name, DownloadError if it cannot be had.
+    Raises SettingsError for an unknown name, DownloadError if it cannot be obtained.
     """
     if name == "projects":
         with download_progress("Projects") as progress:

@@ -1,4 +1,4 @@
-"""The engine that a command asks, by the settings that are in force for it."""
+"""The engine that a command uses, by the settings in force."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Say = Callable[[str], None]
 
 
 def settings_in_force(given: Trusted, say: Say) -> Trusted:
-    """The settings of the command line, the others from where the server takes them: the environment, the
-    user's `config.toml`. Raises SettingsError if there is no state folder."""
+    """The settings of the command line; the others come from the environment and the user's `config.toml`, as
+    for the server. Raises SettingsError if there is no state folder."""
     trusted, problems = resolve_trusted(given, Trusted())
     for problem in problems:
         say(problem)
@@ -27,8 +27,8 @@ def settings_in_force(given: Trusted, say: Say) -> Trusted:
 def with_engine(ask: Callable[[Engine], Awaitable[T]], given: Trusted, say: Say) -> T:
     """Run `ask` with an engine that is closed afterwards: the model process, or a remote server.
 
-    given: settings of the command line. say: is told of settings that cannot be used.
-    Raises LspCalibError if the engine cannot be had, and what `ask` raises.
+    given: settings of the command line. say: reports settings that cannot be used.
+    Raises LspCalibError if the engine cannot be opened, and what `ask` raises.
     """
     choice = engine_choice(settings_in_force(given, say))
 

@@ -22,7 +22,7 @@ RECORDS = "records.jsonl"
 
 @attrs.frozen
 class Report:
-    """Scores, and the folder that holds them with the records (None: they were only to be shown)."""
+    """Scores, and the folder that holds them with the records (None: they are only shown)."""
 
     scores: Scores
     folder: Path | None
@@ -86,7 +86,8 @@ def replay(
 ) -> Report:
     """Score existing records, without a model.
 
-    held_out_projects: None: those that the records name. Raises DataError if they are of another task.
+    held_out_projects: their number; None: those that the records name. Raises DataError if they are of
+    another task.
     """
     header, found = read_records(records)
     if header.task != task:

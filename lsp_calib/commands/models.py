@@ -1,4 +1,4 @@
-"""`lsp-calib models`: what is known of models, getting and checking one."""
+"""`lsp-calib models`: list, get and check models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lsp_calib.inference.models.inventory import Entry
 
 @attrs.frozen
 class Outcome:
-    """What a command did. wire: for `--json`. sentences: for people."""
+    """The result of a command. wire: for `--json`. sentences: for people."""
 
     wire: dict[str, Any]
     sentences: tuple[str, ...]
@@ -36,7 +36,7 @@ def row(entry: Entry) -> str:
 
 
 def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
-    """Get a model; progress goes to standard error unless `quiet`. say: is told the terms of its licence.
+    """Get a model; progress goes to standard error unless `quiet`. say: reports the terms of its licence.
 
     Raises SettingsError for an unknown name, and what `download.pull` raises.
     """
@@ -69,7 +69,7 @@ def verify_model(name: str) -> Outcome:
 
 
 def _compared(card: ModelCard) -> tuple[str, str]:
-    """What a model's checksum was compared with, as on the wire and in words."""
+    """The reference for a model's checksum, as on the wire and in words."""
     published = load_cards().get(card.name)
     if not card.sha256:
         return "nothing", "no card to compare it with"

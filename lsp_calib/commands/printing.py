@@ -1,4 +1,4 @@
-"""What commands print in a terminal: tiers, suggestions, progress."""
+"""Output of commands in a terminal: tiers, suggestions, progress."""
 
 from __future__ import annotations
 

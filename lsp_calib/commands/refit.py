@@ -32,7 +32,7 @@ def refit_now(given: Trusted, say: Say) -> Refits:
 
 
 def sentences(refits: Refits) -> Iterator[str]:
-    """What a refit did, a sentence for each language."""
+    """The results of a refit, a sentence for each language."""
     for language, result in refits.results:
         done = "a new calibrator is in force" if result.promoted else "the calibrator stays"
         yield f"{language}: {done} ({result.n} labels): {result.reason}."

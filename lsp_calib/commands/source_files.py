@@ -1,4 +1,4 @@
-"""Source files that commands read: text, of a bearable size, and not excluded."""
+"""Source files that commands read: text, of a reasonable size, and not excluded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_source(path: Path) -> tuple[str, ...]:
 
 def _refuse_excluded(path: Path) -> None:
     """Raises DataError for a file that is excluded, as in an editor, or a link to one."""
-    # What is wrong with the settings is told when the engine is opened.
+    # Problems with the settings are reported when the engine is opened.
     trusted, _ = resolve_trusted(Trusted(), Trusted())
     exclusion = Exclusion(trusted.exclude)
     reason = exclusion.reason(str(path.absolute())) or exclusion.reason(str(path.resolve()))

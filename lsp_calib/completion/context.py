@@ -8,8 +8,8 @@ import attrs
 
 from lsp_calib.errors import DataError
 
-# The window begins at a multiple of this many lines and so moves in blocks: while it stands still every
-# earlier token of the prompt is unchanged, and the model's cache stays good.
+# The window begins at a multiple of this many lines and so moves in blocks: while it does not move, every
+# earlier token of the prompt is unchanged, and the model's cache stays valid.
 _BLOCK = 16
 
 
@@ -30,7 +30,7 @@ class Cursor:
     def at(cls, lines: Sequence[str], line: int, column: int, language: str = "plaintext") -> Cursor:
         """A cursor within the document. Raises DataError if there is no such line.
 
-        A column beyond the line's end means its end, as LSP has it.
+        A column beyond the line's end means its end, as in LSP.
         """
         if not 0 <= line < len(lines):
             raise DataError(f"There is no line {line + 1}: the document has {len(lines)}.")
@@ -56,9 +56,10 @@ def text_above(cursor: Cursor, most: int) -> str:
 
 
 def text_ahead(cursor: Cursor, most: int, ahead: int) -> str:
-    """What of the text above is known already for when the window will have moved; empty if that is far off.
+    """The known part of the text above for the window after its next move; empty if that is far off.
 
-    most: as for `text_above`. ahead: how many more characters above the cursor's line are near.
+    most: as for `text_above`. ahead: the next move is near if at most so many more characters above the
+    cursor's line cause it.
     """
     start, near = _window_start(cursor, max(most, 1)), _window_start(cursor, max(most - ahead, 1))
     soon = min(near, start + _BLOCK)

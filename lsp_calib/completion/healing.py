@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 # A run of white space or of punctuation (with one space before it), then the word being typed. Tokenisers
-# join a word to the space or the mark before it ("␣return", ".append"), so both go along with the word.
+# join a word to the space or the mark before it ("␣return", ".append"), so the cut takes both along with the
+# word.
 _LOOSE_END = re.compile(r"(?:[ ]?[^\w\s]{1,8}|\s+)?\w*\Z")
 
 # A word longer than this is data, not a word; reproducing it would cost a decode for each of its tokens.

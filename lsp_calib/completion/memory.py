@@ -10,7 +10,7 @@ from lsp_calib.values import Timing
 
 
 def continued(completion: Completion, cursor: Cursor) -> Completion | None:
-    """What is left of an earlier completion at `cursor`, None if the document went another way.
+    """The rest of an earlier completion at `cursor`, None if the document no longer agrees with it.
 
     The suggestion keeps its id and its confidence: it is the same prediction of the same line.
     """

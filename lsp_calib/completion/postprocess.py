@@ -11,10 +11,10 @@ _OPENING = {")": "(", "]": "[", "}": "{"}
 def clean(text: str, cursor: Cursor) -> str:
     """The completion to offer at `cursor`; empty if there is nothing worth offering.
 
-    Trailing white space goes; what already stands after the cursor is not offered a second time.
-    An answer with control characters, line separators or characters that nobody can see is dropped whole: a
-    terminal or an editor would act on them, and what is left without them is another text than the one whose
-    probability is known. What the user has typed is not held against it.
+    Trailing white space is removed; text that already stands after the cursor is not offered again.
+    An answer with control characters, line separators or invisible characters is dropped completely: a
+    terminal or an editor would act on them, and the text without them is not the one whose probability is
+    known. Such characters in the user's own text do not matter.
     """
     if has_hidden(text, cursor.before, cursor.after) or "\ufffd" in text:
         return ""
@@ -28,7 +28,7 @@ def clean(text: str, cursor: Cursor) -> str:
 
 
 def _is_balanced(text: str) -> bool:
-    """Whether each closing bracket has its opening one within `text`: none belongs to what stands before."""
+    """Whether each closing bracket has its opening one within `text`, rather than before it."""
     open_: list[str] = []
     for char in text:
         if char in _OPENING.values():

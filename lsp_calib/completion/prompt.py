@@ -1,6 +1,6 @@
 """The prompt for a line completion.
 
-The version is part of a calibrator's identity: a change of what the model sees is a change of the version.
+The version is part of a calibrator's identity: it must change whenever the text that the model sees changes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from lsp_calib.values import Prompt, Segment
 PREFIX_VERSION = "line-prefix-1"
 FIM_VERSION = "line-fim-1"
 
-# Of the window, this share goes to the text below the cursor where a model takes it.
+# This share of the window goes to the text below the cursor, if the model takes it.
 _BELOW = 0.3
-# The current line counts, too; of an endless one only its end is shown.
+# The current line takes at most this share of the window; of a longer line only the end is shown.
 _LINE = 0.5
-# The window's next place is evaluated ahead once this share of it has still to be typed: five to ten lines.
+# The window's next position is evaluated ahead once only this share of the window, five to ten lines, has
+# still to be typed.
 _AHEAD = 0.1
 
 
@@ -55,9 +56,10 @@ def build_prompt(cursor: Cursor, format_: CompletionFormat, window: int) -> Prom
 
 
 def build_ahead(cursor: Cursor, format_: CompletionFormat, window: int) -> Prompt | None:
-    """What prompts will begin with when the window has moved, if it is about to; None if it is not.
+    """The beginning of prompts after the window's next move, if that is near; None if it is not.
 
-    A window that moves has to be evaluated as a whole: seconds, if that begins with the key that moves it.
+    A moved window is evaluated as a whole. That takes seconds if it begins only with the keystroke that moves
+    it.
     """
     stays, _ = split_at_boundary(cursor.before)
     above, _ = _shares(format_, window, stays[-int(window * _LINE) :])

@@ -1,4 +1,4 @@
-"""What a calibrator of completions is for, given the model that answers."""
+"""The purpose of a calibrator of completions, given the model that answers."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from lsp_calib.inference.engine import LoadedModel
 
 
 def line_purpose(loaded: LoadedModel, language: str) -> Purpose:
-    """The purpose of line completions by this model, as it is asked, in one language."""
+    """The purpose of line completions by this model, with its prompt's version, in one language."""
     return Purpose(loaded.identity, version_of(loaded.card.completion), "line", language)

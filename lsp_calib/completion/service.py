@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
     from lsp_calib.inference.models.cards import ModelCard
 
-# A line of source seldom has more tokens; what has not ended by then is running away.
+# A line of source seldom has more tokens; a longer answer usually never ends.
 MOST_TOKENS = 64
 
 
 @attrs.frozen
 class Completion:
-    """A suggestion with what a label will need: the log-probabilities and the line it would make."""
+    """A suggestion with the data that a label needs: the log-probabilities and the line it would make."""
 
     suggestion: Suggestion
     cursor: Cursor
@@ -59,7 +59,7 @@ class CompletionService:
         text = clean(generation.text, cursor)
         if not text:
             return None
-        # Numbers in doubt are not kept: nothing is to be learned from them.
+        # Doubtful numbers are not kept: nothing should be learned from them.
         logprobs = () if generation.doubt else generation.logprobs
         confidence = self._estimator.assess(
             model, prompt.version, "line", cursor.language, logprobs, doubt=generation.doubt
@@ -68,11 +68,12 @@ class CompletionService:
         return Completion(suggestion, cursor, logprobs, model, prompt.version)
 
     def ahead(self, cursor: Cursor) -> Prompt | None:
-        """The beginning that prompts near `cursor` will soon have and do not have yet, for `prepare`."""
+        """The new beginning that prompts near `cursor` will soon have, for `prepare`; None if there is
+        none."""
         return build_ahead(cursor, self._card.completion, self._card.window) if self._card else None
 
     async def prepare(self, prompt: Prompt) -> None:
-        """Have the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
+        """Let the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
         await self._engine.generate(Request(prompt, 0, Priority.IDLE))
 
     async def ask(
@@ -84,7 +85,7 @@ class CompletionService:
         reuse: bool = True,
         temperatures: tuple[float, ...] = (),
     ) -> tuple[Prompt, Generation]:
-        """The prompt for `cursor` and the model's bare answer: what evaluation measures.
+        """The prompt for `cursor` and the model's bare answer, for evaluation.
 
         document, reuse, temperatures: as for `Request`.
         """

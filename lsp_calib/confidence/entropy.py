@@ -1,4 +1,4 @@
-"""Confidence from how wide the model's choice was at each token, rather than from what it chose.
+"""Confidence from the spread of the model's choice at each token, rather than from the chosen token.
 
 An entropy is in nats, of the model's unmodified softmax over its whole vocabulary, given the tokens before.
 """
@@ -24,8 +24,8 @@ def token_entropies(logprobs: npt.ArrayLike) -> FloatArray:
     logprobs: float array of shape (n, k), natural logarithms of the probabilities of all k tokens of the
         vocabulary at n positions; -inf is probability 0.
     Returns a float array of shape (n,), in [0, ln k].
-    Raises DataError if the shape is another, or the probabilities at a position do not sum to 1: the most
-    likely tokens alone have an entropy that says nothing of the rest.
+    Raises DataError if the shape is wrong, or the probabilities at a position do not sum to 1: the entropy of
+    the most likely tokens alone says nothing about the rest.
     Source: Shannon 1948.
 
     >>> token_entropies([[math.log(0.5), math.log(0.5)], [0.0, -math.inf]]).round(4).tolist()
@@ -37,7 +37,7 @@ def token_entropies(logprobs: npt.ArrayLike) -> FloatArray:
     p = np.exp(np.minimum(values, 0.0))
     if not np.all(np.abs(p.sum(axis=1) - 1.0) <= _SUM):  # NaN fails this too
         raise DataError("The probabilities at each position must sum to 1; the whole softmax is needed.")
-    # exp(-800) is 0: the bound changes no summand, and spares 0 x infinity.
+    # exp(-800) is 0: the bound changes no summand, and avoids 0 x infinity.
     nats: FloatArray = np.sum(p * -np.maximum(values, -800.0), axis=1)
     return np.clip(nats, 0.0, math.log(values.shape[1]))
 
@@ -46,8 +46,8 @@ def entropy_confidence(entropies: npt.ArrayLike, first: int | None = None) -> fl
     """exp of minus the mean entropy: one over the number of tokens the model hesitated between.
 
     entropies: float array of shape (n,), in nats. first: how many from the start count; None: all.
-    Returns a float in (0, 1]. Its logarithm is what the logarithm of `geometric_mean` would be on average,
-    were each token sampled; so the two compare, and neither depends on the vocabulary's size.
+    Returns a float in (0, 1]. Its logarithm is the expected logarithm of `geometric_mean` if each token is
+    sampled. So the two are comparable, and neither depends on the vocabulary's size.
     Raises DataError if there are none, one is negative or no number, or `first` is below 1.
     Source: the token-wise entropy of Malinin & Gales 2021, on the scale of a probability.
 
@@ -59,7 +59,7 @@ def entropy_confidence(entropies: npt.ArrayLike, first: int | None = None) -> fl
 
 
 def normalised_entropy_confidence(entropies: npt.ArrayLike, size: int, first: int | None = None) -> float:
-    """1 minus the mean entropy as a share of the largest there can be, ln(size).
+    """1 minus the mean entropy as a share of its maximum, ln(size).
 
     entropies: float array of shape (n,), in nats. size: tokens in the vocabulary. first: as above.
     Returns a float in [0, 1]. Linear in the entropy, and near 1 for any model that has learnt anything.

@@ -16,9 +16,9 @@ def length_confidence(lengths: npt.ArrayLike, references: npt.ArrayLike) -> Floa
     lengths: array of shape (n,), characters of each answer.
     references: array of shape (m,), characters of the right answers of the data set.
     Returns a float array of shape (n,), linear between the two and clipped to [0, 1].
-    It reads the right answers, so it is a baseline and no measure that could be used.
-    Raises DataError for an empty or negative length, or if all references are equally long: then nothing
-    lies between them.
+    It needs the right answers, so it is only a baseline, not a measure for use.
+    Raises DataError for an empty or negative length, or if all references are equally long: there is then no
+    scale between them.
     Source: Spiess et al. 2024, 4.1.3.
 
     >>> length_confidence([5, 10, 20, 40], [10, 30]).tolist()
@@ -33,7 +33,8 @@ def relative_length(lengths: npt.ArrayLike) -> FloatArray:
     """0 for the shortest answer of the data set, 1 for the longest.
 
     lengths: array of shape (n,), characters of each answer. Returns a float array of shape (n,), in [0, 1].
-    The other description of the same baseline in the same paper, with the opposite sign: longer is surer.
+    The other description of the same baseline in the same paper, with the opposite sign: a longer answer is
+    more confident.
     Raises DataError as `length_confidence` does, for the answers themselves.
     Source: Spiess et al. 2024, 3.1.2.
 

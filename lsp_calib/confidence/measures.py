@@ -4,7 +4,7 @@ Every measure takes the natural logarithms of the probabilities that the model's
 generated tokens, in order, and returns a raw confidence in [0, 1]. Computed in log space with exactly rounded
 sums, so a long generation neither underflows early nor depends on the order of summation.
 
-Raises DataError, all of them: no tokens, NaN, or a log-probability above 0 by more than rounding.
+All raise DataError for no tokens, NaN, or a log-probability above 0 by more than rounding.
 Sources: Spiess et al. 2024, 4.1; Virk et al. 2024, 4.3 and 4.7 (the first t tokens).
 """
 
@@ -70,8 +70,9 @@ def minimum(logprobs: Sequence[float]) -> float:
 def lowest_mean(logprobs: Sequence[float], count: int) -> float:
     """Geometric mean of the probabilities of the `count` least likely tokens.
 
-    One doubtful token spoils a line of sure ones, which the mean of all hides; the minimum hears that token
-    alone. This is what lies between: `minimum` at a count of 1, the geometric mean from the length on.
+    One doubtful token can make a line of sure ones wrong. The mean of all tokens hides it; the minimum
+    depends on that token alone. This measure lies between them: `minimum` at a count of 1, the geometric mean
+    at a count of the length or more.
     count: a shorter generation uses all it has. Raises DataError also if it is below 1.
     Ours: neither study has it.
 
@@ -130,7 +131,7 @@ def by_name(name: str) -> Measure:
 def raw_confidences(name: str, log_probabilities: Iterable[Sequence[float]]) -> npt.NDArray[np.float64]:
     """The measure `name` of n answers, float array of shape (n,). Raises DataError as the measure does.
 
-    log_probabilities: for each answer those of its tokens, in order.
+    log_probabilities: for each answer the log-probabilities of its tokens, in order.
     """
     measure = by_name(name)
     return np.array([measure(item) for item in log_probabilities], dtype=np.float64)

@@ -18,7 +18,8 @@ IntArray = npt.NDArray[np.intp]
 class TokenPositions:
     """Probabilities by position; all arrays of shape (positions,).
 
-    position: 1, 2, ... n: generations that are this long. mean, median: of their tokens' probabilities.
+    position: 1, 2, and so on. n: generations that are at least this long. mean, median: of their tokens'
+    probabilities.
     low, high: the quartiles.
     """
 
@@ -34,9 +35,9 @@ def token_positions(logprobs: Sequence[Sequence[float]], *, least: int = 20) -> 
     """Mean, median and quartiles of the token probability at each position.
 
     logprobs: the log-probabilities of each generation's tokens.
-    least: positions that fewer generations reach are left out; a later position is another, smaller
-        population: the long answers.
-    Raises DataError if no position is reached by so many, or `least` is below 1.
+    least: positions that fewer generations reach are left out; a later position describes a smaller
+        population, the long answers.
+    Raises DataError if fewer than `least` generations reach any position, or `least` is below 1.
     Source: Virk et al. 2024, Figure 6.
 
     >>> positions = token_positions([[0.0, -1.0], [0.0]], least=1)

@@ -31,11 +31,11 @@ _NEGATED = re.compile(r"n[o'’]t\s+(?:\w+\s+)?(?:dis)?agree\b", re.IGNORECASE)
 def parse_rating(text: str, *, few_shot: bool = False) -> int | None:
     """The rating that an answer gives, 1 to 4, or None for an invalid answer.
 
-    few_shot: only the first line with text counts. After examples a model answers, then goes on to write an
-        example of its own, whose rating is not this one's.
+    few_shot: only the first line with text counts. After few-shot examples a model answers and then goes on
+        with an example of its own, whose rating does not count.
 
-    A number after "score", "rating", "rate", "answer" or "similarity", else the only number there is ("3",
-    "3/4", "3 - agree"), else the words ("Strongly agree": 4). Two different ones, or one off the scale
+    The rating is a number after "score", "rating", "rate", "answer" or "similarity", else the only number
+    ("3", "3/4", "3 - agree"), else the words ("Strongly agree": 4). Two different ones, or one off the scale
     ("5", "2.5"), are invalid, and so is a denial ("I do not agree").
 
     >>> [parse_rating(text) for text in ("3", "Rating: 4 out of 4", "strongly disagree", "2 or 3", "5")]
@@ -66,10 +66,10 @@ def _worth(strongly: bool, disagree: bool) -> float:
 
 @attrs.frozen
 class Vote:
-    """What several samples said.
+    """The result of several samples.
 
-    rating: what most of the valid ones gave; the lowest of equals, so that a draw is no praise. None if all
-        were invalid.
+    rating: the most frequent valid rating; of equally frequent ones the lowest, so that a tie is no praise.
+        None if all were invalid.
     counts: how many gave 1, 2, 3 and 4. invalid: how many gave none.
     """
 
@@ -84,7 +84,7 @@ class Vote:
 
     @property
     def mean_confidence(self) -> float | None:
-        """The mean of the valid ratings on [0, 1], which keeps what a vote throws away. Ours."""
+        """The mean of the valid ratings on [0, 1], which keeps the information that a vote discards. Ours."""
         valid = sum(self.counts)
         if not valid:
             return None

@@ -1,8 +1,8 @@
-"""How likely a model calls its own answer right when asked for "True" or "False".
+"""The probability that a model gives to its own answer being right, when asked for "True" or "False".
 
-Three readings of the same answer. The papers had only the most likely alternatives of an interface; a local
-model shows its whole softmax. None of them shows a probability that is calibrated: Spiess et al. find no
-consistent relationship, Virk et al. 94 % of confidences above 0.9.
+Three readings of the same answer. The papers saw only the most likely alternatives of an interface; a local
+model gives its whole softmax. None of the three is a calibrated probability: Spiess et al. find no consistent
+relationship, Virk et al. 94 % of confidences above 0.9.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import numpy.typing as npt
 
 from lsp_calib.errors import DataError
 
-# What a token spells, and the natural logarithm of its probability.
+# A token's text, and the natural logarithm of its probability.
 Alternative = tuple[str, float]
 
 _ROUNDING = 1e-6
-# Around the word a token may carry white space, quotes, markup or a full stop, but no letter or digit.
+# A token may have white space, quotes, markup or a full stop around the word, but no letter or digit.
 _WORD = re.compile(r"[\W_]*(true|false)[\W_]*", re.IGNORECASE)
 
 
 @attrs.frozen
 class TrueFalse:
-    """What probability an answer gave to true and to false; both in [0, 1].
+    """The probabilities that an answer gave to true and to false; both in [0, 1].
 
-    None: not among the alternatives that were looked at, which bounds it from above but does not tell it.
+    None: the word is not among the alternatives examined. Its probability then has an upper bound, but is
+    unknown.
     """
 
     true: float | None
@@ -53,7 +54,8 @@ class TrueFalse:
 
     @property
     def normalised(self) -> float | None:
-        """p_NB: true / (true + false), one not found counting as 0. None where neither has any probability.
+        """p_NB: true / (true + false); a word that was not found counts as 0. None if neither has any
+        probability.
 
         Source: Spiess et al. 2024, 3.1.2, footnote 4.
 
@@ -61,7 +63,7 @@ class TrueFalse:
         0.75
         """
         true, false = self.true or 0.0, self.false or 0.0
-        # Subnormal probabilities lose digits in the sum; below this neither is any answer.
+        # Subnormal probabilities lose digits in the sum; below this bound neither word is an answer.
         return true / (true + false) if true + false > 1e-300 else None
 
 
@@ -73,7 +75,7 @@ def contained_true_false(
     positions: for each answered token, in order, its alternatives in any order.
     most: how many of the likeliest alternatives of a position are looked at. tokens: how many positions.
     "true" or "false" may stand in any case and anywhere in a token: "untrue" contains "true", and the
-    probability of a second token is one given the first that was answered. So the two can sum to over 1.
+    probability of a second token is conditional on the first one. So the two can sum to over 1.
     Raises DataError for impossible log-probabilities, or `most` or `tokens` below 1.
     Source: Spiess et al. 2024, 3.1.2, footnote 4 (five tokens, two positions).
 
@@ -95,8 +97,8 @@ def contained_true_false(
 def true_token(alternatives: Sequence[Alternative], *, most: int = 5) -> float | None:
     """Virk et al.'s rule: the probability of the token "True" among the five likeliest of the first position.
 
-    alternatives: those of the first answered token, in any order. White space around the token is no part of
-        the word; "true" and "TRUE" are other words.
+    alternatives: those of the first answered token, in any order. White space around the token is not part of
+        the word; "true" and "TRUE" count as other words.
     Returns None where it is not among them: an invalid answer. Raises DataError as `contained_true_false`.
     Source: Virk et al. 2024, 6.4.
 
@@ -117,8 +119,8 @@ class TrueFalseTokens:
 def true_false_tokens(vocabulary: Sequence[str]) -> TrueFalseTokens:
     """The tokens that are one of the two words: in any case, with white space and punctuation around it.
 
-    vocabulary: what each token spells, by id. Scanned once for a model, not for each answer.
-    A token that only begins a word ("Tr", "F") is none of them: what would follow it is not known.
+    vocabulary: the text of each token, by id. Scan it once for a model, not for each answer.
+    A token that only begins a word ("Tr", "F") is not included: the text that would follow it is unknown.
     Raises DataError if one of the words has no token.
 
     >>> words = true_false_tokens(["True", " true", "untrue", "\\"FALSE\\"", "Fal"])
@@ -140,10 +142,10 @@ def exact_true_false(logprobs: npt.ArrayLike, tokens: TrueFalseTokens) -> TrueFa
     """The probability of all tokens that spell true, and of all that spell false.
 
     logprobs: float array of shape (vocabulary,), natural logarithms of the whole softmax where the answer
-        begins. The prompt has to end there, with no white space for the model to add first.
+        begins. The prompt must end there, so that the model need not add white space first.
     tokens: of the same vocabulary, as `true_false_tokens` finds them.
     Raises DataError for another shape, a vocabulary too small for the tokens, or impossible values.
-    Ours: what the papers' rules approximate with what an interface showed them.
+    Ours: the papers' rules approximate this from the alternatives that an interface returned.
 
     >>> words = true_false_tokens(["True", " true", "False", "maybe"])
     >>> answer = exact_true_false(np.log([0.3, 0.3, 0.2, 0.2]), words)

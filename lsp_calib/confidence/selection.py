@@ -1,8 +1,8 @@
-"""Which of a generation's tokens a measure counts.
+"""The choice of a generation's tokens that a measure counts.
 
-An answer's tokens are not all answer. White space before it repeats the indentation; a newline or the end of
-text after it says only that it is over, and how sure the model is of that. The papers do not say what they
-counted, so here it is a choice with a name, to be compared on data.
+Not all tokens of a generation are part of the answer. White space before the answer repeats the indentation.
+A newline or the end of text after it only ends the answer; its probability tells how sure the model is of
+that end. The papers do not say which tokens they counted, so this is a named choice, to be compared on data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ END_OF_TEXT = frozenset({"", "<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|end
 
 @attrs.frozen(kw_only=True)
 class TokenSelection:
-    """What counts besides the tokens that carry the answer. The default counts all.
+    """The kinds of tokens that count besides those of the answer itself. The default counts all.
 
     leading_space: tokens of nothing but white space before the answer's first visible character.
     newline: the last token, if it is white space with a newline. One that also carries text always counts.
@@ -33,7 +33,7 @@ class TokenSelection:
 
     @property
     def name(self) -> str:
-        """What is left out, as a table has it: "all", or "without leading-space, newline".
+        """The kinds that are left out, as in tables: "all", or "without leading-space, newline".
 
         >>> TokenSelection(newline=False, end_of_text=False).name
         'without newline, end-of-text'
@@ -48,8 +48,8 @@ class TokenSelection:
     def indices(self, texts: Sequence[str]) -> tuple[int, ...]:
         """Positions of the tokens that count, ascending.
 
-        texts: what each token spells, in order, the newline included.
-        Empty where nothing is left, as of an answer that is only a newline: no measure has a value there.
+        texts: the text of each token, in order, the newline included.
+        Empty if nothing is left, as for an answer that is only a newline: no measure is defined there.
 
         >>> TokenSelection(newline=False).indices(["return", " x", "\\n"])
         (0, 1)
@@ -71,7 +71,7 @@ class TokenSelection:
     def select(self, texts: Sequence[str], logprobs: Sequence[float]) -> tuple[float, ...]:
         """The log-probabilities that count, in order; to be given to any measure.
 
-        texts and logprobs: one of each a token. Raises DataError if they are not equally many.
+        texts and logprobs: one of each for every token. Raises DataError if their numbers differ.
 
         >>> TokenSelection(leading_space=False).select(["  ", "x", "\\n"], [-0.1, -0.7, -0.2])
         (-0.7, -0.2)
@@ -81,7 +81,7 @@ class TokenSelection:
         return tuple(logprobs[at] for at in self.indices(texts))
 
 
-# All eight, the default first: what a comparison on data goes through.
+# All eight, the default first, for comparisons on data.
 SELECTIONS: tuple[TokenSelection, ...] = tuple(
     TokenSelection(leading_space=space, newline=newline, end_of_text=end)
     for space in (True, False)
@@ -91,9 +91,10 @@ SELECTIONS: tuple[TokenSelection, ...] = tuple(
 
 
 def token_texts(generation: Generation) -> tuple[str, ...]:
-    """What each of its tokens spells, as `TokenSelection` wants it.
+    """The text of each of its tokens, as `TokenSelection` takes them.
 
-    A generation's texts stop before the newline that ended it; a last token left with no text was that.
+    A generation's texts stop before the newline that ended it; a last token without text is completed with
+    that newline.
     """
     texts = [token.text for token in generation.tokens]
     if texts and generation.stop is Stop.LINE and not texts[-1].strip():

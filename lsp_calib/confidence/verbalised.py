@@ -1,8 +1,8 @@
-"""A probability that a model states in words, and what to do when it does not.
+"""A probability that a model states in words, and the fallback if it states none.
 
 Spiess et al. ask at temperature 1.0, find the number by string matching, ask again up to three times if there
-is none, and give up with 0.5. Which words the number is the probability of is not looked at: "20 % that it
-fails" is read as 20 %, as it was there.
+is none, and give up with 0.5. As in the paper, the event that the number is about is ignored: "20 % that it
+fails" is read as 20 %.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy.typing as npt
 from lsp_calib.errors import DataError
 
 _NUMBER = r"(\d+(?:\.\d+)?|\.\d+)"
-# Not the rest of a longer number, of a name, a date or a negative one; "-" after a digit is a range's dash.
+# Not within a longer number, a name or a date, and not after a minus sign; "-" after a digit is a range's
+# dash.
 _START = r"(?<![\w.,/])(?<!(?<!\d)[-−])"
 _END = r"(?![\w/]|[.,]\d)"
 _UNIT = r"\s*(?:%|％|per\s?cent\b|pct\b)"
@@ -27,7 +28,7 @@ _FROM = rf"(?:{_NUMBER}(?:{_UNIT})?\s*(?:[-–—]|to\b)\s*|(?<=between ){_NUMBE
 _PER_CENT = re.compile(rf"{_START}{_FROM}{_NUMBER}{_UNIT}", re.IGNORECASE)
 _EVEN = re.compile(r"\b(?:50\s*[-/–]\s*50|fifty[-\s/]fifty)\b(?!\s*%)", re.IGNORECASE)
 _RATIO = re.compile(rf"{_START}{_NUMBER}\s*(?:/|\(?\bout\s+of\b|\bin\b)\s*{_NUMBER}{_END}", re.IGNORECASE)
-# A number without a unit is a probability only where something says so, and links the number to that.
+# A number without a unit is a probability only if a word says so and links the number to it.
 _CUE_WORDS = (
     r"probabilit\w*|likel\w*|chances?|confiden\w*|certain\w*|sure|say|estimate\w*|odds|rat(?:e|ing)|score"
 )
@@ -47,17 +48,17 @@ _MARKUP = re.compile(r"[*_`$\\]")
 def parse_probability(text: str, *, fractions: bool = True) -> float | None:
     """The probability that an answer states, in [0, 1], or None.
 
-    fractions: whether "0.8", "4/5", "8 out of 10" and "50-50" count. They are our addition; without them
-        only a number of per cent does, as in the paper.
+    fractions: whether "0.8", "4/5", "8 out of 10" and "50-50" count. They are our addition; without them only
+        percentages count, as in the paper.
 
     The first of these that the answer holds:
     1. a number of per cent: "80%", "80.00 %", "80 percent"; of a range, "70-80%", the middle;
     2. "fifty-fifty" (0.5), or a ratio: "4/5", "8 out of 10";
     3. a number without unit: with a decimal point and up to 1 a probability ("0.8"), else up to 100 a number
        of per cent ("80"). A bare "1" may be either, and is None.
-    2 and 3 count where they are the whole answer, or in a sentence that speaks of probability; 3 only where
-    that links to the number: "The 3 tests pass" states none, and of "the probability that 3 tests pass is
-    80" it is 80. A number that is no probability, such as "150 %", is passed over.
+    2 and 3 count if they are the whole answer, or in a sentence about probability; 3 only if the sentence
+    links the number to it: "The 3 tests pass" states none, and "the probability that 3 tests pass is 80"
+    states 80. A number that is not a probability, such as "150 %", is skipped.
     Source: Spiess et al. 2024, 3.1.2 (Verbalized Self-Ask).
 
     >>> [parse_probability(text) for text in ("80%", "80.00%", "The probability is about 80.", "0.8", "4/5")]
@@ -82,7 +83,7 @@ def parse_probability(text: str, *, fractions: bool = True) -> float | None:
 
 
 def _without_unit(text: str, spoken: str, pattern: re.Pattern[str], fractions: bool) -> float | None:
-    """The probability in `text`, or if it is a plain number, in the part of it that speaks of one."""
+    """The probability in `text`; a plain number counts only in `spoken`, the part about probability."""
     if fractions and _EVEN.search(text):
         return 0.5
     for match in _RATIO.finditer(text) if fractions else ():
@@ -109,10 +110,10 @@ def _middle(match: re.Match[str], *, per_cent: bool) -> float | None:
 
 @attrs.frozen
 class Stated:
-    """The confidence that came of asking, in [0, 1].
+    """The confidence that asking gave, in [0, 1].
 
     answers: how many were used, the one with the probability included.
-    fell_back: none had one, and the confidence is 0.5.
+    fell_back: no answer had a probability, and the confidence is 0.5.
     """
 
     confidence: float
@@ -128,10 +129,11 @@ def stated(
 ) -> Stated:
     """The first probability among a first answer and up to three more, else 0.5.
 
-    answers: in the order they were sampled; no more are taken than are needed, so it may sample as it goes.
+    answers: in the order they were sampled; only as many as needed are taken, so the iterable may sample on
+    demand.
     resamples: how often to ask again.
-    Raises DataError if the answers run out before that with no probability among them: the rule is not at its
-    end, and 0.5 would say that the model refused.
+    Raises DataError if the answers run out earlier without a probability: the rule is then incomplete, and
+    0.5 would wrongly mean that the model refused.
     Source: Spiess et al. 2024, appendix "Understanding effects of verbalized retry failures".
 
     >>> stated(["It looks right.", "80%"])
@@ -157,10 +159,10 @@ def stated(
 class StatedSummary:
     """How often asking failed.
 
-    n: items. fell_back: share that ended in 0.5 for want of an answer, and half: share of 0.5 from either
-    cause, which is what the paper reports as an upper bound; both in [0, 1].
+    n: items. fell_back: share that ended in 0.5 because no answer had a probability. half: share of 0.5 from
+    either cause, which the paper reports as an upper bound. Both in [0, 1].
     answers: mean number of answers used.
-    not_half: bool array of shape (n,); the results without the 0.5 are those of these items.
+    not_half: bool array of shape (n,); true for the items whose confidence is not 0.5.
     """
 
     n: int

@@ -1,1 +1,1 @@
-"""What became of the suggestions: following them through edits, and the store of events and labels."""
+"""The outcomes of suggestions: following them through edits, and the store of events and labels."""

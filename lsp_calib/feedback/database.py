@@ -22,10 +22,10 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def private_file(path: Path) -> tuple[int, int]:
-    """Create `path` empty if it is not there, readable by its owner alone (mode 0600).
+    """Create `path` as an empty file if it does not exist, readable by its owner alone (mode 0600).
 
-    SQLite gives the mode of the main file to those it puts beside it.
-    Returns which file it is, whatever its name will be. Raises OSError.
+    SQLite gives the mode of the main file to the files that it puts beside it.
+    Returns the file's identity, which stays the same if it is renamed. Raises OSError.
     """
     while True:
         # Not opened if it is there: to close a file drops the locks this process has on it, SQLite's too.
@@ -45,19 +45,21 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
-    """Whether the file itself is damaged, as opposed to a passing trouble."""
+    """Whether the file itself is damaged, as opposed to a temporary problem."""
     return _code(error) in _DAMAGED
 
 
 def move_aside(path: Path, damaged: tuple[int, int]) -> Path | None:
-    """Rename a damaged database, with what belongs to it, and say so in the log.
+    """Rename a damaged database with the files that belong to it, and log that.
 
-    damaged: which file it is; another process may have found the same, and put a fresh one in its place.
+    damaged: the file's identity; another process may have found the same damage, and put a new file in its
+    place.
     Returns where it is now, or None if another process was faster. Raises OSError.
     """
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-        if sys.platform != "win32":  # where a file that another process has open cannot be renamed at all
-            # On the damaged file itself: all who want to move it meet here, and nothing is left behind.
+        if sys.platform != "win32":  # on Windows a file that is open elsewhere cannot be renamed
+            # Lock the damaged file itself: all processes that want to move it wait here, and no lock file
+            # remains.
             lockfile.wait_for_lock(file.fileno())
         if identity(path) == damaged:
             aside = _free_name(path)
@@ -77,7 +79,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _move(path: Path, aside: Path) -> None:
-    # The main file last: once it is gone, the others may be those of a fresh one.
+    # The main file is moved last: once it is gone, the others may belong to a new one.
     for companion in reversed(_COMPANIONS[1:]):
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{companion}").rename(f"{aside}{companion}")

@@ -1,7 +1,7 @@
-"""What happened to a suggestion (`Event`) and what became of it (`Label`).
+"""Events of a suggestion (`Event`) and its outcome (`Label`).
 
 Neither can carry source text: an event's data are numbers and truth values only, checked when it is made.
-Times are seconds of the clock the caller passes in; what goes into the store is Unix time.
+Times are seconds of the caller's clock; the store holds Unix time.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import attrs
 
 
 class EventKind(enum.StrEnum):
-    """What happened."""
+    """The kind of an event."""
 
     SHOWN = "shown"
-    INSERTED = "inserted"  # one change made the line what the suggestion said
-    CHANGED = "changed"  # the line had been inserted and is no longer what the suggestion said
-    SURVIVED = "survived"  # so many seconds after the insertion: is the line unchanged?
+    INSERTED = "inserted"  # one change turned the line into the suggested one
+    CHANGED = "changed"  # the line had been inserted and is no longer as suggested
+    SURVIVED = "survived"  # a fixed time after the insertion: is the line unchanged?
     SETTLED = "settled"  # carries the label
     ACCEPTED = "accepted"  # the editor said so
     REJECTED = "rejected"  # the user said so
@@ -44,12 +44,13 @@ class How(enum.StrEnum):
 
 @attrs.frozen
 class Label:
-    """What became of a suggestion.
+    """The outcome of a suggestion.
 
     correct: whether the line ended up as suggested; None if that says nothing about the suggestion.
     at: when it settled, in seconds.
     episode: the visit to the line during which it was shown, named after the first suggestion of that visit.
-        Labels of one episode tell of one line and are not independent. By default it is alone in its own.
+        Labels of one episode describe one line and are not independent. By default each label has its own
+        episode.
     """
 
     suggestion_id: str
@@ -77,7 +78,7 @@ class Event:
 
     at: when, in seconds.
     data: `seconds` since showing (inserted) or since insertion (changed, survived); `unchanged` (survived).
-    label: on a settled event, and on no other.
+    label: only on a settled event.
     Raises TypeError if `data` holds anything but numbers and truth values.
     """
 

@@ -1,4 +1,4 @@
-"""From the store to the next calibrators: used by the server's command and by the command line alike."""
+"""From the store to the next calibrators, for the server's command and the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lsp_calib.feedback.store import FeedbackStore, LabelledRow
 
 @attrs.frozen
 class Refits:
-    """What a refit did for each language with labels, the one with most of them first; at least one."""
+    """The result of a refit for each language with labels, the one with most labels first; at least one."""
 
     results: tuple[tuple[str, RefitResult], ...]
 
@@ -41,7 +41,7 @@ def refit_languages(
 ) -> Refits:
     """`refit_from_feedback` for every language that the model and task of `purpose` have labels in.
 
-    The language of `purpose` stands in where there is none.
+    If there is none, the language of `purpose` is used.
     """
     languages = store.languages(purpose.model.sha256, purpose.prompt_version, purpose.task)
     return Refits(
@@ -87,15 +87,13 @@ def refit_from_feedback(
 def _seen(current: Calibrator, rows: Sequence[LabelledRow]) -> int:
     """How many of the rows, oldest first, `current` was fitted on.
 
-    Told by their time: by number it would be wrong once old ones have been deleted.
+    Decided by their times: a number would be wrong once old rows have been deleted.
     """
     until = seen_until(current)
     if until is None:
         return 0
     moment = datetime.datetime.fromisoformat(until)
-    if (
-        moment.tzinfo is None
-    ):  # a date: of a version that did not tell more. What came later that day is lost.
+    if moment.tzinfo is None:  # only a date, from an older version: all of that day counts as seen
         moment += datetime.timedelta(days=1)
     last = moment.timestamp()
     return sum(row.at <= last for row in rows)

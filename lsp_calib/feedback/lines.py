@@ -1,9 +1,9 @@
-"""Where a line went: following single lines from one version of a document to the next.
+"""Following single lines from one version of a document to the next.
 
-The editor tells what the document is now; which line became which has to be found out. A change is nearly
-always local, so the equal lines at both ends are trimmed first, at the speed of a comparison of lists. What
-is left (the region) is searched with rules that go from the certain to the plausible.
-White space at the ends of a line is ignored throughout: a formatter that indents moves no line.
+The editor sends only the new document; the new place of a line must be found by comparison. A change is
+nearly always local, so the equal lines at both ends are trimmed first, at the speed of a comparison of lists.
+The rest (the region) is searched with rules, from the certain to the plausible.
+White space at the ends of a line is ignored throughout: a formatter that indents does not move lines.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from lsp_calib.text_lines import comparable
 # Lines compared at once while trimming: slices compare in C, so that 100,000 lines cost about a millisecond.
 _BLOCK = 1024
 
-# Lines on a side of a region up to which it is aligned. With repeated lines as junk, the alignment costs
-# at most the square of this, some tenths of a second; real ones take milliseconds.
+# A region is aligned if neither side has more lines than this. With repeated lines as junk, the alignment
+# costs at most the square of this, some tenths of a second; real ones take milliseconds.
 _ALIGNED_AT_MOST = 2_000
 
 
@@ -50,10 +50,10 @@ class LineMap:
         return self.start == line and self.old_end == line + 1 == self.new_end
 
     def find(self, line: int, expected: str) -> int | None:
-        """The index in `new` of what is `line` in `old`, or None if it was deleted.
+        """The index in `new` of the line with index `line` in `old`, or None if it was deleted.
 
-        expected: what the line may have become (a suggestion inserted), ends stripped: this decides
-            between several lines that could be it.
+        expected: the text that the line may have now (with a suggestion inserted), ends stripped. It decides
+            between several possible lines.
         Raises LostLineError if the region is too large to tell.
         """
         text = comparable(self.old[line])
@@ -80,12 +80,13 @@ class LineMap:
         return self._aligned(line)
 
     def _appeared(self, line: int, expected: str) -> int | None:
-        """Where in the region `expected` newly appeared, nearest to `line`, or None."""
+        """The place in the region, nearest to `line`, where `expected` newly appeared; None if there is
+        none."""
         if self.old_end == self.new_end and line < self.old_end and comparable(self.new[line]) == expected:
             return line
         places = self._new_places.get(expected, [])
         if len(places) <= self._old_counts[expected]:
-            return None  # it stood there before: a whole document replaced by its formatted self
+            return None  # it was there before, as when a formatter replaces the whole document
         return min(places, key=lambda place: abs(place - line))
 
     @cached_property
@@ -122,7 +123,7 @@ class LineMap:
         return self._most_alike(line, old_from, new_from, new_to)
 
     def _most_alike(self, line: int, old_from: int, new_from: int, new_to: int) -> int | None:
-        """Which of `new[new_from:new_to]` the line became, by what they share at both ends."""
+        """The line of `new[new_from:new_to]` that the line became: the one that shares most at both ends."""
         text = comparable(self.old[line])
         best, most = None, 0
         for index in range(new_from, new_to):

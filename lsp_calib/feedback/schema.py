@@ -57,8 +57,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 
-# Both ends of every table and index: a few pages each, however much there is. What a crash of the system or a
-# half-copied file has torn shows here as a rule; the rest shows when it is read or written.
+# Both ends of every table and index: a few pages each, whatever the size. Damage by a crash of the system or
+# in a half-copied file usually shows here; other damage shows when it is read or written.
 PROBES = tuple(
     f"SELECT {column} FROM {table} ORDER BY {order.format(way=way)} LIMIT 1"
     for table, column, order in (
@@ -75,14 +75,14 @@ PROBES = tuple(
 )
 
 # The episode of a row of `labels l`. Labels of format 1 have none, and the store knows neither document nor
-# line. But what settled at the very same moment settled together: all that a line's visit had shown, as a
-# rule, and with a save the other lines of the document as well. Taken as one episode, old labels count for
-# fewer than they are worth, and hardly ever for more.
+# line. But labels of exactly the same time settled together: usually those of all suggestions of one visit to
+# a line, and after a save those of the document's other lines as well. Taken as one episode, old labels count
+# for less than they are worth, and hardly ever for more.
 EPISODE = "COALESCE(l.episode, 'settled ' || printf('%.6f', l.at))"
 
 
 def migrate(connection: sqlite3.Connection, name: str) -> None:
-    """Bring the tables up to date, in one transaction that processes may attempt at once.
+    """Bring the tables up to date, in one transaction. Several processes may try this at once.
 
     name: of the file, for messages.
     Raises DataError if a newer lsp-calib wrote the file.

@@ -1,7 +1,7 @@
-"""The feedback store: what was shown, what happened to it, and the labels. SQLite, on the user's machine.
+"""The feedback store: suggestions shown, their events and their labels. SQLite, on the user's machine.
 
-It holds no source text and no path: a suggestion is kept as its numbers alone. What a method has returned
-from is on disk (`synchronous=FULL`), and stays there if the process is killed the moment after.
+It holds no source text and no path: a suggestion is kept as its numbers alone. When a method returns, its
+data are on disk (`synchronous=FULL`), even if the process is killed at once.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from lsp_calib.values import ModelIdentity, Suggestion
 
 T = TypeVar("T")
 
-# Digits kept of a log-probability: far below what llama.cpp reproduces, and half the size of all of them.
+# Digits kept of a log-probability: finer than llama.cpp reproduces, and half the size of all digits.
 _DIGITS = 5
 
 
 @attrs.frozen
 class LabelledRow:
-    """A shown suggestion whose outcome is known: what a calibrator is fitted on.
+    """A shown suggestion with a known outcome, for fitting a calibrator.
 
     raw, confidence: in [0, 1], or None. logprobs: natural logarithms, shape (tokens,), 5 digits.
     shown_at, at (of the label): Unix seconds. episode: rows that share one come from one visit to one line.
@@ -77,11 +77,11 @@ class FeedbackStore:
     Every method raises LspCalibError, with what to do, if the disk is full, the file is read-only or another
     program holds it for longer than `timeout` seconds; DataError if the file is damaged.
 
-    A damaged file is never written over, and none is checked as a whole: that would take longer with each
-    day of use. What is damaged shows when the file is opened, read or written. It is then moved to
-    `<name>.corrupt-<time>`, with a warning, and a new one is created: what is being written goes there.
+    A damaged file is never overwritten. No file is checked as a whole, because that would take longer with
+    each day of use: damage shows when the file is opened, read or written. The file is then moved to
+    `<name>.corrupt-<time>`, with a warning, and a new one is created, which gets the data being written.
 
-    moved_aside: where this store has put a damaged file, the last one if there were several, or None.
+    moved_aside: the new path of a damaged file, the last one if there were several, or None.
     """
 
     def __init__(self, path: Path, *, timeout: float = 5.0) -> None:
@@ -112,7 +112,7 @@ class FeedbackStore:
         logprobs: Sequence[float],
         at: float,
     ) -> None:
-        """Keep the numbers of a suggestion. One that is known already is left as it is.
+        """Keep the numbers of a suggestion. A suggestion that is known already stays as it is.
 
         logprobs: of its generated tokens, natural logarithms, shape (tokens,); none are kept if any is not
             finite. at: Unix seconds.
@@ -237,9 +237,10 @@ class FeedbackStore:
                 }
 
     def purge(self, *, before: float | None = None) -> int:
-        """Forget everything, or what was shown (Unix seconds) before; for good, in the file itself as well.
+        """Delete everything, or the suggestions shown before a time (Unix seconds), from the file itself as
+        well.
 
-        Returns how many suggestions were forgotten.
+        Returns how many suggestions were deleted.
         """
         limit = math.inf if before is None else before
 
@@ -260,9 +261,9 @@ class FeedbackStore:
         return n
 
     def expire(self, before: float, *, most: int = 200) -> bool:
-        """Forget what was shown (Unix seconds) before, but no more than `most` suggestions of it.
+        """Delete suggestions shown before a time (Unix seconds), at most `most` of them.
 
-        So nobody waits long for it; the space is used again for what comes.
+        So it takes little time; new data use the space again.
         Returns whether there may be more.
         """
 
@@ -274,8 +275,8 @@ class FeedbackStore:
 
         def delete(connection: sqlite3.Connection) -> bool:
             shown = "SELECT id FROM suggestions WHERE shown_at < ? ORDER BY shown_at LIMIT ?"
-            # Hints may be of suggestions that are not here. Events are numbered as they came: the first are
-            # the oldest, and those of a suggestion that stays are not old.
+            # Hints are events that may belong to suggestions not stored here. Events are numbered in order:
+            # the first are the oldest, and those of a suggestion that stays are not old.
             hints = (
                 "SELECT suggestion_id FROM (SELECT * FROM events ORDER BY number LIMIT ?) e "
                 "WHERE at < ? AND NOT EXISTS (SELECT 1 FROM suggestions s WHERE s.id = e.suggestion_id)"
@@ -305,7 +306,7 @@ class FeedbackStore:
 
     def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if not self._in_place():
-            # Another process has moved the file aside: what was written to it now, nobody would look for.
+            # Another process has moved the file aside: nobody would find data written to it now.
             self._connection.close()
             self._which = private_file(self.path)
             self._connection = self._open()
@@ -343,13 +344,14 @@ class FeedbackStore:
             return False
 
     def _begin_afresh(self) -> None:
-        """Put the damaged file, of which no connection is open, aside; unless another process has done so."""
+        """Move the damaged file aside, unless another process has done so. No connection to it may be
+        open."""
         self.moved_aside = move_aside(self.path, self._which) or self.moved_aside
         self._which = private_file(self.path)
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
-        # SQLite does not wait where waiting might be for ever, as when two processes switch a new file to
+        # SQLite does not wait if the wait might never end, as when two processes switch a new file to
         # write-ahead logging at once.
         deadline = time.monotonic() + self._timeout
         while True:
@@ -367,7 +369,7 @@ class FeedbackStore:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            # What is forgotten is not to be found in the file any more.
+            # Deleted data must not remain in the file.
             connection.execute("PRAGMA secure_delete = ON")
             migrate(connection, str(self.path))
             for probe in PROBES:

@@ -1,7 +1,7 @@
-"""Follows shown suggestions through document changes alone, to find out what became of them.
+"""Follows shown suggestions through document changes alone, to find out their outcomes.
 
-Nothing here reads a clock, a file or an editor: each call brings the time with it, and says what happened.
-No editor needs to tell that a suggestion was accepted; the document shows it.
+Nothing here reads a clock, a file or an editor: each call passes the time and the event. Editors need not
+report that a suggestion was accepted: the document shows it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lsp_calib.values import Suggestion
 
 _log = logging.getLogger(__name__)
 
-# Seconds without a change to the line, once the user has moved on, until the suggestion is settled.
+# A suggestion is settled after this many seconds without a change to its line, once the user has moved on.
 SETTLE_AFTER = 30.0
 # A suggestion shown for fewer seconds cannot have been read: leaving it is no evidence against it.
 UNREAD_BELOW = 0.75
@@ -72,7 +72,7 @@ class _Followed:
             self.moved_on_at = now
 
     def became(self, old: str, new: str, now: float) -> list[Event]:
-        """The line, `old` until now (ends unstripped), is `new`."""
+        """The line has changed from `old` (ends unstripped) to `new`."""
         text = comparable(new)
         if text == self.text:
             return []
@@ -105,7 +105,7 @@ class _Followed:
             yield self.event(EventKind.SURVIVED, now, seconds=seconds, unchanged=self.as_expected)
 
     def settled(self, now: float, gone: How | None = None) -> Event:
-        """The label, as things are; `gone` if the line is deleted or lost."""
+        """The event with the label by the present state. gone: the outcome if the line is deleted or lost."""
         how = gone or self._how(now)
         if how is How.DELETED and self.inserted_at is not None:
             how = How.EDITED
@@ -127,7 +127,7 @@ class _Followed:
 
 @attrs.frozen
 class _Visit:
-    """The line that the user is on, and the episode of what is shown there."""
+    """The line that the user is on, and the episode of the suggestions shown there."""
 
     line: int
     episode: str
@@ -150,8 +150,8 @@ class _Document:
     def episode_at(self, line: int) -> str | None:
         """The episode that a suggestion shown on this line now belongs to; None if it begins one.
 
-        A save or a time-out may settle what was shown before, without the user leaving the line. And what is
-        not settled when the user comes back shares its outcome with what is shown then.
+        A save or a time-out may settle earlier suggestions while the user stays on the line. Suggestions that
+        are not settled when the user comes back share their outcome with those shown then.
         """
         if self.visit is not None and self.visit.line == line:
             return self.visit.episode
@@ -166,7 +166,8 @@ class _Document:
         return one.settled(now, gone)
 
     def each(self, ones: Iterable[_Followed], work: Callable[[_Followed], Iterable[Event]]) -> list[Event]:
-        """The events that `work` makes of each one. An error costs the one that it is about, no other."""
+        """The events that `work` gives for each suggestion. An error loses only the events of its own
+        suggestion."""
         events: list[Event] = []
         for one in list(ones):
             try:
@@ -179,10 +180,10 @@ class _Document:
 
 
 class Tracker:
-    """Tells suggestions that were kept, edited, typed over, ignored or not even read apart.
+    """Distinguishes suggestions that were kept, edited, typed over, ignored or not even read.
 
     `now` is in seconds, of one clock; Unix time where the events are to be stored. Lines count from 0 and
-    come without their line ends. Each call first brings up to date what `now` makes due, so that a late
+    come without their line ends. Each call first handles everything that is due by `now`, so that a late
     `tick` changes no label. Not for use from several threads at once.
     """
 
@@ -198,12 +199,12 @@ class Tracker:
         suggestion: Suggestion,
         now: float,
     ) -> list[Event]:
-        """A suggestion is shown: follow it. It is a request on this line as well.
+        """Follow a suggestion that is now shown. This counts as a request on its line as well.
 
         lines: the whole document as it is now.
         expected_line: what the line would be with (the first line of) the suggestion inserted.
-        One that is followed already is left as it is. One that would change nothing, or lies outside the
-        document, is reported as shown and not followed: nothing could ever be told about it.
+        A suggestion that is followed already stays as it is. One that would change nothing, or lies outside
+        the document, is reported as shown but not followed: its outcome could never be known.
         """
         events = self.tick(now)
         document = self._documents.get(uri)
@@ -230,7 +231,7 @@ class Tracker:
         return events
 
     def requested(self, uri: str, line: int, now: float) -> list[Event]:
-        """The editor asked for something on this line: whoever was elsewhere has moved on."""
+        """The editor asked for something on this line: the user has moved on from all other lines."""
         events = self.tick(now)
         self._active(uri, line, now)
         return events
@@ -273,7 +274,7 @@ class Tracker:
         """Settle and record what is due by now."""
         events: list[Event] = []
         for uri, document in list(self._documents.items()):
-            # Survivors first: what settles afterwards may take the place of the oldest among them.
+            # Survivors first: suggestions that settle afterwards may replace the oldest of them.
             for ones in (document.surviving, document.followed):
                 events += document.each(ones.values(), partial(self._due, document, now))
             self._forget_if_empty(uri)
@@ -313,7 +314,8 @@ class Tracker:
         return sorted(by_line.items(), key=lambda item: item[0])
 
     def reviewed(self, suggestion_id: str) -> bool:
-        """The user has looked at it: `inserted` leaves its line out from now on. Whether it was there."""
+        """Record a review: `inserted` leaves the suggestion's line out from now on. False: it was not
+        there."""
         for document in self._documents.values():
             named = document.followed.get(suggestion_id)
             if named is None or not named.marked or named.reviewed:
@@ -345,7 +347,8 @@ class Tracker:
         return one.became(old[before], document.lines[after], now)
 
     def _active(self, uri: str, line: int | None, now: float, but: _Document | None = None) -> None:
-        """Something was done on a line (None: on lines unknown) of a document; elsewhere users moved on."""
+        """Record activity on a line (None: unknown lines) of a document: the user has moved on from all
+        others."""
         for other, document in self._documents.items():
             if document is not but:
                 for one in document.followed.values():
@@ -363,7 +366,7 @@ class Tracker:
 def _at_once(old: str, new: str, suggested: str) -> bool:
     """Whether going from one line to the other inserted the suggestion, rather than typed its last character.
 
-    White space does not count, so that a formatter's blank around an operator is no insertion.
+    White space does not count, so that a formatter's blank around an operator does not count as an insertion.
     """
     old, new = old.lstrip(), new.lstrip()
     before, after = shared_ends(old, new)

@@ -1,4 +1,4 @@
-"""Settings: what may be set, by whom, and what a wrong value means."""
+"""Settings: their declarations, their sources, and the handling of wrong values."""
 
 from lsp_calib.settings.parsing import parse, parse_trusted
 from lsp_calib.settings.sources import NOT_TRUSTED_OVER_TCP, engine_choice, resolve_trusted

@@ -1,4 +1,4 @@
-"""The kinds of values that settings take: which fit, in words for messages, as a schema for editors."""
+"""The kinds of values that settings take: a check, words for messages, a schema for editors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _REPEATED = re.compile(r", not .*; the default is used")
 class Kind:
     """A kind of value. Values are those of JSON, as `json` or `tomllib` decode them.
 
-    words: what fits, after "must be". schema: the same as JSON Schema. read: what a setting becomes by a
-    value (None: its default), and the end of a message ("": nothing is wrong).
+    words: the values that fit, to follow "must be". schema: the same as JSON Schema. read: gives for a value
+    the setting (None: its default) and the end of a message ("": nothing is wrong).
     """
 
     words: str
@@ -111,7 +111,7 @@ def _kind(
     fits: Callable[[object], bool],
     convert: Callable[[Any], Any] = lambda value: value,
 ) -> Kind:
-    """A kind whose wrong values are named."""
+    """A kind whose messages name the wrong value."""
 
     def read(value: object) -> tuple[Any, str]:
         if fits(value):

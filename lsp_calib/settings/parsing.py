@@ -1,5 +1,5 @@
 """From an editor's or a file's object to settings. A wrong or unknown value never stops the server: a message
-names it, and the default stands in its place."""
+names it, and the default is used instead."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import attrs
 from lsp_calib.settings.kinds import shortened
 from lsp_calib.settings.table import DEFAULTS, TRUSTED, WORKSPACE, Setting, Settings, Trusted
 
-# Problems named of one object; the others are counted.
+# Problems of one object that are named; the others are only counted.
 _MOST_PROBLEMS = 20
 
 
 def parse(raw: object, base: Settings = DEFAULTS) -> tuple[Settings, list[str]]:
     """Settings from an editor's object over `base`, with a message for each key that cannot be used."""
     changes, problems = _read(raw, WORKSPACE, "lspCalib.")
-    # A workspace may add to what its user has excluded, and take nothing back.
+    # A workspace may add to its user's exclusions, but not remove any of them.
     changes["exclude"] = dict.fromkeys((*base.exclude, *changes.get("exclude", ())))
     settings = attrs.evolve(base, **changes)
     low, high = settings.reject_below, settings.accept_from
@@ -33,7 +33,7 @@ def parse(raw: object, base: Settings = DEFAULTS) -> tuple[Settings, list[str]]:
 def parse_trusted(raw: object, stem: str = "lspCalib.trusted.") -> tuple[Trusted, list[str]]:
     """Settings that only the user may set, with a message for each key that cannot be used.
 
-    stem: stands before keys in messages.
+    stem: the prefix of keys in messages.
     """
     changes, problems = _read(raw, TRUSTED, stem)
     return Trusted(**changes), problems
@@ -67,7 +67,7 @@ def _flat(raw: Mapping[str, Any], table: Mapping[str, Setting], stem: str = "") 
     """Nested objects as dotted keys; dotted keys themselves are taken as they are."""
     for key, value in raw.items():
         name = f"{stem}{key}"
-        # Beside the settings of a workspace stands the object that `parse_trusted` reads.
+        # This key holds the object that `parse_trusted` reads.
         if name == "trusted" and table is not TRUSTED:
             continue
         if isinstance(value, Mapping) and any(known.startswith(f"{name}.") for known in table):

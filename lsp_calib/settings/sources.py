@@ -29,7 +29,7 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
     environment, more = _environment()
     levels = (command_line, environment, editor, user)
     chosen: dict[str, Any] = {field.name: _first(levels, field) for field in attrs.fields(Trusted)}
-    # A key belongs to the server it was given for: it does not follow to one that was named elsewhere.
+    # A key belongs to the server it was given for: it is not sent to a server that was named elsewhere.
     named = next((level for level in levels if level.remote_url is not None), None)
     if named is not None:
         chosen["remote_key_file"] = named.remote_key_file
@@ -56,7 +56,7 @@ def engine_choice(trusted: Trusted, settings: Settings = DEFAULTS) -> EngineChoi
 
 
 def _first(levels: tuple[Trusted, ...], field: attrs.Attribute[Any]) -> Any:
-    """The first value that is not the default's."""
+    """The first value that is not the default."""
     values = (getattr(level, field.name) for level in levels)
     return next((value for value in values if value != field.default), field.default)
 

@@ -1,4 +1,4 @@
-"""Every setting, declared once: key, kind, default and what it is for.
+"""Every setting, declared once: key, kind, default and purpose.
 
 Parsing, its messages, the tables of docs/reference.md and VS Code's settings are all made of this table.
 """
@@ -34,9 +34,9 @@ _MOST_PATTERNS = 200
 class Setting:
     """A setting as its users know it.
 
-    key: its name in a configuration, with dots. kind: the values it takes. meaning: what it is for, a clause
-    of Markdown. unset: what holds where nothing is set, if the default does not say it. also: its option of
-    the command line, its environment variable. see: the page of the documentation with more, a Markdown link.
+    key: its name in a configuration, with dots. kind: the values it takes. meaning: its purpose, a clause of
+    Markdown. unset: the effect of leaving it unset, if the default does not say it. also: its option of the
+    command line, its environment variable. see: the page of the documentation with more, a Markdown link.
     attribute, default: of the field that holds it.
     """
 
@@ -72,7 +72,7 @@ def _exclude() -> Any:
 
 @attrs.frozen
 class Settings:
-    """What an editor and a workspace may set. `{}` is a complete configuration."""
+    """The settings that an editor and a workspace may change. `{}` is a complete configuration."""
 
     inline_completion: bool = _setting(
         "inlineCompletion.enabled", switch(), True, "completions as ghost text"
@@ -142,7 +142,8 @@ class Settings:
 
 @attrs.frozen
 class Trusted:
-    """What only the user may choose: command line, environment, `config.toml`, or an editor's machine scope.
+    """The settings that only the user may choose: command line, environment, `config.toml`, or an editor's
+    machine scope.
 
     A workspace is not trusted: nothing that comes with a checkout may name a file, a host or a command.
     """
@@ -200,7 +201,7 @@ class Trusted:
         unset="none",
     )
     exclude: tuple[str, ...] = _exclude()
-    # A workspace that set it could have feedback deleted.
+    # A workspace that set it could cause feedback to be deleted.
     retention_days: int = _setting(
         "feedback.retentionDays",
         whole_number(1, 36_500),

@@ -1,4 +1,4 @@
-"""The prompt for a summary. A change of what the model sees is a change of the version."""
+"""The prompt for a summary. The version must change whenever the text that the model sees changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOTS = (
 def build_prompt(function: Function, chat: ChatFormat, window: int) -> Prompt:
     """The prompt for the summary of `function`. window: characters of its code to show.
 
-    Its own documentation is not shown: the model is to read the code, not to repeat a comment.
+    Its own documentation is not shown: the model should read the code, not repeat a comment.
     """
     segments: list[tuple[Segment, str]] = []
     opening = _TASK + "\n\n"

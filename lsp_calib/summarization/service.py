@@ -23,7 +23,7 @@ _SENTENCE = re.compile(r"^.*?[.!?](?=\s|$)")
 
 @attrs.frozen
 class Summary:
-    """A summary with what a label will need."""
+    """A summary with the data that a label needs."""
 
     suggestion: Suggestion
     logprobs: tuple[float, ...]
@@ -61,9 +61,9 @@ class SummaryService:
 
 
 def first_sentence(text: str, *, whole: bool) -> str:
-    """The first sentence of an answer without hidden characters; marked with … where it was cut short.
+    """The first sentence of an answer without hidden characters; marked with … if it was cut short.
 
-    whole: whether the model had come to an end by itself.
+    whole: whether the model ended its answer by itself.
     """
     # A summary is read, not run: its words stay the same without hidden characters.
     text = without_hidden(" ".join(text.split())).strip()

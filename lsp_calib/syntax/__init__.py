@@ -1,4 +1,4 @@
-"""What a source file is made of: functions, their signatures and documentation."""
+"""The parts of a source file: functions, their signatures and documentation."""
 
 from lsp_calib.syntax.functions import Function, function_at, functions, has_grammar
 from lsp_calib.syntax.prose import prose_lines

@@ -124,7 +124,7 @@ def _documentation(body: Node) -> Node | None:
 
 
 def _around(documentation: Node, lines: Sequence[str]) -> tuple[str, str]:
-    """What stands beside a docstring on its own lines; a comment behind it goes with it."""
+    """The text before and after a docstring on its own lines, without a comment after it."""
     head = lines[documentation.start_point.row].encode("utf-8", "replace")[: documentation.start_point.column]
     tail = lines[documentation.end_point.row].encode("utf-8", "replace")[documentation.end_point.column :]
     behind = tail.decode("utf-8", "replace").lstrip("; \t").rstrip()

@@ -1,4 +1,4 @@
-"""Lines that are no code: comments and strings that stand for themselves (docstrings)."""
+"""Lines that are not code: comments, and strings that are statements (docstrings)."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def prose_lines(lines: Sequence[str], language: str) -> set[int]:
 
 
 def _begins_line(node: Node, lines: Sequence[str]) -> bool:
-    # Columns count bytes; they only have to be right where white space alone stands before the node.
+    # Columns count bytes; they only need to be right if the node has nothing but white space before it.
     return not lines[node.start_point.row][: node.start_point.column].strip()

@@ -38,7 +38,7 @@ METRICS = ("skill", "auc", "brier", "logLoss", "ece", "baseRate")
 
 @attrs.frozen
 class Purpose:
-    """What a calibrator is for: raw confidences of one model, asked in one way, for one task and language."""
+    """The purpose of a calibrator: one model's raw confidences, for one prompt version, task and language."""
 
     model: ModelIdentity
     prompt_version: str
@@ -64,7 +64,7 @@ class Calibrator:
     n, n_correct: labels it was fitted on, and how many of them were correct.
     metrics: of out-of-fold predictions, by name (METRICS), each with its interval.
     strata: how many labels of each kind (such as where in the line the cursor stood).
-    created: ISO date, YYYY-MM-DD. parent: id of the calibrator it took the place of, or None.
+    created: ISO date, YYYY-MM-DD. parent: id of the calibrator that it replaced, or None.
     Raises CalibratorError for values that contradict each other.
     """
 
@@ -87,7 +87,7 @@ class Calibrator:
 
     @cached_property
     def id(self) -> str:
-        """Such as line-smollm2-135m-1f0c9a3e: made of the content (but not the state)."""
+        """Such as line-smollm2-135m-1f0c9a3e, computed from the content (but not the state)."""
         content = self._content()
         del content["state"]
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -107,8 +107,9 @@ class Calibrator:
     def assess(self, logprobs: Sequence[float], policy: Policy) -> Confidence:
         """Token log-probabilities (natural logarithms, in order) -> confidence with its tier.
 
-        Never raises for bad log-probabilities: none, or ones that cannot be true, give no confidence and
-        review. Certified is what was accepted under a promise made for this calibrator.
+        Never raises for bad log-probabilities: if they are missing or impossible, there is no confidence, and
+        the tier is review. A suggestion is certified if it is accepted under a certificate for this
+        calibrator.
         """
         ref = self.ref
         policy = policy.for_calibrator(ref.id)
@@ -136,7 +137,7 @@ class Calibrator:
     def check_fits(self, model: ModelIdentity, prompt_version: str, task: str) -> None:
         """Raise CalibratorError, naming every difference, if this was fitted for something else.
 
-        Two models with checksums are the same if these are, whatever they are called.
+        Two models with checksums are the same if the checksums are, whatever their names.
         """
         mine = self.purpose
         differences = []
@@ -185,7 +186,7 @@ class Calibrator:
     def from_json(cls, document: object, *, file: str = "calibrator") -> Calibrator:
         """The calibrator in a document made of JSON types.
 
-        file: what to call the document in complaints.
+        file: the name of the document in error messages.
         Raises CalibratorError naming file and field: unknown schema version or field, missing field, wrong
         type, values that contradict each other, an id that is not that of the content.
         """
@@ -251,8 +252,8 @@ class Calibrator:
     def save(self, path: Path) -> None:
         """Write the file in one step: readers see the old one or the new one, also after a crash.
 
-        Shipped ones are readable by everyone; all others, which tell of their user's code, by their owner
-        alone.
+        Shipped calibrators are readable by everyone. All others say something about their user's code, and
+        are readable by their owner alone.
         Raises CalibratorError if it cannot be written.
         """
         text = json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"

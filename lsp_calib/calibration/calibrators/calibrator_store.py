@@ -1,4 +1,4 @@
-"""Which calibrator is in force: the user's own, else a shipped one, else the mean of other models' ones."""
+"""The calibrator in force: the user's own, else a shipped one, else the mean of other models' calibrators."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CalibratorStore:
     def choose(self, purpose: Purpose, *, personal: bool = True) -> Choice:
         """The calibrator in force for a purpose. There always is one; files that cannot be used are reported.
 
-        personal: whether the user's own count; without them, this is what a refit draws towards.
+        personal: whether the user's own calibrators count; without them, the result is the base of a refit.
         """
         mine, skipped = self._personal(purpose) if personal else ([], [])
         if mine:
@@ -55,17 +55,16 @@ class CalibratorStore:
         return Choice(borrow(purpose, [calibrator for _, calibrator in shipped]), tuple(skipped))
 
     def stamp(self, purpose: Purpose) -> object:
-        """What is not equal to an earlier one if another calibrator may be in force for a purpose by now.
+        """A value that differs from an earlier one if another calibrator may now be in force for a purpose.
 
-        The folder alone would not do: its time is that of a clock which ticks a few hundred times a second.
+        The folder's time alone is not enough: its clock ticks only a few hundred times a second.
         """
         return _identity(self.personal), _identity(self.personal / _slot(purpose))
 
     def promote(self, calibrator: Calibrator) -> Path:
-        """Put a calibrator in force for its purpose; returns its file. What was in force is kept as history.
+        """Put a calibrator in force for its purpose; returns its file. The one before is kept as history.
 
-        At every moment, a crash included, there is one in force. Raises CalibratorError if it cannot be
-        written.
+        At every moment, even in a crash, one is in force. Raises CalibratorError if it cannot be written.
         """
         slot = self.personal / _slot(calibrator.purpose)
         others = self._archive(calibrator.purpose, slot)
@@ -83,11 +82,11 @@ class CalibratorStore:
         return path
 
     def rollback(self, purpose: Purpose, *, to: str | None = None) -> Choice:
-        """Take the user's calibrator out of force, and return the one that now is.
+        """Take the user's calibrator out of force; returns the one that is in force afterwards.
 
-        to: id of one in the history, or of the shipped one; None: the one that the present one took the place
-        of. What is taken out of force is kept as history. One that is no longer there means the shipped one.
-        Raises CalibratorError if there is no user's calibrator to take back, or `to` is not known.
+        to: id of one in the history, or of the shipped one; None: the one that the present one replaced, or
+        the shipped one if that no longer exists. The calibrator taken out of force is kept as history.
+        Raises CalibratorError if the user has no calibrator in force, or `to` is not known.
         """
         mine, skipped = self._personal(purpose)
         base = self.choose(purpose, personal=False)
@@ -124,7 +123,7 @@ class CalibratorStore:
         return fitting, skipped
 
     def _archive(self, purpose: Purpose, slot: Path) -> list[Path]:
-        """Copy what is in force into the history; returns the files beside the slot, now superfluous."""
+        """Copy the user's calibrators into the history; returns the superfluous files beside the slot."""
         mine, _ = self._personal(purpose)
         for _, calibrator in mine:
             self.keep(calibrator)

@@ -16,8 +16,8 @@ class ConfidenceEstimator:
     """Says how likely an answer is to be right, from its log-probabilities.
 
     policy: turns probabilities into tiers; may be replaced at any time.
-    on_change: called when another calibrator than before is found in force for a purpose, whoever put it
-        there: a refit here, a command in a terminal, another window of the editor.
+    on_change: called when a different calibrator than before is found in force for a purpose, such as after a
+        refit here, a command in a terminal or a change in another window of the editor.
     complaints: a sentence for each calibrator file that had to be skipped.
     """
 
@@ -45,8 +45,8 @@ class ConfidenceEstimator:
     ) -> Confidence:
         """The confidence of one answer. logprobs: natural logarithms, one for each token that carries it.
 
-        doubt: why these are not to be trusted (`Generation.doubt`), or empty. With a doubt there is no
-            confidence, the tier is review, and the doubt is the reason.
+        doubt: why the log-probabilities cannot be trusted (`Generation.doubt`), or empty. With a doubt there
+            is no confidence, the tier is review, and the doubt is the reason.
         """
         calibrator = self.calibrator(Purpose(model, prompt_version, task, language))
         if not doubt:

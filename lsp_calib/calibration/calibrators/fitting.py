@@ -18,7 +18,7 @@ from lsp_calib.confidence import measure_name, raw_confidences
 
 @attrs.frozen(eq=False)
 class Fitted:
-    """A calibrator, and what it is judged by.
+    """A calibrator, and the predictions by which it is judged.
 
     confidence: float array of shape (n,): each label predicted with the choice and fit of the other folds.
     """
@@ -46,9 +46,9 @@ def fit_calibrator(
     """Choose t, fit Platt scaling on all labels, and measure it honestly out of fold.
 
     log_probabilities: n sequences of token log-probabilities. correct: bool array of shape (n,).
-    groups: array of shape (n,), what must not be split between fitting and testing (repository, file).
-    created: ISO date. prior: the raw confidence of a code model is no probability, so nothing trusts it as it
-        stands. The other arguments are the calibrator's fields, or those of `select_first_t`.
+    groups: array of shape (n,); a group (repository, file) is never split between fitting and testing.
+    created: ISO date. prior: it does not trust raw confidences as they stand, because those of code models
+        are not probabilities. The other arguments are the calibrator's fields, or those of `select_first_t`.
     The metrics are those of predictions whose t and fit never saw the item's group.
     Raises DataError as `select_first_t` does.
     """

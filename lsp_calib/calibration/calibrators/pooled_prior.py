@@ -10,9 +10,10 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Pur
 from lsp_calib.calibration.methods.platt import PlattCalibrator, Prior
 from lsp_calib.confidence import measure_name
 
-# Where there is nothing to borrow from. Raw confidence is far too high for code models (raw skill -0.4
-# to -0.55 at a base rate of 0.43), so the identity would call most wrong lines "accept": a raw 0.9 becomes
-# 0.55 here, a raw 0.5 becomes 0.12. The spread says how little that is worth: an intercept from -4 to 0.
+# Used if there is no calibrator to borrow from. Raw confidence is far too high for code models (raw skill
+# -0.4 to -0.55 at a base rate of 0.43), so the identity would call most wrong lines "accept": a raw 0.9
+# becomes 0.55 here, a raw 0.5 becomes 0.12. The spread shows how uncertain that is: an intercept from -4 to
+# 0.
 BUILT_IN = Prior(slope=1.0, intercept=-2.0, slope_sd=0.5, intercept_sd=2.0)
 BUILT_IN_DATE = "2026-11-20"
 
@@ -20,8 +21,8 @@ BUILT_IN_DATE = "2026-11-20"
 def borrow(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
     """The calibrator with the mean curve of `others`, source "prior", n = 0; its prior carries their spread.
 
-    others: shipped calibrators. Those of the same task are used, if there are none all of them, and of these
-        the ones of the most frequent measure: slopes of different measures do not average.
+    others: shipped calibrators. Those of the same task are used, or all if there are none; of these, the ones
+        with the most frequent measure, because slopes of different measures cannot be averaged.
     The variance counts BUILT_IN's as one more deviation, so that one or two calibrators do not look certain.
     """
     pool = [other for other in others if other.purpose.task == purpose.task] or list(others)

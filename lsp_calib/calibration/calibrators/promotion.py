@@ -1,4 +1,4 @@
-"""The rule by which a new calibrator may take the place of the present one."""
+"""The rule by which a new calibrator may replace the present one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def may_replace(
 
     fitted: its curve; it must rise with the raw confidence. new, present: confidences of the same items by
         both, unseen by both; their log losses decide. These, correct and weights have the shape (n,).
-    compared, used: the items with their number, such as "17 labels": those compared, and those fitted on.
+    compared, used: the items compared and the items fitted on, in words, such as "17 labels".
     """
     old_loss = log_loss(present, correct, weights=weights)
     new_loss = log_loss(new, correct, weights=weights)

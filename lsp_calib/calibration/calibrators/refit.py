@@ -33,24 +33,25 @@ MIN_LABELS = 5
 READY_FROM = 50
 LEAVE_ONE_OUT_TO = 50
 
-# The origin of labels that a user's own work has given.
+# The origin of labels from a user's own work.
 FEEDBACK = "feedback"
 
 # How far one user's curve is expected to lie from the shipped one. In simulation (base rates 0.1 and 0.4): a
 # user like the ones it was fitted on loses at most 0.011 nats of log-loss, at any n; for one whose log-odds
 # lie 1.5 off, the excess of the shipped curve (0.2 nats) is halved by 10 labels, down to a third by 20, and
-# to an eighth by 50. Twice the spread does the latter in half the labels, and costs the former up to 0.04.
+# to an eighth by 50. Twice the spread needs half the labels for the latter user, and costs the former up to
+# 0.04.
 SLOPE_SD = 0.25
 INTERCEPT_SD = 0.5
 
 
 @attrs.frozen
 class RefitResult:
-    """What a refit did.
+    """The result of a refit.
 
     n: episodes it was given: suggestions shown during one visit to one line count once.
     before, after: the present and the new calibrator on the same labels, unseen by both: logLoss, brier,
-        skill, ece, meanConfidence (None where undefined); None if it did not come to a comparison.
+        skill, ece, meanConfidence (None where undefined); None if they were not compared.
     calibrator: the new one if it was promoted, to be put in force by `CalibratorStore.promote`.
     """
 
@@ -97,7 +98,7 @@ def refit(
         one.
     seen: how many of the labels, counted from the oldest, `current` was fitted on. None: as many as a
         personal `current` says, otherwise none.
-    until: what the new calibrator says of how far it has seen (`seen_until`); None: `created`.
+    until: the moment that the new calibrator records as its last label's (`seen_until`); None: `created`.
     It is promoted if there are at least 5 episodes, and on the fresh ones (no label seen; at least 5) its
     out-of-fold log loss (leave-one-out up to 50 episodes, 5 folds beyond) is not above that of `current`.
     Labels that `current` has seen would make it look better than it is.
@@ -129,8 +130,8 @@ def refit(
     prior = _prior(base)
 
     def fit(items: BoolArray) -> PlattCalibrator:
-        # Plain targets: the prior is informative already. Smoothed ones would raise a confidence of 0.1 after
-        # five suggestions that, as it said, were wrong.
+        # Plain targets: the prior is informative already. Smoothed targets would raise a confidence of 0.1
+        # after five suggestions that were wrong, as that confidence predicts.
         return PlattCalibrator.fit(
             raw[items], labels[items], weights=weights[items], prior=prior, targets="plain"
         )
@@ -167,7 +168,7 @@ def refit(
 
 
 def seen_until(calibrator: Calibrator) -> str | None:
-    """The `until` of the refit that made a calibrator; None if it was not made of a user's labels."""
+    """The `until` of the refit that made a calibrator; None if it was not fitted on a user's labels."""
     return next((origin.version for origin in calibrator.provenance if origin.name == FEEDBACK), None)
 
 
@@ -180,13 +181,13 @@ def _seen(calibrator: Calibrator) -> int:
 
 
 def _fresh(codes: IntArray, seen: int) -> BoolArray:
-    """Which labels, shape (n,), are of episodes none of whose labels is among the first `seen`."""
+    """The labels, shape (n,), of episodes that have no label among the first `seen`."""
     fresh: BoolArray = ~np.isin(codes, codes[: max(seen, 0)])
     return fresh
 
 
 def _prior(base: Calibrator) -> Prior:
-    """Around the base curve; for a pooled prior, with its own width."""
+    """The prior around the base curve; for a pooled prior, with its own width."""
     if base.source == "prior":
         return base.prior
     return Prior(base.platt.slope, base.platt.intercept, SLOPE_SD, INTERCEPT_SD)

@@ -37,7 +37,7 @@ def curve_to_json(curve: CalibrationMethod) -> dict[str, Any]:
 def curve_from_json(document: object, *, file: str = "curve") -> CalibrationMethod:
     """The curve in a document made of JSON types.
 
-    file: what to call the document in complaints.
+    file: the name of the document in error messages.
     Raises CalibratorError naming file and field: unknown kind or field, missing field, wrong type, numbers
     that no curve of its kind has.
     """
@@ -51,5 +51,5 @@ def curve_from_json(document: object, *, file: str = "curve") -> CalibrationMeth
 
 
 def field_names(method: type[CalibrationMethod]) -> set[str]:
-    """What a document of this kind may hold besides its `kind`."""
+    """The fields that a document of this kind may hold besides its `kind`."""
     return {field.name for field in attrs.fields(method)}

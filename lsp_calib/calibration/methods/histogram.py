@@ -58,8 +58,8 @@ class HistogramCalibrator:
 
         raw, correct, weights: arrays of shape (n,), as in `PlattCalibrator.fit`.
         bins: how many; equally wide, or (mass) with about equally many labels. Equal scores stay together.
-        smoothing: labels that each bin has beforehand, right as often as its middle says. 0 gives plain
-            frequencies; an empty bin always answers its middle.
+        smoothing: number of imaginary labels that each bin starts with, correct at the rate of its middle. 0
+            gives plain frequencies; an empty bin always predicts its middle.
         Raises DataError on different shapes, NaN, or values out of range.
         Source: Zadrozny & Elkan 2001.
         """
@@ -92,7 +92,7 @@ class HistogramCalibrator:
 
 
 def _quantiles(scores: FloatArray, weights: FloatArray, share: FloatArray) -> FloatArray:
-    """Scores from which on the given shares of the weight have been passed, each once."""
+    """The lowest scores below which at least the given shares of the weight lie, each once."""
     distinct, codes = np.unique(scores, return_inverse=True)
     before = np.cumsum(np.bincount(codes, weights))
     at = np.searchsorted(before, share * before[-1] * (1.0 - 1e-12), side="left")

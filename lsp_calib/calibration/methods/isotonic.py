@@ -23,7 +23,7 @@ def _knots(_: object, attribute: attrs.Attribute[tuple[float, ...]], value: tupl
 class IsotonicCalibrator:
     """Straight lines between knots, constant outside them. Monotone.
 
-    scores, values: tuples of one length: raw confidences and what they become, both ascending.
+    scores, values: tuples of one length: raw confidences and their calibrated values, both ascending.
     Raises DataError for anything else.
     """
 
@@ -43,7 +43,7 @@ class IsotonicCalibrator:
         left = np.clip(np.searchsorted(scores, at, side="right") - 1, 0, scores.size - 1)
         right = np.minimum(left + 1, scores.size - 1)
         apart = scores[right] - scores[left]
-        # The share of the way, not a slope: between the nearest of numbers that would be infinite.
+        # The share of the distance, not a slope: between neighbouring floats a slope would be infinite.
         share = np.clip((at - scores[left]) / np.where(apart > 0.0, apart, 1.0), 0.0, 1.0)
         return np.asarray(np.minimum(values[left] + share * (values[right] - values[left]), values[right]))
 
@@ -59,9 +59,10 @@ class IsotonicCalibrator:
         """Pool adjacent violators; the identity without labels.
 
         raw, correct, weights: arrays of shape (n,), as in `PlattCalibrator.fit`.
-        ends: whether a first block of wrong ones only and a last one of correct ones only say what Laplace's
-            rule says of their number, 1 / (k + 2) and (k + 1) / (k + 2), or what the neighbouring block says
-            if that is less extreme: no number of labels shows a probability of 0. False leaves 0 and 1.
+        ends: whether a first block with only wrong labels and a last block with only correct ones get
+            Laplace's estimate from their number, 1 / (k + 2) and (k + 1) / (k + 2), or the neighbouring
+            block's value if that is less extreme: no number of labels shows a probability of 0. False leaves
+            0 and 1.
         Raises DataError on different shapes, NaN, or values out of range.
         Source: Zadrozny & Elkan 2002; Ayer et al. 1955.
         """

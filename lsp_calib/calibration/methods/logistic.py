@@ -79,10 +79,10 @@ class LogisticCalibrator:
 
         features: float array of shape (n, d), finite: several measures of each item, best as log-odds or
             log-probabilities. correct: bool array of shape (n,).
-        groups: array of shape (n,), what must not be split in choosing; None: every item is its own.
+        groups: array of shape (n,); groups are not split in choosing; None: every item is its own group.
         weights: shape (n,), as in `PlattCalibrator.fit`.
         spreads: standard deviations of the coefficients to choose from; among equals the narrowest. With
-            fewer than 2 groups there is no choosing: the narrowest. Without labels: 0.5 for everything.
+            fewer than 2 groups the narrowest is taken. Without labels: 0.5 for everything.
         Raises DataError on shapes that do not fit together or numbers that are not finite.
         """
         table = feature_table(features)

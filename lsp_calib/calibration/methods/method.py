@@ -36,5 +36,5 @@ class CalibrationMethod(Predictor, attrs.AttrsInstance, Protocol):
 
     @classmethod
     def from_json(cls, fields: Fields, /) -> Self:
-        """What `to_json` wrote. Raises CalibratorError or DataError for anything else."""
+        """The curve that `to_json` wrote. Raises CalibratorError or DataError for anything else."""
         ...

@@ -37,7 +37,7 @@ def maximise_posterior(
 
     design: float array of shape (n, d). targets, weights: shape (n,), targets in [0, 1].
     mean: shape (d,), also where the search starts. precision: shape (d,), the diagonal of P, positive.
-    base: log-odds that are there already, shape (n,) or one number.
+    base: fixed log-odds, shape (n,) or one number.
     Returns the coefficients, shape (d,), and the minimum. Unique: the objective is strictly convex.
     """
 

@@ -1,4 +1,4 @@
-"""How far each group (language, length, scope) lies from the global curve, shrunk as its labels allow."""
+"""Offsets of groups (language, length, scope) from the global curve, shrunk according to their labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lsp_calib.errors import DataError
 
 # The spreads among groups (standard deviations, nats) that are averaged over. The labels decide between them:
 # an offset of 2 turns 0.5 into 0.88, and no language lies further from the others; 0 says that groups do not
-# matter. Averaging over the spread needs no second choice, where a point estimate is 0 for half of all data.
+# matter. Averaging over the spread needs no second choice; a point estimate would be 0 for half of all data.
 SPREADS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0)
 
 _MAX_ITERATIONS = 200
@@ -32,12 +32,13 @@ def group_names(groups: npt.ArrayLike) -> npt.NDArray[np.str_]:
 def group_offsets(
     z: FloatArray, labels: BoolArray, weights: FloatArray, names: npt.NDArray[np.str_]
 ) -> tuple[tuple[str, float], ...]:
-    """(group, offset in nats) in the groups' order: what to add to the global log-odds z of its items.
+    """(group, offset in nats) in the groups' order; add the offset to the global log-odds z of the group's
+    items.
 
     z, labels, weights, names: arrays of shape (n,); weights as in `PlattCalibrator.fit`.
     Offsets are taken as Gaussian around 0 with one spread for all groups; each of SPREADS has the same
-    probability beforehand, and the labels' (Laplace's approximation) weighs the offsets that go with it. A
-    group without labels gets 0; with many, its own fit at the global slope.
+    probability beforehand, and the labels' probability under it (Laplace's approximation) weighs its offsets.
+    A group without labels gets 0; a group with many gets its own fit at the global slope.
     Source: empirical Bayes as in Gelman & Hill 2007, ch. 12.
     """
     values, codes = np.unique(names, return_inverse=True)

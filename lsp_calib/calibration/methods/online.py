@@ -16,7 +16,8 @@ from lsp_calib.errors import DataError
 
 # How many of the latest labels count, in effect. In simulation (tests/validity/test_online.py) a memory
 # of 100 costs 0.004 nats where nothing changes, 200 costs 0.002, 1,000 costs 0.001. While the log-odds fall
-# by 3 over 500 labels and for 500 more they lose 0.009, 0.021 and 0.116, and what forgets nothing 0.193.
+# by 3 over 500 labels and for 500 more they lose 0.009, 0.021 and 0.116; without forgetting the loss is
+# 0.193.
 MEMORY = 200.0
 
 _NEWTON_STEPS = 60
@@ -33,7 +34,7 @@ class OnlinePlatt:
 
     slope, intercept: its mean. precision: the entries (slope slope, slope intercept, intercept intercept) of
         its inverse covariance. Together the state: `start` makes the first, `update` the next.
-    prior: what it forgets towards. memory: after that many labels one counts 1/e.
+    prior: the belief that forgetting returns to. memory: after that many further labels a label counts 1/e.
     n: labels so far.
     """
 
@@ -53,7 +54,8 @@ class OnlinePlatt:
 
     @classmethod
     def start(cls, prior: Prior = LOOSE_PRIOR, memory: float = MEMORY) -> Self:
-        """The prior's Gaussian, without labels. Its trust is left aside: what drifts is not the identity."""
+        """The prior's Gaussian, without labels. Its trust is ignored: a curve that drifts is not the
+        identity."""
         precision = (prior.slope_sd**-2, 0.0, prior.intercept_sd**-2)
         return cls(prior.slope, prior.intercept, precision, prior, memory)
 
@@ -95,7 +97,7 @@ class OnlinePlatt:
         """The belief after one more label.
 
         First it forgets: precision and mean move 1 / memory of the way back to the prior's (in natural
-        parameters, so that what labels said fades and what the prior said stays). Then it takes the mode of
+        parameters, so that the labels' information fades and the prior's stays). Then it takes the mode of
         belief times likelihood, exactly, and the curvature there.
         Raises DataError on NaN or values outside [0, 1].
         Source: Kulhavy & Zarrop 1993 (forgetting towards an alternative); Gupta & Ramdas 2023 (online Platt).
@@ -148,10 +150,10 @@ def _solve(z: float, variance: float, y: float) -> float:
     return at
 
 
-# A bin of calibeating speaks from this many (remembered) labels on, and its word then counts half.
+# A bin of calibeating corrects from this many (remembered) labels on; its residual then counts half.
 ENOUGH = 50.0
 
-# The bins remember longer than the curve: their residuals are those of forecasts that follow a drift already.
+# The bins remember longer than the curve: the forecasts of their residuals follow a drift already.
 BIN_MEMORY = 2000.0
 
 
@@ -162,12 +164,12 @@ def _finite(_: object, attribute: attrs.Attribute[tuple[float, ...]], value: tup
 
 @attrs.frozen
 class Calibeater:
-    """Corrects a forecaster in the bins where its forecasts turned out otherwise. Not monotone.
+    """Corrects a forecaster in the bins where its forecasts were off. Not monotone.
 
     counts, residuals: for each of k equally wide bins of forecasts the remembered labels, and the sum of
-        outcome less forecast. memory: as in `OnlinePlatt`. enough: labels from which on a bin is corrected,
-        and how many labels without a residual it is taken to have besides.
-    Foster & Hart answer the bin's frequency in place of the forecast. This adds the bin's mean residual,
+        outcome less forecast. memory: as in `OnlinePlatt`. enough: the number of labels from which on a bin
+        is corrected; as many imaginary labels without a residual shrink the correction.
+    Foster & Hart replace the forecast with the bin's frequency. This adds the bin's mean residual,
     shrunk: the same in the mean, but forecasts of one bin stay in order and move together with a drift.
     Source: Foster & Hart 2023 (calibeating); Gupta & Ramdas 2023 (on top of online Platt scaling).
     """
@@ -187,9 +189,9 @@ class Calibeater:
         return cls((0.0,) * bins, (0.0,) * bins, memory, enough)
 
     def predict(self, forecast: npt.ArrayLike) -> FloatArray:
-        """Forecasts, corrected where their bin holds enough. Probabilities in their shape.
+        """Probabilities in the shape of the forecasts, which are corrected if their bin has enough labels.
 
-        A correction of a bin with k labels leads no nearer than 1 / (k + 2) to 0 and 1.
+        A correction in a bin with k labels brings a forecast no nearer than 1 / (k + 2) to 0 and 1.
         Raises DataError on NaN or values outside [0, 1].
         """
         p = probabilities(forecast, "forecast")
@@ -202,7 +204,7 @@ class Calibeater:
         return np.asarray(np.where(counts >= self.enough, corrected, p))
 
     def update(self, forecast: float, correct: bool) -> Self:
-        """After one more label; forecast: the uncorrected one. All bins forget alike."""
+        """The corrections after one more label; forecast: the uncorrected one. All bins forget equally."""
         p = float(probabilities(forecast, "forecast"))
         keep = 1.0 - 1.0 / self.memory
         at = int(self._bin(np.array(p)))
@@ -249,8 +251,7 @@ class OnlineCalibrator:
         return self.calibeater.predict(self.platt.predict(raw))
 
     def update(self, raw: float, correct: bool) -> Self:
-        """After one more label. The bins learn from the curve as it was before it, as forecasts are
-        judged."""
+        """The calibrator after one more label. The bins learn from the curve's forecast before that label."""
         forecast = float(self.platt.predict(raw))
         return attrs.evolve(
             self,
@@ -260,7 +261,7 @@ class OnlineCalibrator:
 
     @classmethod
     def fit(cls, raw: npt.ArrayLike, correct: npt.ArrayLike) -> Self:
-        """After all of these labels, oldest first; raw, correct: arrays of shape (n,).
+        """The calibrator after all of these labels, oldest first; raw, correct: arrays of shape (n,).
 
         Raises DataError on different shapes, NaN, or values outside [0, 1].
         """

@@ -20,7 +20,7 @@ from lsp_calib.calibration.methods.newton import maximise_posterior, sigmoid_and
 from lsp_calib.calibration.methods.offsets import group_names, group_offsets
 from lsp_calib.errors import DataError
 
-# What the straight line runs over. Log-odds are ours: of the three only they contain the identity.
+# The input of the straight line. Log-odds are our choice: only with them can the curve be the identity.
 # Spiess et al. 2024 fit on ln p, Virk et al. 2024 on p itself; both by plain maximum likelihood.
 Input = Literal["log-odds", "log-p", "p"]
 INPUTS: tuple[Input, ...] = ("log-odds", "log-p", "p")
@@ -53,11 +53,11 @@ class Prior:
     slope, intercept: means. slope_sd, intercept_sd: standard deviations of independent Gaussians, in
         [1e-9, 1e9] (1e6 is as good as flat).
     trust: odds, before any label, that the means are right as they stand (0: only the Gaussians count). The
-        result is the average of the means and of what the Gaussians make of the labels, with odds
+        result is the average of the means and of the fit under the Gaussians, with odds
             trust * exp(-n / fade) * likelihood of the means / likelihood of the fit.
     fade: labels, in [1e-9, 1e9]. Without it a fit that is slightly off the means would be drawn to them
-        longest just where that costs most: what is best at the means and what is best everywhere else part
-        company as n grows (Yang 2005, on AIC and BIC).
+        longest where that costs most: as n grows, the best method at the means and the best one everywhere
+        else differ (Yang 2005, on AIC and BIC).
     Raises DataError for anything else.
     """
 
@@ -69,7 +69,7 @@ class Prior:
     fade: float = attrs.field(default=FADE, converter=float, validator=_positive)
 
     def to_json(self) -> dict[str, float]:
-        """The prior as JSON types; trust and fade only where they are not the usual ones."""
+        """The prior as JSON types; trust and fade only if they are not the defaults."""
         document = {
             "slope": self.slope,
             "intercept": self.intercept,
@@ -82,7 +82,7 @@ class Prior:
 
     @classmethod
     def from_json(cls, fields: Fields) -> Self:
-        """What `to_json` wrote. Raises CalibratorError or DataError for anything else."""
+        """The prior that `to_json` wrote. Raises CalibratorError or DataError for anything else."""
         fields.only({"slope", "intercept", "slopeSd", "interceptSd", "trust", "fade"})
         names = ["slope", "intercept", "slopeSd", "interceptSd"]
         if "trust" in fields.values:
@@ -90,12 +90,12 @@ class Prior:
         return cls(*(fields.number(name) for name in names))
 
 
-# The raw score as it stands, at odds of 9 to 1, or else nearly anything: chosen in simulation on nine truths
-# and three more shapes of right scores (docs/excess-loss.md has the numbers) such
-# that where the raw score is right it costs at most 0.015 nats at n = 10, and that for n = 5 to 200 both mean
-# and worst excess log-loss lie below those of every other method. Without trust those Gaussians cost 0.03
-# nats at n = 10 where the raw score is right; with trust that does not fade the worst case at n = 50 lies
-# above that of Platt's targets alone.
+# The raw score is right as it stands, at odds of 9 to 1, or else nearly any curve is. Chosen in simulation on
+# nine truths and three more shapes of right scores (docs/excess-loss.md has the numbers) such that where the
+# raw score is right it costs at most 0.015 nats at n = 10, and that for n = 5 to 200 both mean and worst
+# excess log-loss lie below those of every other method. Without trust those Gaussians cost 0.03 nats at n =
+# 10 where the raw score is right; with trust that does not fade the worst case at n = 50 lies above that of
+# Platt's targets alone.
 DEFAULT_PRIOR = Prior(1.0, 0.0, slope_sd=0.7, intercept_sd=2.5, trust=9.0, fade=FADE)
 
 # For raw scores known to be off, as those of code models are by several nats (raw skill is negative): at n =
@@ -107,8 +107,9 @@ LOOSE_PRIOR = Prior(1.0, 0.0, slope_sd=0.5, intercept_sd=2.0)
 FLAT_PRIOR = Prior(0.0, 0.0, slope_sd=1e6, intercept_sd=1e6)
 
 
-# Line and offsets in turn. Groups that differ flatten a line fitted without them: on four groups one nat
-# apart the slope is 0.553, 0.690, 0.701, 0.702 after 0, 1, 2, 3 rounds, and 0.702 in the end (truth 0.7).
+# Rounds in which the line and the offsets are fitted in turn. Groups that differ flatten a line fitted
+# without them: on four groups one nat apart the slope is 0.553, 0.690, 0.701, 0.702 after 0, 1, 2, 3 rounds,
+# and 0.702 in the end (truth 0.7).
 _ROUNDS = 3
 
 
@@ -128,9 +129,10 @@ def _known_offsets(
 class PlattCalibrator:
     """probability = sigmoid(slope * log-odds(raw) + intercept + offset of the group).
 
-    input: what stands in the place of the log-odds. offsets: (group, nats) in the groups' order; a group that
-    is not among them has 0. Monotone in the raw confidence if slope >= 0, which only labels that contradict
-    it undo. Raises DataError for unknown inputs and numbers that are not finite.
+    input: the quantity used in place of the log-odds. offsets: (group, nats) in the groups' order; a group
+    that is not among them has 0. Monotone in the raw confidence if slope >= 0; only labels that contradict it
+    make the slope negative.
+    Raises DataError for unknown inputs and numbers that are not finite.
     """
 
     kind: ClassVar[str] = "platt"
@@ -148,7 +150,7 @@ class PlattCalibrator:
         """Calibrated probabilities in [0, 1], float64, in the shape of `raw` (a float for a float).
 
         raw: raw confidences in [0, 1]. groups: strings or integers in the shape of `raw`, or one for all;
-        without them, and for groups never seen, the global curve answers.
+        without them, and for groups never seen, the global curve is used.
         Raises DataError on NaN, values outside, or groups of another shape.
         """
         z = self.slope * _inputs(raw, self.input) + self.intercept
@@ -184,9 +186,10 @@ class PlattCalibrator:
         raw: float array of shape (n,), raw confidences in [0, 1]. correct: bool array of shape (n,).
         weights: float array of shape (n,), not negative; a weight of 2 is the same as giving the pair twice.
         prior: without labels the result is its mean; a flat one and plain targets give maximum likelihood.
-        targets: "platt" replaces 1 by (n+ + 1) / (n+ + 2) and 0 by 1 / (n- + 2): what a few labels of one
-            class can vouch for. "plain" keeps 0 and 1: right where the prior itself is informative, because
-            smoothed targets would pull towards one half what prior and labels agree on.
+        targets: "platt" replaces 1 by (n+ + 1) / (n+ + 2) and 0 by 1 / (n- + 2): the certainty that a few
+            labels of one class can support. "plain" keeps 0 and 1: right where the prior itself is
+            informative, because smoothed targets would pull a result on which prior and labels agree towards
+            one half.
         groups: array of shape (n,) of strings or integers (language, length, scope). Slope and intercept are
             shared by all; each group gets an offset, drawn to 0 as far as its own labels and the spread among
             the groups say (`offsets.group_offsets`).
@@ -215,14 +218,14 @@ class PlattCalibrator:
     def maximum_likelihood(
         cls, raw: npt.ArrayLike, correct: npt.ArrayLike, *, input: Input = "log-odds"
     ) -> Self:
-        """The papers' rows: plain targets, no prior. Separable labels give a step, one class its certainty.
+        """The papers' rows: plain targets, no prior. Separable labels give a step; one class gives 0 or 1.
 
         input: "log-p" is Spiess et al.'s row, "p" Virk et al.'s. The arguments are those of `fit`.
         """
         return cls.fit(raw, correct, prior=FLAT_PRIOR, targets="plain", input=input)
 
     def to_json(self) -> dict[str, Any]:
-        """Slope and intercept; input and offsets only where they are not the usual ones."""
+        """Slope and intercept; input and offsets only if they are not the defaults."""
         document: dict[str, Any] = {"slope": self.slope, "intercept": self.intercept}
         if self.input != "log-odds":
             document["input"] = self.input

@@ -14,7 +14,7 @@ from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.calibration.methods.newton import maximise_posterior
 from lsp_calib.errors import DataError
 
-# Beyond these the curve is a step or flat: what separable or contradicting labels ask for.
+# Beyond these the curve is a step or flat. Separable or contradicting labels lead to these bounds.
 COLDEST, HOTTEST = 0.02, 50.0
 
 
@@ -74,10 +74,10 @@ class TemperatureCalibrator:
 class TokenTemperature:
     """The temperature under which a model's softmax fits the tokens best.
 
-    temperature: the best of those tried. refined: where a parabola through it and its neighbours (over the
-        logarithm of temperature) has its minimum, equal to it at the ends of the grid.
-    temperatures, loss: float arrays of shape (k,): what was tried, and the mean negative log-probability of
-        the tokens in nats.
+    temperature: the best of those tried. refined: the minimum of a parabola through it and its neighbours
+        (over the logarithm of temperature), equal to it at the ends of the grid.
+    temperatures, loss: float arrays of shape (k,): the temperatures tried, and the mean negative
+        log-probability of the tokens in nats.
     """
 
     temperature: float
@@ -90,8 +90,8 @@ def log_sum_exp(logits: npt.ArrayLike, temperatures: npt.ArrayLike) -> FloatArra
     """log sum exp(logits / T) over the vocabulary, in nats, for each temperature: shape (..., k).
 
     logits: float array of shape (..., vocabulary). temperatures: shape (k,), positive.
-    What to keep of a position in place of its softmax: k numbers for 150,000. Raises DataError if one of the
-    temperatures is not positive.
+    Keep this of a position in place of its softmax: k numbers instead of 150,000. Raises DataError if one of
+    the temperatures is not positive.
     """
     z = np.asarray(logits, dtype=np.float64)
     grid = _temperatures(temperatures)
@@ -113,7 +113,7 @@ def token_log_probabilities(logit: npt.ArrayLike, sums: npt.ArrayLike, temperatu
 def fit_token_temperature(
     logit: npt.ArrayLike, sums: npt.ArrayLike, temperatures: npt.ArrayLike
 ) -> TokenTemperature:
-    """The temperature of highest likelihood among those tried, from what `log_sum_exp` kept.
+    """The temperature of highest likelihood among those tried, from the results of `log_sum_exp`.
 
     logit: float array of shape (n,): logits of the tokens that were right (the reference, not the greedy
     one).
@@ -143,7 +143,7 @@ def _temperatures(values: npt.ArrayLike) -> FloatArray:
 
 
 def _vertex(x: FloatArray, y: FloatArray, best: int) -> float:
-    """exp of where the parabola through the points at best - 1, best, best + 1 is lowest."""
+    """exp of the place at which the parabola through the points at best - 1, best, best + 1 is lowest."""
     if not 0 < best < x.size - 1:
         return float(np.exp(x[best]))
     left, right = x[best - 1] - x[best], x[best + 1] - x[best]

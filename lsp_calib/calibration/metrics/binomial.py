@@ -13,7 +13,7 @@ from lsp_calib.errors import DataError
 
 
 def lower_tail(successes: npt.ArrayLike, trials: npt.ArrayLike, rate: float) -> FloatArray:
-    """Probability of at most so many successes: the exact p-value of "the rate is at least `rate`".
+    """Probability of at most `successes` successes: the exact p-value of "the rate is at least `rate`".
 
     successes, trials: whole numbers, broadcast to one shape. rate: in [0, 1].
     Returns a float array of that shape. The largest term is computed from its logarithm and the others from
@@ -46,7 +46,7 @@ def _tail(k: int, n: int, rate: float) -> float:
 
 
 def _tail_from_heavy_end(k: int, n: int, p: float, q: float) -> float:
-    """P(X <= k) where a success has probability p = 1 - q: for k up to the mean, from where terms fall."""
+    """P(X <= k) for success probability p = 1 - q and k up to the mean, summed from the largest term down."""
     log_p, log_q = (math.log1p(-b) if b < 0.5 else math.log(a) for a, b in ((p, q), (q, p)))
     log_term = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * log_p + (n - k) * log_q
     # Beyond 50 standard deviations nothing is left to add.
@@ -80,9 +80,9 @@ def least_trials(rate: float, delta: float, limit: int) -> IntArray:
     """For 0, 1, 2 ... errors: the fewest trials in which so few refute "the rate is at least `rate`".
 
     rate, delta: in (0, 1); refuted where the exact p-value is at most delta.
-    limit: how far to look. Returns an int array, strictly ascending, of the entries up to `limit`; empty
-    where not even no error at all would do. The first, n with (1 - rate)^n <= delta, is the fewest labels
-    with any power.
+    limit: the largest number of trials considered. Returns an int array, strictly ascending, of the entries
+    up to `limit`; empty if even no error at all is not enough. The first, n with (1 - rate)^n <= delta, is
+    the fewest labels with any power.
     Raises DataError if rate or delta is not strictly between 0 and 1.
 
     >>> least_trials(0.1, 0.1, 100).tolist()

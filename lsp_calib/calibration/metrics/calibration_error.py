@@ -48,7 +48,7 @@ def debiased_calibration_error(
     strategy: Strategy = "mass",
     norm: Norm = "l2",
 ) -> float:
-    """The binned calibration error less what chance alone adds to it.
+    """The binned calibration error, without the part that chance alone adds to it.
 
     bins, strategy: as in `expected_calibration_error`; equal mass is the usual choice here.
     norm: with g the mean and v the variance (divisor n - 1) of confidence - correct over the n items of a

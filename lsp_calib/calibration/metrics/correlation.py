@@ -136,8 +136,8 @@ def _inversions(values: IntArray) -> int:
 
     The values are made a permutation (equal ones in order of appearance, so no inversion) and sorted by one
     bit after the other, from the highest on. At each bit, every group of equal higher bits is split, zeros
-    first; what a zero overtakes, the ones before it in its group, are its inversions at this bit. In a
-    permutation of 0 .. n-1 a group whose values begin with s also begins at place s.
+    first; the ones before a zero in its group are its inversions at this bit. In a permutation of 0 .. n-1 a
+    group whose values begin with s also begins at place s.
     """
     n = values.size
     dtype: type[np.signedinteger] = np.int32 if n < 2**30 else np.int64  # half the memory to move

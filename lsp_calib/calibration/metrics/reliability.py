@@ -27,7 +27,7 @@ class ReliabilityBin:
     n: items in it; the rest is None if there are none.
     confidence, accuracy: mean confidence and share correct.
     low, high: Wilson interval of the share correct.
-    band_low, band_high: where the share correct would lie if every confidence were exactly right.
+    band_low, band_high: the range of the share correct if every confidence were exactly right.
     """
 
     lower: float | None
@@ -105,9 +105,9 @@ def reliability(
     points: how many quantile points. Equal confidences share one, so there may be fewer.
     level: of the Wilson intervals and of the band, bin by bin, not for all bins at once.
     resamples, seed: of the band, simulated with the confidences as the probabilities of being correct.
-    The same whatever the order of the pairs. Warns if all confidences share a bin or all labels are of one
-    class. Raises DataError on empty input, different shapes, NaN, values outside [0, 1], fewer than 1 bin,
-    point or resample, an unknown strategy, or a level outside (0, 1).
+    The result does not depend on the order of the pairs. Warns if all confidences share a bin or all labels
+    are of one class. Raises DataError on empty input, different shapes, NaN, values outside [0, 1], fewer
+    than 1 bin, point or resample, an unknown strategy, or a level outside (0, 1).
     Source: Brocker & Smith 2007 (the band); Wilson 1927; Spiess et al. 2024, fig. 4 (five quantile points).
 
     >>> data = reliability([0.25, 0.25, 0.75, 0.75], [False, False, True, False], bins=2)

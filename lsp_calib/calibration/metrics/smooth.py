@@ -44,7 +44,7 @@ def smooth_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, bandwidth: 
 
 
 class _Smoother:
-    """Items spread over grids; each grid is made once, and serves every width that is fine with it."""
+    """Items spread over grids; each grid is made once, for every width that it suits."""
 
     def __init__(self, p: FloatArray, y: BoolArray) -> None:
         self._p = p
@@ -52,7 +52,7 @@ class _Smoother:
         self._on_grid = functools.cache(self._spread)
 
     def fixed_point(self) -> float:
-        """The error at the smallest width tried that is not below the error at it."""
+        """The error at the smallest width tried that is not below its own error."""
         high, low = 1.0, 0.0
         value = self.error(high)
         if high < value:

@@ -1,11 +1,11 @@
 """Calibration of whole distributions over tokens, fed batch by batch: Full-ECE and classwise ECE.
 
 Bin m of M is ((m - 1) / M, m / M], and 0 belongs to the first one: right-closed, unlike the bins of
-`expected_calibration_error`, as the papers have it. Edges are rounded to the type of the probabilities, so
-that a float32 of 0.1 lies on the edge 0.1.
+`expected_calibration_error`, as in the papers. Edges are rounded to the type of the probabilities, so that a
+float32 of 0.1 lies on the edge 0.1.
 
-At most M - 1 entries of a distribution lie above 1 / M. Those are looked up; the first bin is the rest of the
-total. So the cost for each entry is a check, a sum and a comparison.
+At most M - 1 entries of a distribution lie above 1 / M. Only their bins are looked up; the first bin is the
+rest of the total. So the cost for each entry is a check, a sum and a comparison.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOTAL_TOLERANCE = 0.01
 
 @attrs.frozen(eq=False)
 class TokenBins:
-    """What lies behind a Full-ECE.
+    """The numbers behind a Full-ECE.
 
     value: the Full-ECE. positions: N, how many distributions. tokens: K, how many entries each has.
     count: int array of shape (bins,); sums to N K.
@@ -46,10 +46,10 @@ class TokenBins:
 
 @attrs.frozen(eq=False)
 class _Block:
-    """Some rows of a batch, and what both metrics read off them.
+    """Some rows of a batch, and the values that both metrics need from them.
 
-    rows: float array of shape (r, k). total: float64 array of shape (r,). column, bin, value: where the
-    entries above the first edge are, in which bin, and what they are. target, target_bin: of shape (r,).
+    rows: float array of shape (r, k). total: float64 array of shape (r,). column, bin, value: of each entry
+    above the first edge. target, target_bin: of shape (r,).
     """
 
     rows: npt.NDArray[np.floating]
@@ -85,7 +85,7 @@ class _Stream:
         if n and (target.dtype.kind not in "iu" or target.min() < 0 or target.max() >= k):
             raise DataError(f"targets must be whole numbers from 0 to {k - 1}.")
         step = max(1, _BLOCK // k)
-        # All checks come first: a refused batch leaves nothing behind.
+        # All checks come first: a refused batch changes nothing.
         totals = [_totals(batch[i : i + step]) for i in range(0, n, step)]
         self.tokens = k
         self.positions += n
@@ -113,7 +113,7 @@ class _Stream:
 
 
 class FullECE(_Stream):
-    """Full-ECE: how far the probabilities of all tokens are from the shares that come true, by bin.
+    """Full-ECE: how far the probabilities of all tokens are from the shares that occur, by bin.
 
     bins: M. `update` any number of times, then `result`, or `detail` for the bins; both may be asked between
     updates. The weight of a bin is its count over N, the number of positions, not over all N K entries, so
@@ -136,13 +136,13 @@ class FullECE(_Stream):
         """Add positions.
 
         probabilities: float array of shape (n, k), each row a distribution over k tokens; float32 and a
-            memory map are welcome. targets: int array of shape (n,), the token that came, from 0.
+            memory map are welcome. targets: int array of shape (n,), the token that occurred, from 0.
         Raises DataError, and adds nothing, on NaN, values outside [0, 1], rows that do not sum to 1 within
         0.01, targets outside 0 .. k-1, shapes that do not fit, or another k than before.
         """
         for block in self._blocks(probabilities, targets):
             count = np.bincount(block.bin, minlength=self.bins)
-            # Of no entries at all, numpy makes integers.
+            # Without any entries, numpy returns integers.
             confidence = np.bincount(block.bin, block.value, minlength=self.bins).astype(np.float64)
             count[0] = block.rows.size - block.bin.size
             confidence[0] = block.total.sum() - block.value.sum()
@@ -179,7 +179,7 @@ class ClasswiseECE(_Stream):
     """Classwise ECE: the mean over tokens of each token's own ECE, as a binary prediction.
 
     bins: M. `update` any number of times, then `result`. Its weights are counts over N K. Most tokens of a
-    large vocabulary come rarely or never, and their ECE is then mostly noise (or how small their probability
+    large vocabulary occur rarely or never, and their ECE is then mostly noise (or how small their probability
     is): see `outcomes`.
     Memory: 8 M K bytes (600 MB for M = 500 and 150,000 tokens).
     Source: Kull et al. 2019; Liu et al. 2024 (Full-ECE), eq. 7; bins as there.
@@ -218,7 +218,7 @@ class ClasswiseECE(_Stream):
 
     @property
     def outcomes(self) -> IntArray:
-        """How often each token came; int array of shape (k,)."""
+        """How often each token occurred; int array of shape (k,)."""
         return self._outcomes.copy()
 
 

@@ -1,7 +1,7 @@
-"""A certificate for what is accepted: at most so many wrong, with so much confidence; or none.
+"""A certificate for accepted suggestions: at most a given share is wrong, with a given confidence; or none.
 
-The promise holds for suggestions that are exchangeable with the labels it was made from. When they are not,
-`drift.Watch` takes it back.
+The promise holds for suggestions that are exchangeable with the labels it was made from. If they are not,
+`drift.Watch` revokes it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Certificate:
 
     threshold: accept at this confidence and above; None where nothing can be promised.
     reason: why, in plain words with the numbers.
-    n: labels there were. accepted, errors: how many of them the threshold accepts, and how many of those
-        were wrong; both 0 without a threshold.
-    risk, delta: what is promised: among accepted ones at most `risk` wrong, with confidence 1 - delta.
+    n: number of labels. accepted, errors: how many of them the threshold accepts, and how many of those were
+        wrong; both 0 without a threshold.
+    risk, delta: the promise: at most `risk` of the accepted ones are wrong, with confidence 1 - delta.
     p_value: of "more than `risk` are wrong", at the threshold; None without one.
     calibrator: id of the calibrator whose confidences these were; "" if unknown. It holds for no other.
-    revoked: whether it was a promise once.
+    revoked: whether its promise was withdrawn.
     """
 
     threshold: float | None
@@ -63,7 +63,7 @@ def certify(
     least_share: float = LEAST_SHARE,
     calibrator: str = "",
 ) -> Certificate:
-    """The lowest threshold of which "at most `risk` of what is accepted is wrong" can be promised.
+    """The lowest threshold for which "at most `risk` of the accepted ones are wrong" can be promised.
 
     confidence: float array of shape (n,). correct: bool array of shape (n,). n may be 0.
     risk: the largest tolerable share of errors among accepted ones, in (0, 1).
@@ -71,9 +71,9 @@ def certify(
     least_share: thresholds that accept a smaller share of the labels are not tried, in [0, 1].
     calibrator: id of the calibrator that made the confidences, for the record.
 
-    The labels must not have been used to fit or to choose what made the confidences: that is the caller's
-    duty and cannot be seen from here. (Out-of-fold confidences come from other curves than the one in use:
-    good for a forecast, not for a promise.)
+    The labels must not have been used to fit or choose the calibrator of the confidences. The caller must
+    ensure this; it cannot be checked here. (Out-of-fold confidences come from other curves than the one in
+    use: good for a forecast, not for a promise.)
 
     Learn-then-Test by fixed sequence: thresholds are tested from the strictest downwards, each by the exact
     binomial p-value of its integer error count, until one fails; the last that passed is certified. Because
@@ -85,7 +85,7 @@ def certify(
 
     Assumes that labels and suggestions to come are exchangeable (independent draws from one population:
     labels of one file, right or wrong together, say less than their number), and that no stricter threshold
-    has a higher risk, as with any score of use. Then the promise is exact for every n: let m labels lie above
+    has a higher risk, as with any useful score. Then the promise is exact for every n: let m labels lie above
     the first threshold that is too risky. Given m, their errors are binomial with the risk itself, all others
     are wrong more often, and the first false promise tested passes with probability at most delta.
     (`tests/validity` simulates it, also with scores whose most confident items are the worst.)
@@ -111,7 +111,7 @@ def certify(
     order = np.argsort(-p, kind="stable")
     descending = p[order]
     wrong_so_far = np.cumsum(~y[order])
-    # How many are accepted when the threshold is the confidence of the k-th: all its equals too.
+    # The number accepted if the threshold is the confidence of the k-th item, equal confidences included.
     accepted = np.searchsorted(-descending, -descending[enough - 1], side="right")
     accepted = np.unique(np.append(accepted, p.size))
     strict_enough = accepted >= least_share * p.size
@@ -154,7 +154,7 @@ def labels_needed(
 ) -> int | None:
     """How many accepted labels it takes until one test passes with probability `power`.
 
-    true_error: the share of errors among accepted ones, as it really is, in [0, 1].
+    true_error: the true share of errors among accepted ones, in [0, 1].
     Counts labels above the threshold only: where a third of all suggestions lies above it, three times as
     many have to be labelled. None where more than `limit` would be needed, as always with true_error >= risk.
     Raises DataError on numbers outside their ranges.

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired
 from lsp_calib.calibration.policies.certificates import Certificate
 
-# What the error may have risen to: its odds, as multiples of those of the promised risk. The bet is spread
-# evenly over these, from drift that is hardly seen (1.5) to a model that no longer works (6).
+# The levels to which the error may have risen: its odds, as multiples of those of the promised risk. The bet
+# is spread evenly over these, from drift that is hardly seen (1.5) to a model that no longer works (6).
 RISEN = (1.5, 2.0, 3.0, 6.0)
 
 
@@ -23,13 +23,13 @@ class Watch:
 
     certificate: as it stands; once revoked it stays revoked.
     seen, errors: accepted ones with a label since, and how many of them were wrong.
-    log_evidence: for each rise in RISEN, the logarithm of what its bets have won; the watch's memory.
+    log_evidence: for each rise in RISEN, the logarithm of its bets' winnings; the watch's memory.
 
     An e-process: capital 1 is bet on "more than `risk` of the accepted ones are wrong", on each rise in RISEN
     and on each moment at which it may have begun. While the promise is true the capital is a
-    supermartingale, so that it ever reaches 1 / delta has probability at most delta, however often one
-    looks. Starting afresh at every moment, with ever smaller stakes, is what makes it quick after a long good
-    time, in which a single bet would have lost nearly all.
+    supermartingale, so the probability that it ever reaches 1 / delta is at most delta, however often it is
+    checked. New bets at every moment, with ever smaller stakes, make it quick after a long good time, in
+    which a single bet would have lost nearly all.
     Source: Ville 1939; Waudby-Smith & Ramdas 2024 (betting); Shin, Ramdas & Rinaldo 2023 (e-detectors).
     """
 
@@ -75,7 +75,8 @@ class Watch:
 def _capital(
     wrong: BoolArray, risk: float, seen: int, log_evidence: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Log capital after each label: by rise, of shape (rises, n); and in all, with what is not yet staked."""
+    """Log capital after each label: by rise, of shape (rises, n); and in all, with the part not yet
+    staked."""
     odds = risk / (1.0 - risk) * np.array(RISEN)
     risen = odds / (1.0 + odds)
     gain = np.where(wrong, np.log(risen / risk)[:, None], np.log((1.0 - risen) / (1.0 - risk))[:, None])
@@ -91,7 +92,7 @@ def _capital(
 
 
 def _unstaked(time: IntArray) -> FloatArray:
-    """What of the capital 1 is still kept for later beginnings: falls so slowly that late drift is not
-    forgotten."""
+    """The part of the capital 1 that is kept for later bets. It falls so slowly that late drift still
+    counts."""
     result: FloatArray = 1.0 / (1.0 + np.log1p(time))
     return result

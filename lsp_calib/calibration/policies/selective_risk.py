@@ -19,7 +19,7 @@ class RiskCoverage:
     n: items. threshold: float array of shape (k,), descending: items at or above it are accepted.
     coverage: float array of shape (k,): share of items accepted; ends at 1.
     risk: float array of shape (k,): share wrong among the accepted; ends at the error rate.
-    area: mean risk over all coverages in (0, 1] (AURC). excess_area: what lies above the area of a perfect
+    area: mean risk over all coverages in (0, 1] (AURC). excess_area: the area in excess of that of a perfect
         ranking with as many errors (E-AURC); 0 for a perfect one.
     """
 

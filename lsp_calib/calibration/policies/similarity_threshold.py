@@ -16,9 +16,9 @@ AGREE = 3.0  # "agree" of 1 (strongly disagree) to 4 (strongly agree) that two s
 
 @attrs.frozen
 class Setting:
-    """Called correct: similarity by `metric` at `threshold` and above.
+    """The rule that calls an item correct: similarity by `metric` at `threshold` and above.
 
-    selected: items called so. positives: items that people call so. hits: both.
+    selected: items that the rule calls correct. positives: items that people call correct. hits: both.
     """
 
     metric: str
@@ -34,7 +34,7 @@ class Setting:
 
     @property
     def recall(self) -> float:
-        """Share of what people call correct that is selected."""
+        """Share selected of the items that people call correct."""
         return self.hits / self.positives
 
     @property
@@ -82,13 +82,13 @@ def threshold_of_correctness(
 ) -> CorrectnessThresholds:
     """The metric and threshold that agree best with people, jointly, by three criteria.
 
-    ratings: array of shape (n, raters); correct is what they rate at least `agree` on average.
+    ratings: array of shape (n, raters); an item is correct if its mean rating is at least `agree`.
     metrics: similarities by name, float arrays of shape (n,), on any scale where more is more similar.
-    floor: what precision (or recall) must exceed, in [0, 1].
+    floor: the bound that precision (or recall) must exceed, in [0, 1].
     Thresholds are the multiples of 0.01 that the metric's values span. Among settings that meet a criterion
     equally well the one better in the other of precision and recall wins, then the stricter threshold, then
     the metric named first.
-    Settings are chosen on these very ratings: how well they do on others is not said by their numbers.
+    Settings are chosen on these same ratings: their numbers do not show how good they are on others.
     Raises DataError on arrays that do not fit together, no metric, or ratings without a correct item.
     Source: Virk et al. 2024, the three criteria of their threshold of correctness.
 

@@ -1,4 +1,4 @@
-"""From a calibrated probability to what a user should do: by threshold, by risk, or by cost."""
+"""From a calibrated probability to a recommended action: by threshold, by risk, or by cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Policy(Protocol):
         ...
 
     def decide(self, probability: float | None, *, source: str) -> tuple[Tier, str]:
-        """The tier, and why, in one plain sentence with the numbers.
+        """The tier, and its reason in one plain sentence with the numbers.
 
         probability: calibrated, in [0, 1]; None if there is none (the tier is review).
         source: the calibrator's; one without labels ("prior") is never trusted beyond review.
@@ -70,11 +70,12 @@ class TierPolicy:
 
 @attrs.frozen
 class RiskPolicy:
-    """Tiers by risk: of what is accepted at most `risk` is wrong, with confidence 1 - `delta`, or none is.
+    """Tiers by risk: at most `risk` of those accepted are wrong, with confidence 1 - `delta`, or none is
+    accepted.
 
     certificate: made by `certify` from the confidences of the calibrator in force. Without one that holds
         nothing is accepted, and the reason says what is missing.
-    reject_below: in [0, 1]; below it, as by threshold. It is never accepted, certified or not.
+    reject_below: in [0, 1]; a probability below it is never accepted, certified or not (see `TierPolicy`).
     Raises DataError on numbers outside their ranges, or a certificate that promises less.
     """
 
@@ -120,7 +121,7 @@ class RiskPolicy:
         return tier, reason
 
     def for_calibrator(self, identifier: str) -> Self:
-        """Without its certificate, if that was made for another calibrator."""
+        """The policy, without its certificate if that was made for another calibrator."""
         if not self.certified or self.certificate.calibrator in ("", identifier):
             return self
         withheld = self.certificate.revoke(
@@ -131,10 +132,10 @@ class RiskPolicy:
 
 @attrs.frozen
 class CostPolicy:
-    """Tiers by cost: what is cheapest on average, counted in reviews.
+    """Tiers by cost: the action that is cheapest on average, with costs in reviews.
 
-    wrong_accepted: what accepting a wrong suggestion costs. right_rejected: what rejecting a right one costs.
-        Both at least 0 and not both 0, where reading a suggestion with care costs 1.
+    wrong_accepted: the cost of accepting a wrong suggestion. right_rejected: the cost of rejecting a right
+        one. Both at least 0 and not both 0, where reading a suggestion with care costs 1.
     With probability p accepting costs (1 - p) wrong_accepted, rejecting p right_rejected, reviewing 1. Equal
     costs go to the milder tier. The tiers are best if the probabilities are right, but nothing is certified.
     Raises DataError on other costs. Source: Elkan 2001; Chow 1970 (the reject option).
@@ -191,7 +192,7 @@ PRESETS: MappingProxyType[str, TierPolicy] = MappingProxyType(
     }
 )
 
-# It takes 59, 22 and 8 accepted labels without an error until a certificate.
+# A certificate takes 59, 22 and 8 accepted labels without an error.
 RISK_PRESETS: MappingProxyType[str, RiskPolicy] = MappingProxyType(
     {
         "cautious": RiskPolicy(risk=0.05, delta=0.05, reject_below=0.5, name="cautious"),
@@ -235,10 +236,10 @@ def _by_threshold(
 
 
 def _percent(probability: float, thresholds: tuple[float, ...]) -> list[str]:
-    """Probability and thresholds in words, with as many decimals as it takes not to contradict the tier."""
+    """Probability and thresholds in words, with enough decimals not to contradict the tier."""
     for decimals in range(16):
         shown = round(probability * 100, decimals)
-        # Thresholds that a person chose are short; computed ones are cut where that says enough.
+        # Thresholds that a person chose are short; computed ones are rounded if that is enough.
         bounds = [round(t * 100, max(decimals, 2)) for t in thresholds]
         if all((shown < b) == (probability < t) for b, t in zip(bounds, thresholds, strict=True)):
             break

@@ -53,9 +53,10 @@ def out_of_fold(
 def held_out_predictions(
     inputs: FloatArray, fold: IntArray, fit: Callable[[BoolArray], Predictor]
 ) -> FloatArray:
-    """Each item's prediction by what was fitted on the items of all other folds. Float array of shape (n,).
+    """Each item's prediction by a model fitted on the items of all other folds. Float array of shape (n,).
 
-    inputs: what is predicted from, shape (n,) or (n, d). fold: 0 .. k-1, shape (n,), as from `grouped_folds`.
+    inputs: the inputs of predictions, shape (n,) or (n, d). fold: 0 .. k-1, shape (n,), as from
+    `grouped_folds`.
     fit: from the training items, a bool array of shape (n,), to something with `predict`.
     """
     predicted = np.empty(fold.size)
@@ -73,7 +74,7 @@ def logistic_out_of_fold(
     folds: int = 5,
     seed: int = 0,
 ) -> FloatArray:
-    """Each item's probability by a `LogisticCalibrator`, penalty and all, of the other folds. Shape (n,).
+    """Each item's probability by a `LogisticCalibrator`, with its penalty, of the other folds. Shape (n,).
 
     The arguments are those of `LogisticCalibrator.fit`; groups are never split.
     Raises DataError as it does, or if there are fewer than 2 groups.
@@ -92,12 +93,12 @@ def logistic_out_of_fold(
 
 @attrs.frozen(eq=False)
 class FirstT:
-    """Which number of first tokens makes the best confidence, and how good it is when honestly chosen.
+    """The number of first tokens with the best confidence, and an honest estimate of its skill.
 
     first: chosen on all data (None: all tokens).
     per_fold: the choice of each outer fold, made on the other folds alone.
     confidence: float array of shape (n,): each item predicted with the choice and fit of the other folds.
-    skill: skill score of `confidence`: what to publish.
+    skill: skill score of `confidence`, for publication.
     skill_by_first: for each candidate, ascending, the pooled cross-validated skill. Its maximum is
         optimistic.
     """
@@ -142,7 +143,7 @@ def select_first_t(
 
 @attrs.frozen(eq=False)
 class SelectedMeasure:
-    """Which measure makes the best confidence, and how good it is when honestly chosen.
+    """The measure with the best confidence, and an honest estimate of its skill.
 
     measure: its name, chosen on all data. The other fields are those of `FirstT`, with names for numbers.
     """

@@ -28,8 +28,8 @@ Kind = Literal["bootstrap", "calibrated-band"]
 class Interval:
     """A metric's value with a 95 % interval; None where it is undefined.
 
-    kind: "bootstrap": where the value would lie for other data of this kind. "calibrated-band": where the
-        metric of a perfectly calibrated score with the same confidences would lie.
+    kind: "bootstrap": the range of the value for other data of this kind. "calibrated-band": the range of the
+        metric for a perfectly calibrated score with the same confidences.
     """
 
     value: float | None
@@ -52,10 +52,10 @@ def bootstrap_interval(
 
     confidence: float array of shape (n,). correct: bool array of shape (n,).
     groups: array of shape (n,); whole groups are drawn, because items of one repository resemble each other.
-        None: each item for itself.
+        None: each item is its own group.
     The bounds are None with fewer than 2 groups, or where the metric is undefined (one class) in half of the
-    resamples or more; undefined resamples are otherwise left out. Confidences count as given: how much the
-    fit itself would vary is not in the interval.
+    resamples or more; undefined resamples are otherwise left out. Confidences are taken as given: the
+    interval does not include the variation of the fit itself.
     Raises DataError as the metric does. Source: Efron & Tibshirani 1993, ch. 13; Field & Welsh 2007
     (clusters).
     """
@@ -79,9 +79,9 @@ def bootstrap_difference(
     """How much a metric differs between two confidences of the same items: metric(first) - metric(second).
 
     first, second: float arrays of shape (n,). correct: bool array of shape (n,).
-    groups: array of shape (n,); whole groups are drawn. None: each item for itself.
-    Both metrics are taken of the same resamples, so that what they share does not widen the interval: one
-    that leaves out 0 is a difference at that level. Bounds are None as in `bootstrap_interval`.
+    groups: array of shape (n,); whole groups are drawn. None: each item is its own group.
+    Both metrics are taken of the same resamples, so that their common variation does not widen the interval:
+    an interval without 0 shows a difference at that level. Bounds are None as in `bootstrap_interval`.
     Raises DataError as the metric does. Source: Efron & Tibshirani 1993, ch. 13; Field & Welsh 2007.
     """
     a, y = paired(first, correct)

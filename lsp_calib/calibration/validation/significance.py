@@ -57,7 +57,7 @@ def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike, correct: npt.Arra
 
 
 def student_t_two_sided(statistic: float, degrees: int) -> float:
-    """Probability that Student's t lies at least so far from 0, in [0, 1].
+    """Probability that Student's t lies at least as far from 0 as `statistic`, in [0, 1].
 
     degrees: of freedom, at least 1.
     Raises DataError if the statistic is NaN or the degrees are fewer than 1.
@@ -86,7 +86,7 @@ def _incomplete_beta(a: float, x: float, one_minus_x: float) -> float:
         + a * (math.log(x) if x < 0.5 else math.log1p(-one_minus_x))
         + b * math.log(one_minus_x)
     )
-    # The fraction converges fast below the mean; above it the other tail is had.
+    # The fraction converges fast below the mean; above it the other tail is computed.
     if x < (a + 1.0) / (a + b + 2.0):
         return front * _beta_fraction(a, b, x) / a
     return 1.0 - front * _beta_fraction(b, a, one_minus_x) / b
@@ -117,7 +117,7 @@ def _away_from_zero(value: float, tiny: float) -> float:
 
 @attrs.frozen(eq=False)
 class Discoveries:
-    """Which of many tests stand when all are taken together.
+    """The tests that remain significant when all are taken together.
 
     rejected: bool array of shape (k,), at the level asked for.
     adjusted: float array of shape (k,): the lowest level at which each would be rejected.
@@ -128,7 +128,7 @@ class Discoveries:
 
 
 def benjamini_hochberg(p_values: npt.ArrayLike, alpha: float = 0.01) -> Discoveries:
-    """Tests rejected so that on average at most a share `alpha` of the rejected ones is so by chance.
+    """Tests rejected so that on average at most a share `alpha` of the rejected ones is rejected by chance.
 
     p_values: float array of shape (k,) in [0, 1]; k may be 0. alpha: in (0, 1); the studies use 0.01.
     Holds for independent tests and for positively dependent ones, such as of measures of the same items.
