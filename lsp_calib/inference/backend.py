@@ -1,4 +1,4 @@
-"""The interface of what runs a model inside the model process: llama.cpp's binding, or its prebuilt server.
+"""The interface of the libraries that run a model in the model process: llama.cpp's binding or its server.
 
 The process's decoding thread calls `begin` and `Run.advance`; its listening thread may call `interrupt` and
 set `Run.enough` at any time.
@@ -48,7 +48,7 @@ class Acceleration:
 
 @attrs.frozen
 class Hardware:
-    """What a backend finds on this machine before it loads a model.
+    """The hardware that a backend finds on this machine before it loads a model.
 
     build: names the compiled library; another compilation has another name. amx: the library has code for
     AMX, and the processor has AMX. gpu: the library has found a GPU it can use.
@@ -77,7 +77,7 @@ class LoadOptions:
 
 @attrs.define
 class Counters:
-    """What a backend has done since it was loaded. Another thread reads it; it is never reset.
+    """The work of a backend since it was loaded. Another thread reads it; it is never reset.
 
     prompt_tokens, generated_tokens: evaluated, reused ones left out. decode_ms: time inside llama.cpp.
     ahead_tokens, ahead_ms: the same of prompts evaluated ahead, which are not in the others.
@@ -91,10 +91,10 @@ class Counters:
 
 
 class Run(Protocol):
-    """One request being answered. Only the thread that made it uses it, but for `enough`."""
+    """One request being answered. Only the thread that made it uses it, except for `enough`."""
 
     enough: bool
-    """Set from another thread: end with the tokens there are (Stop.EARLY)."""
+    """Set from another thread: end with the tokens so far (Stop.EARLY)."""
 
     def advance(self) -> Generation | None:
         """Continue until the end; None after scoring a text, whose tokens went to `on_tokens`.
@@ -104,7 +104,7 @@ class Run(Protocol):
         ...
 
     def close(self) -> None:
-        """End the run, finished or not. What it left in the cache may be reused."""
+        """End the run, finished or not. The tokens it left in the cache may be reused."""
         ...
 
 
@@ -119,7 +119,7 @@ class Backend(Protocol):
     """A loaded model."""
 
     name: str
-    """What runs it, with its version, for people: "llama-cpp-python 0.3.36"."""
+    """The library that runs it, with its version, for people: "llama-cpp-python 0.3.36"."""
     notes: list[str]
     """Messages for the user about how it was loaded: "The GPU could not be used: ..."."""
 
@@ -180,5 +180,5 @@ class Factory(Protocol):
         ...
 
     def hardware(self) -> Hardware:
-        """What this kind finds on the machine."""
+        """The hardware that this kind of backend finds on the machine."""
         ...

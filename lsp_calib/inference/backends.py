@@ -7,14 +7,14 @@ import os
 from lsp_calib.errors import ModelError
 from lsp_calib.inference.backend import Factory
 
-# What cannot be imported may be there and not load: another system's library, a processor too old for it.
+# An installed library may fail to load: it is for another system, or the processor is too old for it.
 _UNUSABLE = (ImportError, OSError, RuntimeError)
 
 
 def find() -> Factory:
-    """What makes a backend; LSP_CALIB_ENGINE ("local", "prebuilt") forces one. Imports it: a moment's work.
+    """The factory of a backend; LSP_CALIB_ENGINE ("local", "prebuilt") forces one. Its import takes a moment.
 
-    Raises ModelError, naming what to install, if there is none.
+    Raises ModelError, which names the packages to install, if there is none.
     """
     wanted = os.environ.get("LSP_CALIB_ENGINE", "")
     if wanted not in ("", "local", "prebuilt"):

@@ -98,7 +98,7 @@ class ScoreRequest:
 
 @attrs.frozen
 class LoadedModel:
-    """A loaded model: the identity of its file, the card with its prompt format, and what runs it."""
+    """A loaded model: the identity of its file, the card with its prompt format, and the engine's name."""
 
     identity: ModelIdentity
     card: ModelCard
@@ -141,9 +141,9 @@ class Engine(Protocol):
         ...
 
     async def restart(self) -> None:
-        """Forget a failure, let the model go, and begin again at the next request."""
+        """Forget a failure, release the model, and start again at the next request."""
         ...
 
     async def close(self) -> None:
-        """Let the engine go."""
+        """Release the engine."""
         ...

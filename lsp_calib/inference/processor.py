@@ -14,7 +14,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 @functools.cache
 def _fields() -> dict[str, str]:
-    """What Linux says of the first processor; empty on other systems."""
+    """Linux's description of the first processor; empty on other systems."""
     try:
         first = _CPUINFO.read_text("ascii", "replace").partition("\n\n")[0]
     except OSError:

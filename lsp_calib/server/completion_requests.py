@@ -149,13 +149,13 @@ class CompletionRequests:
         return CompletionReply(completion)
 
     def _look_ahead(self, uri: str, cursor: Cursor) -> None:
-        """Evaluate what the next prompt will likely begin with, while the user reads and thinks."""
+        """Evaluate the likely beginning of the next prompt while the user reads and thinks."""
         prompt = self._service.ahead(cursor) if self._looks_ahead() else None
         known, task = self._ahead.get(uri, (None, None))
         if prompt == known:
             return
         if task is not None:
-            task.cancel()  # the engine keeps what it has evaluated, and the next prompt continues from there
+            task.cancel()  # the engine keeps the evaluated tokens, and the next prompt continues from there
             del self._ahead[uri]
         if prompt is not None:
             self._ahead[uri] = prompt, asyncio.create_task(self._prepare(prompt))

@@ -30,7 +30,7 @@ class FeedbackRecorder:
 
     open_store: opens the store, on that thread, when it is first needed. Raises LspCalibError.
     enabled: whether feedback is to be kept now.
-    retention_days: after which what is kept is deleted.
+    retention_days: days after which records are deleted.
     warn: shows the user a message, on the event loop's thread.
     """
 
@@ -99,7 +99,7 @@ class FeedbackRecorder:
         self._thread.shutdown()
 
     def _expire_daily(self) -> None:
-        """Delete what is too old, once a day, in small pieces so that other writes get their turn between."""
+        """Delete old records, once a day, in small pieces so that other writes get their turn in between."""
         now = time.time()
         if now < self._expires_at:
             return

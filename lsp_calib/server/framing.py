@@ -31,7 +31,7 @@ _LENGTH = re.compile(rb"[0-9]{1,18}")
 
 @attrs.frozen
 class Skipped:
-    """Bytes that belong to no frame were skipped. why: what they were, for a log line."""
+    """Bytes that belong to no frame were skipped. why: a description of them, for a log line."""
 
     why: str
 
@@ -54,7 +54,7 @@ class Frames:
         self._buffer += data
 
     def next(self) -> bytes | Skipped | None:
-        """The next body, or what was skipped before it; None if no body is complete yet."""
+        """The next body, or a report of bytes skipped before it; None if no body is complete yet."""
         while not self._body:
             line = self._line()
             if line is None:
@@ -86,7 +86,7 @@ class Frames:
         return line
 
     def _read(self, line: bytes) -> str:
-        """Read a line of a header. Returns what is wrong with it, or ""."""
+        """Read a line of a header. Returns the fault, or ""."""
         if not line.strip():
             if self._length is not None:
                 self._body = True
@@ -111,14 +111,14 @@ class Frames:
         return ""
 
     def _lose(self, why: str) -> Skipped | None:
-        """Skip to the next frame. Returns what is skipped, once until then."""
+        """Skip to the next frame. Reports the skipped bytes once until then."""
         reported, self._lost = self._lost, True
         self._length = None
         return None if reported else Skipped(why)
 
 
 async def read_frames(stream: asyncio.StreamReader, frames: Frames, take: Callable[[bytes], None]) -> None:
-    """Call `take` with each body until the stream ends. Raises what `take` raises."""
+    """Call `take` with each body until the stream ends. Raises the errors of `take`."""
     while True:
         while (found := frames.next()) is not None:
             if isinstance(found, Skipped):

@@ -1,4 +1,4 @@
-"""The entry point: a server with all features, for one client. What is imported here delays `initialize`."""
+"""The entry point: a server with all features, for one client. Imports here delay `initialize`."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ class CalibProtocol(LanguageServerProtocol):
         return bool(self._shutdown)
 
     def structure(self, data: dict[str, Any], kind: Any) -> Any:
-        """The message as an object of type `kind`. Raises what the converter raises if it does not fit."""
-        # `initialize` is read leniently: most of what a client declares never matters here.
+        """The message as an object of type `kind`. Raises the converter's error if it does not fit."""
+        # `initialize` is read leniently: most of a client's declarations never matter here.
         self._strict = kind is not types.InitializeRequest
         return self._converter.structure(data, kind)
 

@@ -42,7 +42,7 @@ _SETTINGS_PATIENCE = 6.0
 
 
 class Connection(Protocol):
-    """What a session needs of the connection that it serves.
+    """The part of a connection that its session uses.
 
     settings: those in force now. problems: sentences about wrong settings, not yet shown to the user.
     """
@@ -71,7 +71,7 @@ class Connection(Protocol):
 
 
 class Session:
-    """What the features call. Created after the answer to `initialize`: its imports take a while."""
+    """The services that the features call. Created after the answer to `initialize`: imports are slow."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -120,7 +120,7 @@ class Session:
         self.diagnostics = _diagnostics(connection, self.suggestions)
 
     def start(self) -> None:
-        """Report what is wrong with the settings and load the model, in the background."""
+        """Report faults in the settings and load the model, in the background."""
         self._settings_known.set()
         self._apply_settings()
         if self._loading is None:
@@ -132,7 +132,7 @@ class Session:
             self.diagnostics.refresh(uri)
 
     def document_opened(self, uri: str) -> None:
-        # Some editors open a document twice: drop what belongs to the first time.
+        # Some editors open a document twice: drop the data of the first time.
         self.completions.forget(uri)
 
     def document_closed(self, uri: str) -> None:
@@ -180,7 +180,7 @@ class Session:
         return None if document is None else document.bare_lines
 
     def _apply_settings(self) -> None:
-        """Report what is wrong with the settings, and apply them as they are now."""
+        """Report faults in the settings, and apply them as they are now."""
         problems, self._connection.problems = self._connection.problems, []
         self._messages.warn_together(problems)
         settings = self._connection.settings

@@ -66,7 +66,7 @@ class SuggestionLifecycle:
         return True
 
     async def hinted(self, kind: str, suggestion_id: str) -> None:
-        """Keep what the editor reports of a suggestion, "accepted" or "rejected"; on disk when this returns.
+        """Keep the editor's report on a suggestion, "accepted" or "rejected"; on disk when this returns.
 
         It is no more than a hint: the label comes from the document. Raises LspCalibError.
         """

@@ -21,7 +21,7 @@ RETRY = 5.0
 
 
 class SuggestionTracking:
-    """Tells the tracker what happens to the open documents, and passes on the events that result.
+    """Reports changes of the open documents to the tracker, and passes on the resulting events.
 
     lines: the lines of an open document without their ends; None if it is not open.
     on_first_shown: called with a suggestion shown for the first time and the time, before its events.

@@ -56,7 +56,7 @@ class TcpChoice:
 
 @attrs.frozen
 class Client:
-    """The client that showed the token. first: its `initialize` without the token. frames: what follows."""
+    """The client that showed the token. first: its `initialize` without the token. frames: the rest."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -229,7 +229,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _take_token(message: dict[str, Any], token: bytes) -> str:
-    """Remove the token from an `initialize` and check it. Returns what is wrong with it, or ""."""
+    """Remove the token from an `initialize` and check it. Returns the fault, or ""."""
     params = message.get("params")
     options = params.get("initializationOptions") if isinstance(params, dict) else None
     given = options.pop("token", None) if isinstance(options, dict) else None

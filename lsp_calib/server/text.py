@@ -1,4 +1,4 @@
-"""Documents with the line ends of LSP, in which a change costs what its lines cost."""
+"""Documents with the line ends of LSP, in which a change takes time for its lines only."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CalibDocument(TextDocument):
         above, below = lines[first : start.line], lines[end.line + 1 : last]
         region = split_keeping_ends("".join([*above, before, change.text, after, *below]))
         bare = [line.rstrip("\r\n") for line in region]
-        # What did not change stays the same object.
+        # Unchanged lines stay the same objects.
         for at in range(min(len(above), len(region))):
             if region[at] == lines[first + at]:
                 region[at], bare[at] = lines[first + at], self._bare[first + at]

@@ -1,1 +1,1 @@
-"""What both llama.cpp engines share: the run of a generation, its text, token healing, cached sequences."""
+"""Parts of both llama.cpp engines: the run of a generation, its text, token healing, cached sequences."""

@@ -8,15 +8,15 @@ import attrs
 
 # Losing this many cached tokens costs less than a step of the evaluation: not worth another sequence.
 _LITTLE = 64
-# Of one document's prompts: what may be lost for each token that is kept. A new line loses the text below,
-# which near the top of a file is longer than all that stands above.
+# Between prompts of one document: cached tokens that may be lost for each token that is kept. A new line
+# loses the text below, which near the top of a file is longer than all the text above.
 _OWN = 3
 
 
 @attrs.define
 class CachedSequence:
-    """One sequence of the KV cache: the tokens evaluated in it, when it was used last (a count), by whom, and
-    the document that was asked about, "" if that was not said."""
+    """One sequence of the KV cache: the tokens evaluated in it, when it was last used (a count), its owner,
+    and the document of the request, "" if none was given."""
 
     id: int
     tokens: list[int] = attrs.Factory(list)
@@ -28,7 +28,7 @@ class CachedSequence:
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
     """How many tokens both begin with."""
     most = min(len(first), len(second))
-    # Whole slices are compared, which takes a tenth of the time that one token after another does.
+    # Compare whole slices: ten times as fast as one token after another.
     one, other = list(first[:most]), list(second[:most])
     if one == other:
         return most
@@ -45,9 +45,9 @@ def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
 def choose(sequences: Iterable[CachedSequence], prompt: Sequence[int], document: str = "") -> CachedSequence:
     """The sequence in which `prompt` is evaluated with least work, now and later.
 
-    It is the one with the longest common prefix, unless that would throw away more of what is cached there
-    than it keeps (of the same `document`, three times as much): that is another document's, or another
-    place's, and may be wanted again. Then it is the one that was not used for longest.
+    It is the one with the longest common prefix, unless using it would drop more cached tokens than it keeps
+    (for the same `document`: three times as many). Such a sequence belongs to another document or another
+    place, and may be wanted again; the least recently used sequence is taken instead.
     """
     by_use = sorted(sequences, key=lambda sequence: sequence.used)
     kept = {sequence.id: common_prefix(sequence.tokens, prompt) for sequence in by_use}
@@ -57,7 +57,7 @@ def choose(sequences: Iterable[CachedSequence], prompt: Sequence[int], document:
         return bool(one.tokens) and len(one.tokens) - kept[one.id] <= max(share * kept[one.id], _LITTLE)
 
     alike = [sequence for sequence in by_use if is_alike(sequence)]
-    # `max` takes the first of several: among equal prefixes the one not used for longest is given up.
+    # `max` takes the first of several: among equal prefixes the least recently used one is given up.
     best = max(alike, key=lambda sequence: kept[sequence.id], default=by_use[0])
     # Where the best has next to nothing in common with the prompt, an unused sequence serves as well.
     return best if kept[best.id] > kept[by_use[0].id] else by_use[0]

@@ -1,4 +1,4 @@
-"""The run of one generation, as far as it does not depend on what evaluates the tokens."""
+"""The run of one generation: the part that does not depend on the library that evaluates the tokens."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ OnTokens = Callable[[list[Token]], None]
 
 
 class GenerationRun(ABC):
-    """One generation: the tokens there are, what ends it, and what it took. A `backend.Run`.
+    """One generation: its tokens so far, its end, and its cost. A `backend.Run`.
 
-    It holds nothing of the cache, so it resumes after any other run has used it.
+    It holds no part of the cache, so it can resume after any other run has used the cache.
 
     prompt: its tokens. positions: of the context, which the prompt leaves partly free. pieces: the bytes of
     each token by id. counters: of the engine, to which this run adds. on_tokens, tell_after: as for
@@ -68,7 +68,7 @@ class GenerationRun(ABC):
         return self._generation
 
     def close(self) -> None:  # noqa: B027 - there is nothing to override it for
-        """Nothing to free: what it left in the cache may be reused."""
+        """Nothing to free: the tokens it left in the cache may be reused."""
 
     @abstractmethod
     def _generate(self) -> None:

@@ -1,7 +1,7 @@
 """Which tokens may come next when the answer has to begin with characters that are already there.
 
 A prompt that ends inside a word or after white space is tokenised unlike anything the model was trained on.
-So the prompt is cut back to a boundary and the answer is forced to reproduce what was cut (token healing).
+So the prompt is cut back to a boundary and the answer is forced to reproduce the cut text (token healing).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Vocabulary:
     def allowed(self, remaining: bytes) -> NDArray[np.int64]:
         """Ids of the tokens that may come next, where `remaining` (not empty) has still to be reproduced.
 
-        These are the tokens that cover all of `remaining`, those that stop short of its end where no word
-        runs on, and the first token of its own tokenisation, so that there is always one. Tokens that stop
-        inside a word are left out: `f` may be likely because of `f(`, which the rest of `foo` rules out.
+        These are the tokens that cover all of `remaining`, the shorter ones that do not end inside a word,
+        and the first token of its own tokenisation, so that there is always one. Tokens that end inside a
+        word are left out: `f` may be likely because of `f(`, which the rest of `foo` rules out.
         Raises EngineError if the vocabulary cannot make these bytes at all.
         """
         covering = self._ids[self._range(remaining)]
@@ -44,8 +44,8 @@ class Vocabulary:
             for size in range(1, min(len(remaining), self._longest + 1))
             if not _splits_word(remaining, size) and (at := self._find(remaining[:size])) is not None
         ]
-        # A first token that covers everything is among those already; before white space they are half of the
-        # vocabulary, too many to sort out twins among them.
+        # A first token that covers everything is in `covering` already. Before white space `covering` is half
+        # of the vocabulary, too long to search for duplicates.
         short += [
             token
             for token in self._first_of(remaining)

@@ -22,7 +22,7 @@ from lsp_calib.inference import processor
 WITHOUT_AMX = ("-mno-amx-int8", "-mno-amx-bf16", "-mno-amx-tile")
 _SECONDS = 60
 _EMPTY = "int lsp_calib_nothing;\n"
-# The store of `value` is all that uses the function's argument, which is in the register edi.
+# Only the store of `value` uses the function's argument, which is in the register edi.
 _CONFIGURE = """#include <immintrin.h>
 void lsp_calib_configure(unsigned char value)
 {
@@ -50,7 +50,7 @@ def loses_tile_configuration(compiler: Sequence[str]) -> bool:
 
 
 def flags(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """What llama.cpp has to be compiled with here so that it works; empty where nothing is wrong."""
+    """The flags that llama.cpp needs here to be compiled correctly; empty where it needs none."""
     if not processor.has_amx():
         return ()
     both = compilers(environment)
@@ -66,7 +66,7 @@ def cmake_arguments(flags: Sequence[str], environment: Mapping[str, str] = os.en
 
 
 def _assembly(compiler: Sequence[str], flags: Sequence[str], source: str) -> str | None:
-    """What a compiler makes of C code at -O2; None if it does not take the code or the flags."""
+    """A compiler's output for C code at -O2; None if it rejects the code or the flags."""
     with tempfile.TemporaryDirectory(prefix="lsp-calib-") as folder:
         file, output = Path(folder) / "try.c", Path(folder) / "try.s"
         file.write_text(source, "ascii")
@@ -79,7 +79,7 @@ def _assembly(compiler: Sequence[str], flags: Sequence[str], source: str) -> str
 
 
 def _pip_cache(name: str) -> str:
-    """A cache of pip's of its own: pip finds a wheel again whatever flags it was compiled with."""
+    """A separate cache for pip, which reuses a cached wheel whatever flags it was compiled with."""
     command = [sys.executable, "-m", "pip", "cache", "dir"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     folder = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else "~/.cache/pip"

@@ -1,4 +1,4 @@
-"""How many threads to use beside other programs. Pure: it is told what happened, and when.
+"""How many threads to use beside other programs. Pure: events and times are passed in.
 
 The threads of a decode wait for each other at every operation. Where one of them has to wait for a processor,
 all wait: two threads beside one busy program took 2.6 s a token instead of 0.1, one thread takes 0.2. So a
@@ -24,9 +24,10 @@ _UNKNOWN, _UNKNOWN_EACH = 0.4, 0.02
 # A program that runs half of the time is worth a processor; one that runs a third of it is not.
 _BUSY, _QUIET = 0.65, 0.35
 # Seconds after a stall before more threads are tried: at first, and where that stalls again and again. A
-# probe costs a stalled step, so that at most 2 or 3 % are lost by it; and it is found quiet within 4 s.
+# probe costs a stalled step, so probes cost at most 2 or 3 % of the time; and a machine that is quiet again
+# is noticed within 4 s.
 _HOLD, _LONGEST_HOLD = 0.5, 4.0
-# How much the latest step counts: in what is usual if it was quicker and if slower, and in what is recent.
+# The weight of the latest step: in the usual time if it was quicker and if slower, and in the recent time.
 _QUICKER, _SLOWER, _RECENT = 0.3, 0.005, 0.3
 
 
@@ -75,7 +76,7 @@ class Contention:
         return fewer is not None and self._slow[batch] > max(fewer / usual, 1.2)
 
     def stalled(self, now: float, threads: int, free: float | None = None) -> None:
-        """Other programs want the processors that a step had. free: how many they leave, if that is known."""
+        """Other programs want the processors that a step used. free: how many they leave, if known."""
         self.cap = min(self.cap, _fewer(threads, free))
         self._slow.clear()
         again = now - self._raised < 2 * self._hold
@@ -96,7 +97,7 @@ class Contention:
             self.cap = max(1, math.floor(free + _QUIET))
 
     def _cost(self, threads: int, *, batch: bool) -> float | None:
-        """Seconds a token. What was not measured is at worst in proportion to the threads."""
+        """Seconds a token. An unmeasured cost is estimated as inversely proportional to the threads."""
         known = self._usual.get((threads, batch))
         if known is not None:
             return known

@@ -25,8 +25,8 @@ from lsp_calib.inference.models.memory import count_sequences
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it
 
 
-# Tokens that are evaluated at once where the numbers are to be the same each time, and at most. Larger steps
-# gain nothing on a CPU; a GPU wants them large.
+# Tokens evaluated at once: where the results must be reproducible, and at most. Larger steps gain nothing on
+# a CPU; a GPU wants them large.
 _CPU_STEADY, _CPU_LARGEST = 64, 128
 _GPU = 512
 
@@ -35,7 +35,7 @@ class Decoder:
     """Evaluates tokens in one of several KV-cache sequences, and gives the logits after them.
 
     context: positions of each sequence, at most as many as the model was trained on. Each sequence has a
-    stream of its own, so that attention in one costs nothing for what is cached in the others.
+    stream of its own, so that tokens cached in one do not slow down attention in the others.
     threads: a fixed number, or 0 to choose by measuring. Raises ModelFileError if there is no memory for it.
     """
 
@@ -76,12 +76,11 @@ class Decoder:
             raise ModelFileError(f"The model loads, but does not run. {error}") from error
 
     def sequence(self, priority: Priority, tokens: Sequence[int], document: str = "") -> CachedSequence:
-        """The sequence to evaluate `tokens` in. document: what they are about, where that is known."""
+        """The sequence to evaluate `tokens` in. document: the one they belong to, if known."""
         background, *interactive = self._sequences
-        # What is evaluated ahead is for interactive requests to find, in the place of what was not used for
-        # longest.
+        # A prompt evaluated ahead is for interactive requests, so it is kept in one of their sequences.
         chosen = background if priority is Priority.BACKGROUND else choose(interactive, tokens, document)
-        if priority is not Priority.IDLE:  # otherwise it would outlive what the user has asked about
+        if priority is not Priority.IDLE:  # otherwise it would outlive the prompts of real requests
             chosen.used = next(self._uses)
         chosen.document = document
         return chosen
@@ -102,7 +101,7 @@ class Decoder:
         return self._steps.size(time.perf_counter(), urgent=urgent, left=self.turn_left())
 
     def reuse(self, sequence: CachedSequence, tokens: Sequence[int], most: int) -> int:
-        """Keep what `sequence` has in common with the first `most` of `tokens`; returns how many that are."""
+        """Keep the tokens that `sequence` shares with the first `most` of `tokens`; returns their number."""
         same = min(common_prefix(sequence.tokens, tokens), most)
         self._drop(sequence, same)
         return len(sequence.tokens)
@@ -110,10 +109,10 @@ class Decoder:
     def decode(
         self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, *, ahead: bool = False
     ) -> None:
-        """Evaluate `tokens` (at most `step` or `steady`) after what is in `sequence`.
+        """Evaluate `tokens` (at most `step` or `steady`) after those in `sequence`.
 
-        outputs: of how many of the last of them the logits are wanted. ahead: how it is counted.
-        Raises Interrupted, after which `sequence` holds what was finished, TurnOver, or EngineError.
+        outputs: the number of last tokens whose logits are wanted. ahead: count them as evaluated ahead.
+        Raises Interrupted, after which `sequence` holds the finished tokens, TurnOver, or EngineError.
         """
         if self.abort.is_set():
             self._steps.interrupted(time.perf_counter())
@@ -137,7 +136,7 @@ class Decoder:
             if self.abort.is_set() or not self._pace.stalled:
                 self._steps.interrupted(time.perf_counter())
                 raise Interrupted
-            # It waited for a processor that others have: it is taken again, with fewer threads.
+            # The step waited for a processor that other programs use: repeat it with fewer threads.
             self._drop(sequence, before)
             self._pace.gave_way(self.threads)
         sequence.tokens += tokens
@@ -202,7 +201,7 @@ class Decoder:
         )
 
     def _warm_up(self) -> bool:
-        """The first decode, which reads the weights; whether a part of a sequence can be dropped.
+        """Run the first decode, which reads the weights; returns whether part of a sequence can be dropped.
 
         Recurrent architectures keep a state, not positions. Raises EngineError if the model cannot decode.
         """
@@ -215,7 +214,7 @@ class Decoder:
         return able
 
     def _drop(self, sequence: CachedSequence, start: int) -> None:
-        """Take what is at `start` and after it out of a sequence, or all of it where no part can be."""
+        """Remove the tokens from `start` on from a sequence, or all where a part cannot be removed."""
         if start >= len(sequence.tokens) > 0:
             return
         start = start if self._can_drop_part else 0
@@ -223,7 +222,7 @@ class Decoder:
         del sequence.tokens[start:]
 
     def _settle(self, sequence: CachedSequence, tokens: Sequence[int]) -> None:
-        """After a decode that was stopped: ask what is left in the cache, rather than assume."""
+        """After a stopped decode: ask llama.cpp which tokens are left in the cache."""
         kept = llama_cpp.llama_memory_seq_pos_max(self._memory, sequence.id) + 1
         sequence.tokens = (sequence.tokens + list(tokens))[:kept]
         if not self._can_drop_part:

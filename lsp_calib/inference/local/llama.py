@@ -46,7 +46,7 @@ class LlamaModel:
 
     @staticmethod
     def hardware() -> Hardware:
-        """What the library was compiled for and finds here."""
+        """The hardware that the library was compiled for and finds here."""
         features = llama_cpp.llama_print_system_info()
         return Hardware(
             build=_build(),
@@ -69,7 +69,7 @@ class LlamaModel:
 
     @property
     def positions(self) -> int:
-        """Those that a prompt and its answer may take together."""
+        """The positions that a prompt and its answer may take together."""
         return self._decoder.positions
 
     def begin(
@@ -152,7 +152,7 @@ def _without_gpu(options: LoadOptions) -> LoadOptions:
 
 
 def _build() -> str:
-    """The binding's version and which compilation of llama.cpp it has: by size and time of the libraries."""
+    """The binding's version and its compilation of llama.cpp, told by the size and time of the libraries."""
     digest = hashlib.sha256()
     for path in sorted((Path(llama_cpp.__file__).parent / "lib").glob("*")):
         status = path.stat()

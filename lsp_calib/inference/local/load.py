@@ -14,8 +14,8 @@ import attrs
 
 _TASKS = Path("/proc/self/task")
 _STAT = Path("/proc/stat")
-# Seconds between two looks at the processors' clocks, which tick each hundredth; what is older than the
-# second number says nothing of now.
+# Seconds between two readings of the processors' clocks, which tick 100 times a second: at least, and at
+# most, since an older reading says nothing about the present.
 _LEAST, _STALE = 0.12, 5.0
 
 
@@ -42,7 +42,7 @@ class _Reading:
 
 
 class Processors:
-    """The processors that this process may run on, and what others leave of them."""
+    """The processors that this process may run on, and the number that other programs leave free."""
 
     def __init__(self) -> None:
         self._names = _names()

@@ -50,11 +50,11 @@ class AbortFlag:
         return self._wanted
 
     def stop_step(self) -> None:
-        """Stop this decode, which is taken again after `allow_step`."""
+        """Stop this decode, which is repeated after `allow_step`."""
         self._buffer[0] = b"\x01"
 
     def allow_step(self) -> None:
-        """Take `stop_step` back, but not `set`."""
+        """Undo `stop_step`, but not `set`."""
         with self._lock:
             if not self._wanted:
                 self._buffer[0] = b"\x00"
@@ -68,7 +68,7 @@ class NativeLog:
         self._callback = llama_cpp.llama_log_callback(self._keep)
 
     def listen(self) -> None:
-        """Forget what was logged, and record what llama.cpp logs from now on."""
+        """Forget the messages so far, and record llama.cpp's messages from now on."""
         self._lines.clear()
         llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
 
@@ -87,7 +87,7 @@ def native_log() -> NativeLog:
 
 
 class Weights:
-    """A model file in memory, and its vocabulary. kv_bytes: of the KV cache, for one position, about.
+    """A model file in memory, and its vocabulary. kv_bytes: of the KV cache for one position, estimated.
 
     on_progress: called with the loaded fraction in [0, 1]. Raises
     ModelFileError, with llama.cpp's own words, if it cannot be loaded.

@@ -1,7 +1,7 @@
 """How many threads the next step takes, and stopping a step that waits for a processor.
 
-`ThreadChooser` finds what is fastest where nothing else runs for long; `Contention` gives way to what runs
-now, as the kernel reports it.
+`ThreadChooser` finds the fastest number while no other program runs for long; `Contention` gives way to the
+programs that run now, as the kernel reports them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lsp_calib.inference.processor import default_threads
 
 # Threads that waited for this part of a step were kept from running by others.
 _WAITED = 0.15
-# Without such a sign, only a step that took so many times its limit is taken for stalled.
+# Without such a sign, only a step that took so many times its limit counts as stalled.
 _HOPELESS = 3.0
 
 

@@ -1,7 +1,7 @@
 """Requests run through llama.cpp: a generation, a prompt evaluated ahead, the scoring of a text.
 
-A run holds the tokens it has and nothing of the cache: each `advance` brings a sequence to these tokens,
-which costs nothing where they are cached. So a run resumes whatever happened in between.
+A run holds its tokens and no part of the cache: each `advance` evaluates the tokens in a sequence, which
+costs nothing where they are cached. So a run can resume whatever happened in between.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Machine:
-    """What all runs share: the weights, their vocabulary, and the one decoder."""
+    """The objects that all runs share: the weights, their vocabulary, and the one decoder."""
 
     def __init__(self, weights: Weights, decoder: Decoder) -> None:
         self.weights = weights
@@ -39,7 +39,7 @@ class Machine:
     def evaluate(
         self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, priority: Priority | None
     ) -> None:
-        """Bring `sequence` to `tokens`, reusing what it has of them.
+        """Evaluate `tokens` in `sequence`, reusing those it already holds.
 
         outputs: 1 if the logits after the last are wanted, which is then evaluated in any case, else 0.
         priority: decides the size of the steps; idle work counts as ahead. None: steps of a fixed size.
@@ -92,7 +92,7 @@ class AheadRun:
         return Generation("", (), Stop.LENGTH, Timing(prompt_tokens=len(self._tokens)))
 
     def close(self) -> None:
-        """Nothing to free: what it left in the cache may be reused."""
+        """Nothing to free: the tokens it left in the cache may be reused."""
 
 
 class LocalGenerationRun(GenerationRun):
@@ -130,7 +130,7 @@ class LocalGenerationRun(GenerationRun):
             self._choose()
 
     def _evaluate(self, sequence: CachedSequence) -> None:
-        """Bring the sequence to all tokens there are."""
+        """Evaluate all tokens so far in the sequence."""
         if self._request.reuse:
             self._machine.evaluate(sequence, self._tokens, 1, self._request.priority)
             return
@@ -192,7 +192,7 @@ class ScoreRun:
         if self._scored == len(self._text) or self.enough:
             return
         sequence = decoder.sequence(self._request.priority, self._tokens[:-1])
-        # The probabilities of a token are those after the one before it: the first needs the prompt's last.
+        # The token before a token gives its probabilities; for the first, that is the prompt's last token.
         sequence.owner = self
         self._machine.evaluate(sequence, self._tokens[: self._prompt - 1 + self._scored], 0, None)
         while self._scored < len(self._text) and not self.enough:
@@ -205,7 +205,7 @@ class ScoreRun:
             self._on_tokens(scored)
 
     def close(self) -> None:
-        """Nothing to free: what it left in the cache may be reused."""
+        """Nothing to free: the tokens it left in the cache may be reused."""
 
     def _token(self, index: int) -> Token:
         """The scored token whose probabilities are in row `index` of the last decode."""

@@ -68,7 +68,7 @@ class Normaliser:
         inside = weights[start : start + _BLOCK].cumsum(dtype=np.float64)
         before = blocks[block - 1] if block else 0.0
         at = int(inside.searchsorted(target - before, side="right"))
-        # Rounding may point past a block's end: its last token that has any weight is meant.
+        # Rounding may point past a block's end: then take the block's last token that has any weight.
         return start + (at if at < inside.size else int(inside.searchsorted(inside[-1])))
 
     def _exponentials(self, logits: NDArray[np.float32], peak: np.float32, temperature: float) -> float:

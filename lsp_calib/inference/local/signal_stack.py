@@ -2,7 +2,7 @@
 
 A process has to ask Linux for AMX (`arch_prctl(ARCH_REQ_XCOMP_PERM)`), and Linux refuses while any thread has
 an alternative signal stack that could not hold the registers of AMX. llama.cpp asks when it loads its first
-model, and does without where it is refused.
+model, and works without AMX where Linux refuses.
 
 The stack belongs to a thread of its own that waits for ever: `faulthandler` gives the main thread another.
 Source: the kernel's Documentation/arch/x86/xstate.rst.
@@ -39,7 +39,7 @@ def withhold_amx() -> bool:
 
 
 def _park(done: threading.Event, sizes: list[int]) -> None:
-    """Hold a small signal stack for the life of the process. sizes: is told what the kernel then says."""
+    """Hold a small signal stack for the life of the process. sizes: receives the kernel's report of it."""
     memory = ctypes.create_string_buffer(_BYTES)
     try:
         sigaltstack = ctypes.CDLL(None, use_errno=True).sigaltstack

@@ -1,9 +1,10 @@
-"""How many tokens of a prompt are evaluated at once. Pure: it is told what happened, and when.
+"""How many tokens of a prompt are evaluated at once. Pure: events and times are passed in.
 
 An evaluation that is interrupted loses the step it was in. Large steps are the shortest way to the end of a
 prompt; but a user who keeps typing interrupts it at every key, and it would make no progress if a step took
-longer than the time between two keys. It is the question of how often to save what has been computed, and
-has that answer: J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17 (1974).
+longer than the time between two keys. This is the problem of how often to save the results of a long
+computation, and it has the same solution: J. W. Young, A first order approximation to the optimum checkpoint
+interval, CACM 17 (1974).
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ SIZES = (4, 16, 32, 64, 128, 256, 512)
 # A step takes as long as so many more tokens would. (A trial by hand, 2 threads, medians: in steps of 4, 16,
 # 32, 64, 128 a token costs SmolLM2 1.5, 1.14, 1.09, 1, 0.94 times as much, Qwen 1.9, 1.3, 1.13, 1, 0.95.)
 EXTRA = 4
-# However little time there is, smaller ones would waste too much of it; only typing on needs them.
+# Even with little time left, smaller steps would waste too much of it; only for a user who keeps typing.
 _SHARED = 16
 # Where keys come in a rhythm, a step takes at most this part of the time between two.
 _PART = 0.5
-# Left alone for so many times the usual interval, the user has paused, probably for so many times as long.
+# After so many usual intervals without a key, the user has paused, probably for so many times as long.
 _PAUSED, _LONGER = 2.0, 4.0
-# Without an interruption for so many seconds the last one says nothing of the next.
+# Without an interruption for so many seconds the last one says nothing about the next.
 _RECENT = 2.0
 # Seconds that a run is left alone if nothing is known.
 _USUAL = 30.0
-# How much the latest step counts in what a token costs.
+# The weight of the latest step in the average cost of a token.
 _WEIGHT = 0.3
 
 

@@ -1,4 +1,4 @@
-"""How many threads to decode with. Pure: told how long decodes took, it chooses what to try next.
+"""How many threads to decode with. Pure: it is told the times of decodes, and chooses the next trial.
 
 Threads of a decode wait for each other at every operation, so on a busy machine two can take longer than one,
 and on a quiet one half as long. Only a trial shows which it is.
@@ -22,7 +22,7 @@ _HOPELESS: Final = 1.25
 _FASTER: Final = 0.92
 # The machine has changed if decodes take this much longer (or less long) than when it was last judged.
 _CHANGED: Final = 1.3
-# What failed trials lost, of the time spent decoding, is at most this share (see `ThreadChooser`).
+# Failed trials may lose at most this share of the time spent decoding (see `ThreadChooser`).
 _SHARE: Final = 0.02
 _LEAST_WAIT: Final = 16  # decodes between trials
 _LONGEST_WAIT: Final = (
@@ -55,8 +55,8 @@ class ThreadChooser:
 
     def told(self, threads: int, tokens: int, seconds: float) -> None:
         """A decode of `tokens` with `threads` took so long."""
-        if tokens == 1 or tokens >= _BATCH:  # those between have a cost of their own
-            # Steps of all sizes are to be compared: what a step costs besides its tokens counts as some more.
+        if tokens == 1 or tokens >= _BATCH:  # sizes in between have other costs
+            # To compare steps of all sizes, count a step's fixed cost as some more tokens.
             self._climber(tokens).told(threads, tokens + EXTRA if tokens > 1 else 1, seconds)
 
     def _climber(self, tokens: int) -> _Climber:

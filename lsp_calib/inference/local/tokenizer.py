@@ -16,7 +16,7 @@ _PIECE = 512
 _KEPT = 128
 # Longer texts do not come from an editor's window, and are not worth keeping.
 _LONGEST_KEPT = 1 << 16
-# Every kind of word before a line's end, and of what may follow it.
+# Every kind of word before a line's end, and every kind of text that may follow it.
 _SAMPLE = (
     b"class Alpha:\n    def beta(self, x1):\n        return x1\n\n\n    gamma = 12\n\tdelta = 3.14e10\r\n\r\n"
     b"import os\nfrom a import b\n\n\nvalue = 0x1F\n# A comment's end\n    self.items = THE_END9\n  \n"
@@ -28,7 +28,7 @@ class Tokenizer:
     """A model's tokeniser with a memory.
 
     tokenize: token ids of UTF-8 bytes; with True, control tokens are recognised. The tokens of a text are the
-    same as without the memory: it is cut only where a sample shows that this model's tokeniser lets it be.
+    same as without the memory: it is cut only where a sample shows that this model's tokeniser allows it.
     """
 
     def __init__(self, tokenize: Tokenize) -> None:

@@ -1,1 +1,1 @@
-"""What a model is: its card, its file, where its bytes come from, what it needs."""
+"""Models: their cards and files, the sources of the files, the memory and time that they take."""

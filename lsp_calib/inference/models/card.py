@@ -59,7 +59,7 @@ class ModelCard:
 
     @property
     def path(self) -> Path:
-        """Where the model lies once pulled."""
+        """The path of the model once pulled."""
         return home.home() / "models" / self.file
 
 

@@ -82,7 +82,7 @@ def card_for_file(path: Path, cards: dict[str, ModelCard] | None = None) -> Mode
     """
     size = path.stat().st_size
     for card in (load_cards() if cards is None else cards).values():
-        # A card that does not say a size means the file that was pulled, and no other of that name.
+        # A card without a size stands for the pulled file only, and for no other file of that name.
         if card.file == path.name and (
             card.size == size or (not card.size and path.absolute() == card.path.absolute())
         ):
@@ -114,7 +114,7 @@ def _best(installed: Sequence[ModelCard]) -> ModelCard:
         if speed is not None:
             if speed.quick_enough:
                 return card
-        # Whatever is larger than one that was too slow will be too slow as well.
+        # A model larger than one that was too slow will be too slow as well.
         elif memory.fits_comfortably(card) and all(card.parameters < slow.parameters for slow in too_slow):
             return card
     measured = [(speed.line_seconds, card) for card in installed if (speed := known[card.name])]

@@ -48,7 +48,7 @@ def keep(path: Path, what: str, value: Any) -> None:
 
 
 def verify(path: Path, expected: str, *, fresh: bool = False) -> str:
-    """The file's SHA-256. Raises ModelFileError if `expected` is given and is another."""
+    """The file's SHA-256. Raises ModelFileError if `expected` is given and differs."""
     actual = sha256_of(path, fresh=fresh)
     if expected and actual != expected:
         raise ModelFileError(
@@ -77,7 +77,7 @@ def forget_first_use(file: str) -> None:
 
 
 def _entry(path: Path) -> dict[str, Any] | None:
-    """What is remembered of a file that has not changed since."""
+    """The remembered facts about a file that has not changed since."""
     entry = sidecar.read(_MEMORY).get(str(path.absolute()))
     try:
         current = isinstance(entry, dict) and entry.get("stamp") == _stamp(path)

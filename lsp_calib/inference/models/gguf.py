@@ -19,7 +19,7 @@ _FIM_KEYS = (
     ("tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.suffix_token_id"),
     ("tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.middle_token_id"),
 )
-# And the texts by which llama.cpp knows them where a file does not: (prefix, suffix, middle).
+# And the texts by which llama.cpp recognises them where a file does not name them: (prefix, suffix, middle).
 _FIM_TEXTS = (
     ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
     ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),

@@ -1,7 +1,7 @@
 """Reads the front of a GGUF file: header, metadata, tensor table. It trusts nothing and loads nothing.
 
-Every length and count that the file claims is compared with what is there before it is used, so a damaged or
-hostile file ends in ModelFileError after bounded work, in bounded memory. Tensor data is never read.
+Every length and count that the file claims is compared with the bytes present before it is used, so a damaged
+or hostile file ends in ModelFileError after bounded work, in bounded memory. Tensor data is never read.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -30,7 +30,7 @@ _LONGEST_NAME = 64  # ggml's
 _MOST_DIMENSIONS = 4
 # Metadata and tensor table together. Real ones have 1 to 40 MiB, nearly all of it the vocabulary.
 _MOST_BYTES = 128 << 20
-# Of these, kept at once: the vocabulary's texts, or what was fetched last.
+# Bytes of these kept at once: the vocabulary's texts, or the bytes fetched last.
 _MOST_KEPT = 32 << 20
 # Texts longer than this are passed over.
 _LONGEST_KEPT = 1 << 20
@@ -74,7 +74,7 @@ Scalar = int | float | bool | str
 
 @attrs.frozen
 class Front:
-    """What stands before the tensors.
+    """The part of the file before its tensors.
 
     length: its bytes. values: scalars and texts by key. elements: of all tensors.
     token_count, tokens: the vocabulary, each text after its length (64 bits), as in the file.
@@ -115,7 +115,7 @@ class _Truncated(Exception):
 class _Bytes:
     """The file's beginning, fetched as it is needed, forgotten when it has been read.
 
-    place: how far it has been read. buffer: what is here, from `base` on; nothing of it goes while `held`.
+    place: the offset of the next byte. buffer: the bytes in memory, from `base` on; all stay while `held`.
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -188,7 +188,7 @@ class _Bytes:
 
 
 def read_front(path: Path) -> Front:
-    """Read what stands before the tensors of `path`, and check that its tensors lie within the file.
+    """Read the part of `path` before its tensors, and check that its tensors lie within the file.
 
     Raises ModelFileError, naming file and fault. At most 32 MiB are kept at once; tensor data is never read.
     """
@@ -211,7 +211,7 @@ def read_front(path: Path) -> Front:
 
 
 def again(path: Path) -> str:
-    """What to do about a file whose bytes are wrong."""
+    """Advice to the user about a file whose bytes are wrong."""
     return (
         f" Remove it (`lsp-calib models remove {path.name}`) and get it again with `lsp-calib models pull "
         "NAME`; `lsp-calib models list` has the names."

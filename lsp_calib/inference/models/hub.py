@@ -23,11 +23,11 @@ from lsp_calib.inference.models.card import ModelCard, Source
 from lsp_calib.inference.models.partial import Part
 
 Progress = Callable[[int, int, str], None]
-"""Called with (done, all, what): bytes here so far, bytes of the model or 0, what is being fetched."""
+"""Called with (done, all, what): bytes here so far, bytes of the model or 0, the name of the download."""
 
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 _MOST_REDIRECTS = 8
-# In a row, without a byte between them; then the next source is asked.
+# Failures in a row without a byte between them; then the next source is asked.
 _MOST_FAILURES = 4
 _PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
@@ -92,7 +92,7 @@ class Fetched:
 
 
 def fetch(source: Source, card: ModelCard, on_progress: Progress) -> Fetched:
-    """Download a card's file beside its place; an interruption keeps what was received for the next call.
+    """Download a card's file beside its place; after an interruption the next call resumes.
 
     Raises DownloadError if the hub does not deliver, SettingsError for a bad HF_ENDPOINT.
     """
@@ -138,7 +138,7 @@ class _Delivery:
     announced: str = ""
 
     def go_on(self) -> None:
-        """Receive what is missing. Raises _Interrupted if that can be retried, else DownloadError."""
+        """Receive the missing bytes. Raises _Interrupted if that can be retried, else DownloadError."""
         part = self._part
         headers = {}
         if part.size and part.validator:
@@ -288,13 +288,13 @@ def _count(text: str | None) -> int:
 
 
 def _range(text: str) -> tuple[int, int]:
-    """Start and total of a Content-Range; (-1, 0) if it is none."""
+    """Start and total of a Content-Range; (-1, 0) if it is invalid."""
     found = re.fullmatch(r"bytes ([0-9]{1,15})-[0-9]{1,15}/([0-9]{1,15})", text)
     return (int(found[1]), int(found[2])) if found else (-1, 0)
 
 
 def _validator(response: httpx.Response) -> str:
-    """What identifies this version of the file: a strong ETag, else the date."""
+    """The identity of this version of the file: a strong ETag, else the date."""
     etag: str = response.headers.get("ETag", "")
     if etag and not etag.startswith("W/"):
         return etag

@@ -19,7 +19,7 @@ class Entry:
     """A model that is known or lies in the models folder.
 
     needs: bytes it takes when loaded, an estimate. fits: whether they are free now, None where unknown.
-    fault: what is wrong with its file, empty if nothing is known to be.
+    fault: the fault of its file, empty if none is known.
     """
 
     card: ModelCard
@@ -64,9 +64,9 @@ def inventory() -> list[Entry]:
 
 
 def remove(name: str) -> Path:
-    """Remove a model, by its name, its file's name or its path; returns what was removed.
+    """Remove a model, by its name, its file's name or its path; returns the removed file.
 
-    What an unfinished pull of it left is removed as well. Raises SettingsError for anything that does not
+    The remains of an unfinished pull are removed as well. Raises SettingsError for anything that does not
     lie in the models folder itself.
     """
     folder = sidecar.models_folder()

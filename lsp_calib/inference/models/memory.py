@@ -31,7 +31,7 @@ def needed(card: ModelCard) -> int:
 
 
 def count_sequences(bytes_each: int) -> int:
-    """How many sequences a model keeps whose cache takes `bytes_each` for one document: 2 to 4."""
+    """The number of sequences, 2 to 4, of a model whose cache takes `bytes_each` for one document."""
     return max(2, min(_SEQUENCES, _MOST_BYTES // max(bytes_each, 1)))
 
 
@@ -54,7 +54,7 @@ def total() -> int | None:
 
 
 def fits(card: ModelCard) -> bool | None:
-    """Whether the model fits beside what runs at present; None where that is unknown."""
+    """Whether the model fits beside the programs that run at present; None where that is unknown."""
     free = available()
     return None if free is None else needed(card) <= free
 
@@ -62,7 +62,8 @@ def fits(card: ModelCard) -> bool | None:
 def fits_comfortably(card: ModelCard) -> bool:
     """Whether the model leaves enough of the machine to everything else.
 
-    Of all memory, not of what is free now: two editors started at different times must choose the same model.
+    A share of all memory, not of free memory: two editors started at different times must choose the same
+    model.
     """
     there = total()
     return there is None or needed(card) <= _COMFORTABLE * there
@@ -88,7 +89,7 @@ def _installed() -> int | None:
 
 
 def _container(folder: Path = Path("/sys/fs/cgroup")) -> tuple[int | None, int]:
-    """A control group's limit, None without one, and what it uses of that.
+    """A control group's limit, None without one, and its use of that limit.
 
     Pages of files that are not in use are not counted: the system drops them when memory is wanted.
     """

@@ -13,7 +13,7 @@ _CHUNK = 1 << 20
 
 
 class Part:
-    """Bytes received so far of one file, their running SHA-256, and what says that the rest belongs to them.
+    """Bytes received so far of one file, their running SHA-256, and the identity of their source.
 
     target: the file that it will be. origin: where the bytes come from; those of another origin are dropped.
     validator: the server's ETag or date of the bytes that are here; empty where it gave none.

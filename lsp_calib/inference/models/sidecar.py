@@ -1,4 +1,4 @@
-"""Small JSON files beside the models: what was measured of them. Losing one costs only time."""
+"""Small JSON files beside the models, with measurements of them. Losing one costs only time."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _MEMORY = ".speed.json"
 LATENCY_BUDGET = 0.3
 """Seconds within which a completion should be there after a keystroke."""
 
-# What a keystroke costs where the cache holds everything but what was typed: a few tokens to evaluate, and a
+# The cost of a keystroke where the cache holds everything but the typed text: a few tokens to evaluate, and a
 # line to generate.
 _PROMPT_TOKENS = 4
 _LINE_TOKENS = 9
@@ -41,7 +41,7 @@ class Speed:
 
 
 def remember_speed(card: ModelCard, prompt_per_s: float, generation_per_s: float) -> None:
-    """Keep what was measured (tokens a second). Impossible values are not kept. Never fails."""
+    """Keep a measurement (tokens a second). Impossible values are not kept. Never fails."""
     if _possible(prompt_per_s) and _possible(generation_per_s):
         entry = {"prompt_per_s": prompt_per_s, "generation_per_s": generation_per_s, "at": time.time()}
         sidecar.update(_MEMORY, _key(card), entry)

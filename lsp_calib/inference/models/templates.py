@@ -59,7 +59,7 @@ _STARCODER = ChatFormat("### Instruction\n", "\n\n", "### Response\n", "<|endoft
 _STARCHAT = ChatFormat("<|user|>\n", "<|end|>\n", "<|assistant|>\n")
 _ALPACA = ChatFormat("### Instruction:\n", "\n\n", "### Response:\n", "\n\n")
 
-# The first whose marks are all in a chat template is meant: some have the marks of others and more.
+# The first format whose marks are all in a chat template applies: some have others' marks and more.
 _MARKS: tuple[tuple[tuple[str, ...], ChatFormat], ...] = (
     (("<|im_start|>", "<|im_end|>"), _CHATML),
     (("<|start_header_id|>", "<|end_header_id|>"), _LLAMA3),
@@ -78,7 +78,7 @@ _MARKS: tuple[tuple[tuple[str, ...], ChatFormat], ...] = (
 
 
 def chat_format(template: str) -> ChatFormat:
-    """The format that a chat template (Jinja) stands for; an empty one if it is none of those known here."""
+    """The format that a chat template (Jinja) stands for; an empty one if the template is unknown."""
     return next((known for marks, known in _MARKS if all(mark in template for mark in marks)), ChatFormat())
 
 

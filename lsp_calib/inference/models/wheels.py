@@ -60,7 +60,7 @@ def _chunks(wheel: Path, member: str, requirement: str) -> Iterator[bytes]:
         ):
             while chunk := part.read(_CHUNK):
                 yield chunk
-    # Encrypted members raise RuntimeError, unknown compression NotImplementedError, which is one.
+    # Encrypted members raise RuntimeError, unknown compression its subclass NotImplementedError.
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise DownloadError(f"The wheel of {requirement} is damaged: {error}.") from error
 
@@ -71,7 +71,7 @@ def _download_wheel(requirement: str, folder: Path) -> Path:
         raise DownloadError(
             f"{requirement} comes from a package index, and pip is not installed beside lsp-calib."
         )
-    # -P: a module called pip in the working folder is not meant.
+    # -P: a module called pip in the working folder must not be run.
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder), requirement]
     result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)

@@ -49,7 +49,7 @@ class PrebuiltModel:
 
     @staticmethod
     def hardware() -> Hardware:
-        """What the wheel finds here. Its code for AMX is not affected by the compilers' fault."""
+        """The hardware that the wheel finds here. The compilers' fault does not affect its code for AMX."""
         return Hardware(build=f"xllamacpp {xllamacpp.__version__}", gpu=has_gpu())
 
     @property
@@ -62,7 +62,7 @@ class PrebuiltModel:
 
     @property
     def positions(self) -> int:
-        """Those that a prompt and its answer may take together."""
+        """The positions that a prompt and its answer may take together."""
         return self._server.positions
 
     def begin(
@@ -74,8 +74,8 @@ class PrebuiltModel:
     ) -> Run:
         """A run for a request; nothing is evaluated yet.
 
-        Raises EngineError if it cannot fit the context, and for what the server cannot tell: the scores of a
-        given text, the whole softmax at other temperatures.
+        Raises EngineError if it cannot fit the context, and for requests that the server cannot answer: the
+        scores of a given text, the whole softmax at other temperatures.
         """
         if isinstance(request, ScoreRequest) or request.temperatures:
             raise EngineError(

@@ -1,7 +1,7 @@
 """A generation through llama.cpp's server, one question for each token.
 
 The server can generate several tokens by itself, but a question for each costs about a millisecond and leaves
-all decisions here: which tokens agree with what is typed, when the answer has ended, whether a client waits.
+all decisions here: which tokens agree with the typed text, when the answer has ended, whether a client waits.
 It cannot be stopped inside an evaluation, so a prompt is handed over in pieces, each of them soon done.
 """
 
@@ -29,13 +29,13 @@ SEQUENCES = INTERACTIVE_SEQUENCES + 1
 _PIECE_MS = 60.0
 _LEAST_PIECE = 16
 _STEADY_PIECE = 64
-# Enough of the most likely tokens to see what is typed, and two to see that the numbers can be true.
+# Numbers of most likely tokens: enough to include the typed text, and two, to check the probabilities.
 _TYPED_TOP = 256
 _TOP = 2
 # So many tokens may be named in a question; naming more takes longer than asking twice.
 _FEW = 256
-# What tokens that are not listed may add to a sum of probabilities, in parts of it. Half of that is taken, so
-# the sum is right to 1 %; different builds of llama.cpp differ by more.
+# The share of a sum of probabilities that unlisted tokens may add at most. Half of that is assumed, so the
+# sum is right to 1 %; different builds of llama.cpp differ by more.
 _NEGLIGIBLE = 0.02
 # Probabilities of float32 that should add up to 1 at most.
 _ROUNDING = 1e-3
@@ -62,7 +62,7 @@ class PieceSize:
 
 
 class Machine:
-    """What runs are made with: the server, its vocabulary, and what is known of its cached sequences."""
+    """The data that all runs share: the server, its vocabulary, its cached sequences as far as known."""
 
     def __init__(self, server: Server, vocabulary: Vocabulary) -> None:
         self.server = server
@@ -137,7 +137,7 @@ class PrebuiltGenerationRun(GenerationRun):
             self._choose(sequence)
 
     def _evaluate(self, sequence: CachedSequence) -> None:
-        """All tokens but the last piece, which is evaluated when a token is chosen after it."""
+        """Evaluate all tokens but the last piece, which is evaluated when a token is chosen after it."""
         steady = not self._request.reuse
         while True:
             known = common_prefix(sequence.tokens, self._tokens)
@@ -155,7 +155,7 @@ class PrebuiltGenerationRun(GenerationRun):
         reply = self._machine.ask(sequence, tokens, question, reuse=not afresh)
         if self._reused is None:
             self._reused = reply.reused
-        if len(tokens) > self._evaluated:  # else it was asked again
+        if len(tokens) > self._evaluated:  # otherwise the same question was repeated
             # A token after the first costs the evaluation of the one before it: no part of the prompt.
             self._machine.counters.prompt_tokens += reply.evaluated - (1 if self._chosen else 0)
         self._evaluated = len(tokens)
@@ -168,7 +168,7 @@ class PrebuiltGenerationRun(GenerationRun):
         if builder.remaining:
             allowed = tuple(self._machine.vocabulary.allowed(builder.remaining).tolist())
             if len(allowed) == 1 and len(pieces[allowed[0]]) <= len(builder.remaining):
-                # Nothing to ask: there is no choice, and it is no part of the answer.
+                # Do not ask: there is no choice, and the token is not part of the answer.
                 self._tokens.append(allowed[0])
                 builder.add(allowed[0], 0.0, 0.0, pieces[allowed[0]])
                 return
@@ -183,7 +183,7 @@ class PrebuiltGenerationRun(GenerationRun):
         if allowed and len(pieces[choice.token]) > len(builder.remaining):
             typed_logprob = self._typed(sequence, allowed, choice)
         if not self._chosen:
-            self._clock()  # what came before was the prompt
+            self._clock()  # the time until now was the prompt's
         self._doubt = self._doubt or doubt(choice.logprob, choice.top)
         logprob = _UNKNOWN if math.isnan(choice.logprob) else min(choice.logprob, 0.0)
         self._take(choice.token, logprob, typed_logprob, ended=reply.ended)
@@ -200,9 +200,9 @@ class PrebuiltGenerationRun(GenerationRun):
         return reply, _choice(reply) or self._choice_of_ours(sequence, question)
 
     def _choice_of_ours(self, sequence: CachedSequence, question: Question) -> Choice:
-        """The choice made here: the server says nothing of its own where that is a token of half a character.
+        """A choice made here: the server does not report its own if that token ends inside a character.
 
-        It is made to choose a line's end instead, which leaves the probabilities that it tells as they are.
+        It is told to choose a line's end instead, which does not change the probabilities that it reports.
         """
         drawn = question.temperature > 0
         everything = drawn or question.allowed
@@ -242,7 +242,7 @@ class PrebuiltGenerationRun(GenerationRun):
         return min(best.logprob - shares.get(best.token, max(shares.values(), default=0.0)), 0.0)
 
     def _seed(self) -> int:
-        """One for each token, the same for the same request."""
+        """A seed for each token, the same for the same request."""
         sampling = self._request.sampling
         return random.Random(f"{sampling.seed} {self._generated}").getrandbits(31) if sampling else 0
 
@@ -282,7 +282,7 @@ def doubt(logprob: float, top: Sequence[tuple[int, float]]) -> str:
 
 
 def _choice(reply: Reply) -> Choice | None:
-    """What the server chose, None where it does not say."""
+    """The token that the server chose, None where it does not report it."""
     if reply.token is None or reply.logprob is None:
         return None
     return Choice(reply.token, reply.logprob, reply.top)

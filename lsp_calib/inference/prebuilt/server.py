@@ -31,12 +31,12 @@ from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import LoadOptions
 from lsp_calib.inference.processor import default_threads
 
-# A prompt is handed over in pieces (see `prebuilt_run`), so that this is only the most at once.
+# A prompt is handed over in pieces (see `run`), so that this is only the most at once.
 BATCH = 512
 # Added to the logits of the tokens that are allowed. All others fall short of them by far, and float32 still
 # tells the allowed ones apart to a few units in the fifth decimal place.
 _BIAS = 200.0
-_ERRORS = 1  # what its log says; a level more and it warns of every prompt that is cached as a whole
+_ERRORS = 1  # its log's level; the next one warns of every prompt that is cached as a whole
 _NAME = "prebuilt"
 _SOCKET_PATH = 100  # bytes; the system's limit is 104 or 108
 _TIMEOUT = 60.0  # seconds for a text to be tokenised
@@ -47,7 +47,7 @@ _CONSEQUENCES = ("failed to load model", "exiting due to")
 
 @attrs.frozen
 class Question:
-    """How a token is to be chosen, and what is to be reported.
+    """How to choose a token, and the probabilities to report.
 
     top: how many of the most likely tokens are named. allowed: where not empty, one of these is chosen.
     temperature: 0 chooses the most likely token, else one is drawn from the softmax at it, by the seed.
@@ -63,12 +63,13 @@ class Question:
 
 @attrs.frozen
 class Reply:
-    """The token that the server chose after some tokens, and what it reports of it.
+    """The token that the server chose after some tokens, and its report on it.
 
     token, logprob: None where it does not say, as of a token that ends inside a character. logprob is of the
         unmodified softmax, unless `conditional` was asked for: then of the softmax over the allowed tokens.
     top: the most likely tokens with their log-probabilities, best first. ended: the token ends the text.
-    evaluated, reused: tokens it had to evaluate, and tokens it still had. decode_ms: what that took.
+    evaluated, reused: tokens it had to evaluate, and tokens it found in its cache. decode_ms: time of the
+    evaluation.
     """
 
     token: int | None
@@ -113,7 +114,7 @@ class Server:
         params.n_parallel = sequences
         params.n_batch = params.n_ubatch = BATCH
         params.n_gpu_layers = options.acceleration.gpu_layers
-        params.fit_params = False  # else it changes what was asked for
+        params.fit_params = False  # otherwise it changes the requested parameters
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
         params.load_mode = modes.LLAMA_LOAD_MODE_MMAP_MLOCK if options.mlock else modes.LLAMA_LOAD_MODE_MMAP
         # Each request names its sequence; nothing is copied aside for later, nothing shifted.
@@ -134,7 +135,7 @@ class Server:
         return params
 
     def _try_again(self, path: Path, parameters: xllamacpp.CommonParams) -> xllamacpp.Server:
-        """Load again what did not load, to read the reason from its log.
+        """Load again a model that failed to load, to read the reason from the log.
 
         The log is not captured the first time: if native code ended the process, its end would be lost.
         """
@@ -182,7 +183,7 @@ class Server:
         return answer
 
     def _tokenize(self, text: str, *, control: bool = False, begin: bool = False) -> tuple[int, ...]:
-        """Token ids of a text. control: recognise control tokens. begin: with what is to precede any text."""
+        """Token ids of a text. control: recognise control tokens. begin: add the tokens before any text."""
         body = {"content": text.encode("utf-8", "replace").decode(), "parse_special": control}
         return tuple(self._http("POST", "/tokenize", {**body, "add_special": begin})["tokens"])
 
@@ -198,7 +199,7 @@ class Server:
         """The bytes of each token by id; empty for control tokens. Takes a second for a large vocabulary."""
         pieces = [b""] * self.size
         newline = self.tokenize("\n")
-        question = Question(top=self.size, allowed=newline[:1])  # of a token that it tells of
+        question = Question(top=self.size, allowed=newline[:1])  # only a token that it reports
         with _understanding():
             content = self._answer(newline, 0, question)["choices"][0]["logprobs"]["content"]
             for entry in content[0]["top_logprobs"]:
@@ -206,7 +207,7 @@ class Server:
         return pieces
 
     def close(self) -> None:
-        """Free the model. Waits for what is being evaluated: at most one piece of a prompt."""
+        """Free the model. Waits for the running evaluation: at most one piece of a prompt."""
         self._server = None  # its destructor ends its threads
         if self._socket:
             Path(self._socket).unlink(missing_ok=True)
@@ -254,7 +255,7 @@ def locked_memory() -> int | None:
 
 
 def last_words(said: Sequence[str]) -> str:
-    """Of lines of llama.cpp's log, the errors that name a cause, in its words; empty if there are none."""
+    """The errors that name a cause among lines of llama.cpp's log, unchanged; empty if there are none."""
     errors = [match[1].strip() for line in said if (match := _ERROR.match(line))]
     causes = [line for line in errors if not any(words in line for words in _CONSEQUENCES)]
     return " ".join(causes or errors)
@@ -281,7 +282,7 @@ def _reply(answer: dict[str, Any]) -> Reply:
 
 @contextlib.contextmanager
 def _understanding() -> Iterator[None]:
-    """Its interface changes between versions: say so where it is not the known one."""
+    """Report an unexpected interface of xllamacpp: it changes between versions."""
     try:
         yield
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
@@ -307,7 +308,7 @@ def _message(answer: dict[str, Any]) -> str:
 
 
 def _socket_path() -> str:
-    """Where a socket can be that only this user can connect to; empty where there is no such thing."""
+    """A path for a socket that only this user can connect to; empty where that is impossible."""
     if not hasattr(socket, "AF_UNIX"):
         return ""
     folder = home.run_folder()

@@ -38,7 +38,7 @@ Find = Callable[[], Factory]
 
 
 def main(find: Find = backends.find) -> None:
-    """find: what gives the backend's factory; an import of a second, done after the lock is held."""
+    """find: returns the backend's factory; its import takes a second, so it is called with the lock held."""
     parser = argparse.ArgumentParser(
         description="The model process of lsp-calib; started by it, not by hand."
     )
@@ -64,12 +64,12 @@ def main(find: Find = backends.find) -> None:
     listening = rendezvous.listen(where)
     with contextlib.suppress(OSError):  # its starter may be gone while others use it
         os.write(1, f"{rendezvous.LISTENING}\n".encode())
-    os.dup2(2, 1)  # what native code prints goes to the log
+    os.dup2(2, 1)  # the output of native code goes to the log
 
     code = 1
     try:
         code = asyncio.run(_serve(arguments, find, where, listening))
-    except Exception:  # noqa: BLE001 - the last chance to say what it was
+    except Exception:  # noqa: BLE001 - the last chance to report it
         traceback.print_exc()
     finally:
         sys.stderr.flush()

@@ -1,8 +1,8 @@
-"""Which of the machine's hardware a model is run with: the fastest that works.
+"""Chooses the hardware features with which a model runs: the fastest that work.
 
 Compiled libraries can crash on hardware they were never tried on: GCC 12 compiles llama.cpp's code for AMX
-wrongly, drivers of GPUs fail. So what is in doubt is tried in a process of its own (`trial`) before the model
-process relies on it. What came out is remembered for this build of the library and this processor.
+wrongly, drivers of GPUs fail. So doubtful features are tried in a process of their own (`trial`) before the
+model process relies on them. The result is remembered for this build of the library and this processor.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FASTER = 0.9
 
 @attrs.frozen
 class Outcome:
-    """What a trial showed. seconds: for a fixed prompt and answer, None if it failed. how: why it failed."""
+    """The result of a trial. seconds: for a fixed prompt and answer, None if it failed. how: the cause."""
 
     seconds: float | None
     how: str = ""
@@ -34,7 +34,7 @@ class Outcome:
 
 @attrs.frozen
 class Tried:
-    """What became of an acceleration, by its name."""
+    """An acceleration, by its name, with the result of its trial."""
 
     name: str
     outcome: Outcome
@@ -57,7 +57,7 @@ Try = Callable[[Acceleration], Outcome | None]
 
 
 def candidates(hardware: Hardware, gpu_layers: int | None) -> tuple[Acceleration, ...]:
-    """What may be used, the most promising first and the safest last.
+    """The accelerations that may be used, the most promising first and the safest last.
 
     gpu_layers: as the user wants it; None leaves it to the trial.
     """
@@ -124,7 +124,7 @@ def _nothing_works(tried: Sequence[Tried]) -> str:
 
 
 def failure(choice: Choice) -> str:
-    """What crashed before an acceleration was found that works, in one sentence; empty if nothing did."""
+    """The crashes before a working acceleration was found, in one sentence; empty if there were none."""
     if not choice.failed:
         return ""
     first = choice.failed[0]
@@ -140,13 +140,13 @@ def note(choice: Choice) -> str:
 
 
 def machine(hardware: Hardware) -> str:
-    """What trials hold for: this build of the library, on this processor."""
+    """The scope in which trials are valid: this build of the library, on this processor."""
     return f"{hardware.build} on {processor.name()}"
 
 
 @attrs.frozen
 class Question:
-    """What an answer is remembered for. model: its SHA-256. gpu_layers: as the user wants it."""
+    """The key of a remembered choice. model: its SHA-256. gpu_layers: as the user wants it."""
 
     hardware: Hardware
     model: str
@@ -158,7 +158,7 @@ class Question:
         return f"{self.model[:16]} gpu={wanted}"
 
     def recall(self) -> Choice | None:
-        """What was found out before, None if that is nothing."""
+        """The remembered choice, None if there is none."""
         models = sidecar.read(MEMORY).get(machine(self.hardware))
         entry = models.get(self._key) if isinstance(models, Mapping) else None
         if not isinstance(entry, Mapping):
@@ -168,7 +168,7 @@ class Question:
         return None if chosen is None else Choice(chosen, tuple(_read_tried(entry.get("tried"))))
 
     def remember(self, choice: Choice) -> None:
-        """Keep what the trials showed. Never fails: at worst it is found out again."""
+        """Keep the results of the trials. Never fails: at worst the trials are repeated."""
         if not choice.tried:
             return
         models = sidecar.read(MEMORY).get(machine(self.hardware))

@@ -269,7 +269,7 @@ class Broker:
     def _end(self, code: int, words: str) -> None:
         if words:
             for client in list(self._clients.values()):
-                self._send(client, {"event": "bye", "message": words})  # a first farewell counts
+                self._send(client, {"event": "bye", "message": words})  # only the first counts
         self._exit_code = code
         self._over.set()
 

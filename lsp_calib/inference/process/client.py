@@ -47,7 +47,7 @@ _END = 2.0
 
 
 class _StartsAgain(EngineDiedError):
-    """The process died; what waited for it waits for the next one."""
+    """The process died; requests that waited for it wait for the next one."""
 
 
 class ModelProcess:
@@ -56,8 +56,8 @@ class ModelProcess:
     wanted: a card's name or the path of a GGUF file; None for the best installed model.
     threads, gpu_layers, mlock: how to load it, if this is its first client; 0 threads lets it choose,
         None uses a GPU where it is faster.
-    linger: seconds that the process stays after its last client; LSP_CALIB_LINGER in the environment goes
-        before it.
+    linger: seconds that the process stays after its last client; LSP_CALIB_LINGER in the environment
+        overrides it.
     on_state: told of loading, readiness and failure.
     """
 
@@ -74,7 +74,7 @@ class ModelProcess:
         self._wanted = wanted
         self._options = wire.Options(threads, gpu_layers, mlock)
         self._linger = linger
-        self._told_linger: float | None = None  # what the process was told last
+        self._told_linger: float | None = None  # the last value sent to the process
         self._on_state = on_state
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
@@ -116,7 +116,7 @@ class ModelProcess:
         return generation
 
     async def score(self, request: ScoreRequest) -> AsyncIterator[Token]:
-        """Raises what `generate` raises."""
+        """Raises the same errors as `generate`."""
         connection = await self._ready()
         with connection.ask(lambda id_: wire.request_to_wire(id_, request)) as inbox:
             while "scored" not in (message := await inbox.next()):
@@ -125,7 +125,7 @@ class ModelProcess:
         self._deaths.answered()
 
     async def stats(self) -> wire.Stats:
-        """What the process does and has done, all clients together. Starts it if need be."""
+        """The present and past work of the process, for all clients together. Starts it if need be."""
         connection = await self._ready()
         with connection.ask(lambda id_: {"op": "stats", "id": id_}) as inbox:
             return wire.stats_from_wire((await inbox.next()).get("stats", {}))
@@ -143,7 +143,7 @@ class ModelProcess:
         self._deaths = Deaths()
 
     async def close(self) -> None:
-        """Close the connection, or stop a start. The process goes when it has no other clients."""
+        """Close the connection, or stop a start. The process ends when it has no other clients."""
         opening, self._opening = self._opening, None
         if opening is not None:
             opening.cancel()
@@ -164,7 +164,7 @@ class ModelProcess:
 
     async def _connected(self) -> Connection:
         if self._connection is not None and self._connection.gone:
-            # What became of it is being found out, and may be the end of all trying.
+            # The cause of its end is being determined; after too many deaths there is no other attempt.
             await asyncio.shield(self._connection.ended)
         if self._failure is not None:
             raise afresh(self._failure)

@@ -97,11 +97,11 @@ class Connection:
         on_event: Callable[[Connection, wire.Message], None],
         explain: Callable[[Connection], Awaitable[LspCalibError]],
     ) -> Connection:
-        """Connect and be welcomed.
+        """Connect, and wait for the welcome.
 
         on_event: receives every message that answers no request. explain: gives the error of requests in
-        flight when the connection ends. Raises OSError if no process listens, EngineError if it cannot be
-        understood.
+        flight when the connection ends. Raises OSError if no process listens, EngineError if its messages are
+        invalid.
         """
         reader, writer = await rendezvous.connect(where)
         try:
@@ -153,7 +153,7 @@ class Connection:
 
     async def close(self) -> None:
         """Once this returns, every request has its result."""
-        # Not `close`: that waits for a process that does not read to read what was written.
+        # Not `close`: that waits until the process has read everything, even if it does not read.
         self._writer.transport.abort()
         await asyncio.shield(self._reading)
 

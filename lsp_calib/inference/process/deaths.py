@@ -27,7 +27,7 @@ _SMALLER = (
 class Deaths:
     """The deaths since the last answer.
 
-    safety: how the next process is started. at_once: whether what waited for the last one waits for it.
+    safety: how the next process is started. at_once: whether the waiting requests wait for it.
     """
 
     def __init__(self) -> None:

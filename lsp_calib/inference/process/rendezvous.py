@@ -26,8 +26,8 @@ from lsp_calib import __version__, home
 from lsp_calib.files import write_atomically
 from lsp_calib.inference.process import wire
 
-# What a process writes to its standard output, once, when it can be connected to; its exit code when another
-# one holds the lock.
+# The line that a process writes to its standard output once it accepts connections; its exit code when
+# another process holds the lock.
 LISTENING = "listening"
 LOST = 3
 # A socket's path has 108 bytes on Linux, 104 on macOS, its end included.
@@ -51,7 +51,7 @@ class Rendezvous:
 def place(model: Path, context: int) -> Rendezvous:
     """Where to meet for a model file. Raises SettingsError if the state folder is not the user's own.
 
-    Everything that makes another process of it is in the name: a release never talks to an older one's.
+    The name contains everything that requires a separate process: a release never uses an older one's.
     """
     parts = (
         str(model.resolve()),
@@ -147,7 +147,7 @@ def _socket_path(folder: Path, name: str) -> Path:
     path = folder / f"{name}.sock"
     if len(os.fsencode(path)) <= _LONGEST_PATH:
         return path
-    # The state folder lies too deep. The temporary folder is everybody's: what is found there is looked at.
+    # The state folder's path is too long. All users share the temporary folder: check the folder found there.
     there = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
     private = Path(tempfile.gettempdir()) / f"lsp-calib-{os.geteuid()}-{there}"
     if len(os.fsencode(private)) > _LONGEST_PATH - 24:

@@ -1,7 +1,7 @@
 """Which request runs next, and which ones are dropped. Pure: no threads, no clock, no model.
 
-- Interactive work goes before background work, and that before idle work. What arrives interrupts what comes
-  after it in this order, which resumes later.
+- Interactive work goes before background work, and that before idle work. A new job interrupts a running one
+  of a later kind in this order, which resumes afterwards.
 - Among clients it is the turn of the one that was served longest ago; within a client, of the oldest request.
   Interactive work may have to give way to another client's; it resumes at its own client's next turn.
 - Of a client's interactive requests for one document only the newest is wanted.
@@ -20,7 +20,7 @@ Key = tuple[int, int]
 
 @attrs.frozen
 class Job:
-    """A request as far as its turn depends on it.
+    """The fields of a request that decide its turn.
 
     client, id: together they are the job's key. expires: the time after which it is dropped.
     """
@@ -48,8 +48,8 @@ class Effect:
 class Scheduler:
     """The jobs that wait and the one that runs.
 
-    A running job that is dropped is `running` no more in what is answered or counted, but occupies the model
-    until `interrupted` or `finished` is called.
+    A running job that is dropped is neither reported as `running` nor counted any more, but occupies the
+    model until `interrupted` or `finished` is called.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Scheduler:
         """The running job has stopped for another client's. As `interrupted`, but it is not the next one."""
         job, wanted = self._end()
         if wanted:
-            self._waiting = {job.key: job, **self._waiting}  # of its client's, it is still the oldest
+            self._waiting = {job.key: job, **self._waiting}  # it is still the oldest of its client's jobs
         return wanted
 
     def finished(self) -> bool:
@@ -139,7 +139,7 @@ class Scheduler:
         return min((job.expires for job in self._wanted()), default=math.inf)
 
     def blocked(self) -> set[int]:
-        """Clients whose work waits, and all the while another client's runs. Nobody waits for idle work."""
+        """Clients whose work waits while another client's runs. Nobody waits for idle work."""
         running = self.running
         if running is None:
             return set()

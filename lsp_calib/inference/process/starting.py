@@ -136,12 +136,13 @@ def killed(code: int | None) -> bool:
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
     return {
-        # Large pages for what llama.cpp allocates (repacked weights, the KV cache) where glibc and the kernel
-        # have them. In three runs by hand Qwen 1.5B generated 8 % faster (33.5 ms a token instead of 36.5);
-        # `lsp-calib bench` has its part in `overhead.overRaw`, whose bare loop does without.
+        # Large pages for llama.cpp's memory (repacked weights, the KV cache) where glibc and the kernel
+        # support them. In three runs by hand Qwen 1.5B generated 8 % faster (33.5 ms a token instead of
+        # 36.5); `lsp-calib bench` includes the effect in `overhead.overRaw`, whose bare loop does not use
+        # them.
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         **ours,
-        # Where it runs, a relative path would mean another folder.
+        # In the process's working folder a relative path would mean another folder.
         "LSP_CALIB_HOME": str(home.home().absolute()),
     }
 
@@ -149,7 +150,7 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
 @contextlib.contextmanager
 def _log_file() -> Iterator[int]:
     home.private_folder(log_path().parent)
-    # Appended to: one that loses the election must not wipe the words of the one that won.
+    # Append: a process that does not get the lock must not erase the log of the one that holds it.
     descriptor = os.open(log_path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         yield descriptor

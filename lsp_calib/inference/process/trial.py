@@ -39,14 +39,14 @@ _NOT_LOADED = 4
 def attempt(options: LoadOptions) -> Outcome | None:
     """Try `options.acceleration` in a child of this process, by this process's own program.
 
-    None where that shows nothing: the child was ended from outside (for lack of memory above all), or the
-    model cannot be loaded in any way, which is better said when it is loaded.
+    None where that is no evidence: the child was ended from outside (for lack of memory above all), or the
+    model cannot be loaded in any way, which is reported when it is loaded.
     """
     wanted = {**attrs.asdict(options.acceleration), "threads": options.threads}
     command = [sys.executable, *sys.orig_argv[1:], f"--trial={json.dumps(wanted)}"]
     limit = _SECONDS + options.path.stat().st_size / _BYTES_A_SECOND
     late = threading.Event()
-    # Its standard input ends with this process, and the child with that.
+    # The child's standard input ends with this process, and then the child ends as well.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
 
         def end() -> None:
@@ -74,7 +74,7 @@ def attempt(options: LoadOptions) -> Outcome | None:
 
 
 def run(factory: Factory, options: LoadOptions, wanted: str) -> None:
-    """The child's part: load, decode twice, print the second time. wanted: what `attempt` passes on."""
+    """The child's part: load, decode twice, print the second time. wanted: JSON from `attempt`."""
     fields = json.loads(wanted)
     threads = fields.pop("threads")
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()

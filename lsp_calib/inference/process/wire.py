@@ -13,7 +13,7 @@ Client to process
     {"op": "score", "id": int, "segments": ..., "forced": str, "version": str, "text": str,
      "priority": int, "temperatures": [float, ...]}
     {"op": "enough" | "cancel" | "stats", "id": int}
-    {"op": "linger", "linger": float}                      instead of what `hello` said
+    {"op": "linger", "linger": float}                      replaces the value in `hello`
     {"op": "restart"}
 Process to client
     {"event": "welcome", "pid": int, "threads": int, "gpuLayers": int | null, "mlock": bool}
@@ -85,10 +85,10 @@ class Hello:
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """What a loaded model is.
+    """A description of a loaded model.
 
-    engine: what runs it. notes: messages for the user about how it was loaded. acceleration: the name of the
-    hardware features it uses.
+    engine: the library or program that runs it. notes: messages for the user about how it was loaded.
+    acceleration: the name of the hardware features it uses.
     """
 
     sha256: str
@@ -99,7 +99,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What the process does and has done. Times are `time.monotonic()` of the process's machine, in seconds.
+    """The present and past work of the process. Times are `time.monotonic()` of its machine, in seconds.
 
     idle_since: None while something runs. running, waiting: requests of all clients. The rest: see
     `backend.Counters`.

@@ -1,7 +1,7 @@
-"""The thread that decodes, and what it shares with the thread that serves clients.
+"""The thread that decodes, and the data it shares with the thread that serves clients.
 
-Every change is made under one lock. The backend's interruption is taken back under the lock under which the
-next run is chosen, and raised under the lock under which the running one is known: it never hits another.
+Every change is made under one lock. While it is held, a new run is chosen and the old interruption cleared,
+or the running one is looked up and interrupted: an interruption never reaches the wrong run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Send(Protocol):
 
 @attrs.define(eq=False)
 class _Work:
-    """A request with what has become of it. since: when it came or stopped. waited: seconds in all."""
+    """A request and its state. since: when it came or stopped. waited: seconds in all."""
 
     job: Job
     request: Request | ScoreRequest
@@ -104,7 +104,7 @@ class Worker:
             self._typed.pop(client, None)
 
     def expire(self) -> Dropped:
-        """Drop what has waited or run for too long."""
+        """Drop the requests that have waited or run for too long."""
         with self._changed:
             return self._drop(self._scheduler.expire(time.monotonic()), "deadline")
 
@@ -174,7 +174,7 @@ class Worker:
                 self._end(work, _result(work, generation))
 
     def _next(self, backend: Backend) -> _Work:
-        """Wait for work, which now runs."""
+        """Wait for work, and mark it as running."""
         while True:
             with self._changed:
                 while not self._left and not self._scheduler.waiting:

@@ -1,4 +1,4 @@
-"""A remote answer as it grows: its new text, whether it agrees with what is typed, whether it is plausible.
+"""A remote answer as it grows: its new text, whether it agrees with the typed text, whether it is plausible.
 
 Pure.
 """
@@ -19,7 +19,7 @@ _ROUNDING = 1e-4
 
 @attrs.frozen
 class _Carried:
-    """A token that adds to the answer. piece: what it adds. ends: it goes beyond the line, or is no text."""
+    """A token that adds to the answer. piece: its text. ends: it goes beyond the line, or is no text."""
 
     entry: Entry
     typed_logprob: float
@@ -58,12 +58,12 @@ class RemoteAnswer:
 
     @property
     def finished(self) -> bool:
-        """Whether the server has said that this is all."""
+        """Whether the server has reported the end of the answer."""
         return bool(self._finish)
 
     @property
     def contradicts(self) -> bool:
-        """Whether the answer contradicts what is already typed."""
+        """Whether the answer contradicts the text already typed."""
         if self._text.startswith(self._forced):
             return False
         return self.finished or not self._forced.startswith(self._text)
@@ -81,7 +81,7 @@ class RemoteAnswer:
         return max(len(self._entries), self.usage.completion_tokens)
 
     def logprobs(self, first: int) -> tuple[float, ...] | None:
-        """Those of the first `first` tokens of the answer, given what is typed; None if not there (yet)."""
+        """Those of the first `first` tokens of the answer, given the typed text; None if not there (yet)."""
         carried = self._carried()
         if carried is None or len(carried) < first or self._doubt(carried):
             return None
@@ -164,7 +164,7 @@ class RemoteAnswer:
 def spell(tokens: Sequence[bytes | None], text: bytes) -> list[bytes] | None:
     """The part of `text` that each token spells; None if together they do not spell it.
 
-    Tokens of unknown bytes (None) take what lies between their neighbours. The last ones may go beyond the
+    Tokens of unknown bytes (None) take the text between their neighbours. The last ones may go beyond the
     text, which a server cuts where it was told to stop, and a token may be no text at all.
     """
     pieces: list[bytes] = []
@@ -194,7 +194,7 @@ def spell(tokens: Sequence[bytes | None], text: bytes) -> list[bytes] | None:
 
 
 def typed_logprob(entry: Entry, typed: bytes) -> float:
-    """Logarithm of the probability of all tokens known to agree with what is typed; 0 if none is known."""
+    """Logarithm of the probability of all tokens known to agree with the typed text; 0 if none is known."""
     if not entry.top:
         return 0.0
     likely = dict(entry.top)

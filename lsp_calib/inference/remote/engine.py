@@ -199,11 +199,11 @@ class RemoteEngine:
                 forced = request.prompt.forced.encode("utf-8", "replace").decode("utf-8")
                 answer, early = await self._ask(prompt, request, forced, early_stop, clock)
                 spent = answer.generated_tokens
-                # The server's tokens may contradict what is typed. llama-server's grammar prevents that.
+                # The server's tokens may contradict the typed text. llama-server's grammar prevents that.
                 if answer.contradicts and self._llama_server:
                     answer, early = await self._ask(prompt, request, forced, early_stop, clock, hold=True)
                     spent += answer.generated_tokens
-                # Otherwise what is typed is sent as part of the prompt, most of which is cached now.
+                # Otherwise the typed text is sent as part of the prompt, most of which is cached now.
                 if answer.contradicts:
                     prompt = flatten(request.prompt, loaded.card, forced=True)
                     answer, early = await self._ask(prompt, request, "", early_stop, clock)
@@ -241,7 +241,7 @@ class RemoteEngine:
         if not request.reuse and self._llama_server:
             body["cache_prompt"] = False
         if hold:
-            # Of unlikely tokens many are needed to know how likely what is typed was.
+            # Only a long list of tokens includes unlikely typed text and its probability.
             body |= {"grammar": grammar(forced), "logprobs": _MANY_ALTERNATIVES}
         asked = early_stop is None
         async with contextlib.aclosing(self._server.chunks(body)) as chunks:
@@ -258,7 +258,7 @@ class RemoteEngine:
         return answer, False
 
     def _body(self, prompt: str, most: int) -> dict[str, Any]:
-        """A request: nothing but what OpenAI's own interface has, since some servers refuse the rest."""
+        """A request: only fields of OpenAI's own interface, since some servers refuse others."""
         return {
             "model": self._served,
             "prompt": prompt,

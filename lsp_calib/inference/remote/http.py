@@ -43,9 +43,9 @@ class Patience:
     """Limits, all in seconds.
 
     first: until the first piece of an answer; a server may have to load the model before. between: until the
-    next piece. back_off: before each further try. longest_wait: what a server may ask to wait; where it asks
-    for more, the request fails, and the server is left alone for that time. pause: how long a server that
-    cannot be reached is left alone.
+    next piece. back_off: before each further try. longest_wait: the longest time that a server may ask to
+    wait; where it asks for more, the request fails, and the server is left alone for that time. pause: how
+    long a server that cannot be reached is left alone.
     """
 
     connect: float = 5.0
@@ -291,7 +291,7 @@ class RemoteServer:
         return EngineError(message)
 
     def _said(self, words: str, prompt: str) -> str:
-        """A server's message for one of ours: without the key, and "" where it quotes the document."""
+        """A server's message, to be quoted in ours: without the key; "" where it quotes the document."""
         lines = [line.strip() for line in prompt.splitlines()]
         if any(len(line) >= 8 and line in words for line in lines):
             return ""
@@ -345,7 +345,7 @@ class RemoteServer:
 
 
 async def _drain(raw: AsyncIterator[bytes]) -> None:
-    """Read what is left after the end of an answer: only a connection read to its end can be reused."""
+    """Read the bytes after the end of an answer: only a connection read to its end can be reused."""
     with contextlib.suppress(httpx.HTTPError, TimeoutError):
         async with asyncio.timeout(0.05):
             for _ in range(4):

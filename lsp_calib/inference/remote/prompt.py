@@ -21,7 +21,7 @@ _CONTROL = re.compile(
     r"|\[/?(?:INST|PREFIX|SUFFIX|MIDDLE|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT)\]",
     re.IGNORECASE,
 )
-# What comes with a model's name and says nothing of how it is asked.
+# Parts of a model's name that say nothing about its prompt format.
 _VARIANT = re.compile(
     r"(?<![a-z0-9])(?:instruct|chat|it|base|gguf|awq|gptq|fp8|bf16|fp16|f16|int[48]|bnb|[48]bit|mlx|latest"
     r"|i?q[2-8](?:_[a-z0-9]{1,2}){0,2}|ud)(?![a-z0-9])"
@@ -32,9 +32,9 @@ _SIZE = re.compile(r"(?<![a-z0-9.])\d+(?:\.\d+)?[bm](?![a-z0-9])")
 def flatten(prompt: Prompt, card: ModelCard, *, forced: bool = False) -> str:
     """A prompt as the one string that a completion takes; with its forced characters at the end if `forced`.
 
-    A server takes every control token for one, wherever it stands. In text from a document they are broken up
-    by a space after their first character (`< |im_end|>`): the model reads nearly the same, and no file can
-    end its own prompt.
+    A server recognises control tokens anywhere in a prompt. In text from a document they are broken up by a
+    space after their first character (`< |im_end|>`): the model reads nearly the same, and no file can end
+    its own prompt.
     """
     control = [text for kind, text in prompt.segments if kind is Segment.CONTROL]
     known = {*control, *attrs.astuple(card.completion)[1:], *attrs.astuple(card.chat)}
@@ -43,7 +43,7 @@ def flatten(prompt: Prompt, card: ModelCard, *, forced: bool = False) -> str:
     text = ""
     for kind, piece in (*prompt.segments, (Segment.TEXT, prompt.forced if forced else "")):
         if kind is Segment.TEXT:
-            # What stands side by side can be a control token together.
+            # Texts side by side can form a control token together.
             text += piece
             continue
         pieces += [harmless(text, words), piece]

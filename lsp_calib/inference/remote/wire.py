@@ -1,4 +1,4 @@
-"""Parses what an OpenAI-compatible server sends: server-sent events, pieces of an answer, lists of models.
+"""Parses the output of an OpenAI-compatible server: server-sent events, pieces of an answer, lists of models.
 
 Pure. Two shapes of log-probabilities are in use on `/v1/completions`: OpenAI's own, four parallel lists
 (vLLM, llama-cpp-python), and the one of chats, a list of objects (llama-server).
@@ -26,9 +26,9 @@ NOT_COMPATIBLE = (
 
 @attrs.frozen
 class Entry:
-    """What a server reports of one token.
+    """A server's report on one token.
 
-    data: the bytes it stands for, None where they cannot be told from what the server sent.
+    data: the bytes it stands for, None where the server's data does not determine them.
     logprob: natural logarithm of its probability; NaN where there is no number.
     top: likely tokens at its place with their log-probabilities, as far as their bytes are known.
     """
@@ -136,7 +136,7 @@ class Served:
 
 
 def parse_models(text: str) -> Served:
-    """An answer of `/v1/models`. Raises EngineError if it is none."""
+    """An answer of `/v1/models`. Raises EngineError if it is not one."""
     raw = _json(text)
     data = raw.get("data") if isinstance(raw, Mapping) else None
     if not isinstance(data, list):
@@ -200,8 +200,8 @@ def _entry(raw: Mapping[str, Any]) -> Entry:
     top = [item for item in _list(raw.get("top_logprobs")) if isinstance(item, Mapping)]
     pairs = [(_data(item.get("token"), item.get("bytes")), _number(item.get("logprob"))) for item in top]
     number = _count(raw.get("id"), -1)
-    # llama-server says of the chosen token only what it sends of it, which is less where it was told to stop;
-    # the token itself stands in the list.
+    # For the chosen token llama-server reports only the text it sends, which a stop string may cut; the list
+    # has the whole token.
     itself = next((item for item in top if number >= 0 and item.get("id") == number), raw)
     data = _data(itself.get("token"), itself.get("bytes"))
     return Entry(number, data, _number(raw.get("logprob")), _top(pairs))

@@ -1,4 +1,4 @@
-"""What an editor may ask for: one small module per feature, all of them registered here."""
+"""The features that an editor can use: one small module for each, all of them registered here."""
 
 from __future__ import annotations
 
