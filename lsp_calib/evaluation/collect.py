@@ -1,4 +1,4 @@
-"""Answers to the items of a task, by the workers that were chosen, as records."""
+"""Ask the chosen workers for the items of a task; the answers become records."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from lsp_calib.inference.choice import EngineChoice, Remote
 class Workers:
     """The workers to use.
 
-    jobs: processes on this machine; 1: this one. They are clients of the user's one model process, which
-        decodes for one at a time; own_model: each has a model process of its own.
-    scheduler: of a Dask cluster, "" for none. remotes: servers' addresses, each asked at the same time.
+    jobs: number of processes on this machine; 1 means this process. They share the user's one model process,
+        which decodes for one client at a time. own_model: each process starts its own model process.
+    scheduler: address of a Dask cluster, "" for none. remotes: addresses of servers, all used in parallel.
     Raises SettingsError if these contradict each other.
     """
 
@@ -60,17 +60,17 @@ def collect(
     held_out: frozenset[str] = frozenset(),
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> tuple[Header, list[Record]]:
-    """The records of all items of `task`, and the header of `path`, which then holds them; see `runner.run`.
+    """Write the records of all items of `task` to `path`; returns its header and them. See `runner.run`.
 
-    created: ISO date, for a file that is begun now. held_out: groups that nothing is to be fitted on.
-    Raises DataError if servers do not run the same model, and what `run` raises.
+    created: ISO date for a new file. held_out: groups that are excluded from fitting.
+    Raises DataError if servers do not run the same model, and the errors of `run`.
     """
     asks = _asks(task, choice, workers)
     with _pool(asks, workers) as (pool, ask):
         described = [one.describe() for one in asks] if len(asks) > 1 else [pool.call(asks[0].describe)]
         answerer = described[0]
         if workers.own_model:
-            close_engines()  # the one that was only asked who it is would keep its memory
+            close_engines()  # the engine was opened only to identify the model; free its memory
         if any(other != answerer for other in described):
             raise DataError(
                 "The servers run different models: "
@@ -113,7 +113,7 @@ def _expecting(ask: Completing, answerer: Answerer) -> Completing:
 
 @contextlib.contextmanager
 def _pool(asks: list[Completing], workers: Workers) -> Iterator[tuple[Pool, Completing]]:
-    """The pool and its function; both are closed at the end, with the engines of this process."""
+    """The pool and the function it runs. On exit the pool and the engines of this process are closed."""
     ask = asks[0]
     pool: Pool
     with contextlib.ExitStack() as stack:

@@ -19,17 +19,17 @@ from lsp_calib.evaluation.sandbox.limits import Limits, Outcome
 from lsp_calib.evaluation.sandbox.runner import run
 from lsp_calib.text_lines import same_line
 
-# A test of one function; nearly all reference solutions take a hundredth of this. The processor time is what
-# decides: one of MBPP's references needs 4 s of it, which took 15 s on a busy machine.
+# Limits for the tests of one function; nearly all reference solutions take a hundredth of this. The limit on
+# processor time decides: one of MBPP's references needs 4 s of it, which took 15 s on a busy machine.
 TEST_LIMITS = Limits(wall_s=45.0, cpu_s=10)
 
 _HARNESS = Path(launcher.HERE) / "harness.py"
 
 
 def exact_match(before: str, completion: str, target: str) -> bool:
-    """Whether the line is what it was, white space at its ends aside.
+    """Whether the completed line equals the original, ignoring white space at both ends.
 
-    before: the line up to the cursor. target: what stood after it.
+    before: the line up to the cursor. target: the original text after the cursor.
     """
     return same_line(before + completion, before + target)
 
@@ -41,7 +41,7 @@ class TestedProgram:
     source, tests: Python; the tests see the names of the source. entry_points: names that they call.
     """
 
-    # Not a class of tests.
+    # pytest must not collect this class.
     __test__ = False
 
     source: str
@@ -72,7 +72,7 @@ def run_tests(
 ) -> Verdict:
     """Run a program and its tests in the sandbox.
 
-    Raises SandboxError if nothing isolates here. Whatever the program does is a verdict, not an error.
+    Raises SandboxError if nothing isolates here. Failures of the program are verdicts, not errors.
     """
     payload = {
         "source": program.source,
@@ -113,7 +113,7 @@ def run_all_tests(
 ) -> Iterator[Verdict]:
     """The verdicts on (item, completion) pairs, in their order.
 
-    workers: how many run at once; 0 takes one for each core.
+    workers: how many run at once; 0 means one for each core.
     """
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
 
@@ -129,7 +129,7 @@ def run_all_tests(
 
 @attrs.frozen
 class ReferenceCheck:
-    """The outcome of running references several times: ids of those that always, or sometimes, fail."""
+    """The outcome of running references several times: ids of those that fail always or sometimes."""
 
     checked: int
     failing: tuple[str, ...]
@@ -139,7 +139,7 @@ class ReferenceCheck:
 def check_references(
     references: Sequence[tuple[Tested, str]], *, times: int = 3, workers: int = 0
 ) -> ReferenceCheck:
-    """Whether references pass their own tests. Tests that do not pass `times` times are not reliable."""
+    """Run references against their own tests. Tests that do not pass all `times` runs are not reliable."""
     passes = [0] * len(references)
     for _ in range(times):
         for at, verdict in enumerate(run_all_tests(references, workers=workers)):

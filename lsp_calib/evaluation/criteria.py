@@ -22,7 +22,7 @@ CRITERIA: Mapping[str, Callable[[LineItem, Plain, str], bool]] = {
 
 
 def is_correct(name: str, item: LineItem, payload: Plain, text: str) -> bool:
-    """Whether `text`, inserted at the item's cursor, is right; no text never is. name: a key of `CRITERIA`.
+    """Whether `text`, inserted at the item's cursor, is right; empty text is not. name: a key of `CRITERIA`.
 
     Raises SandboxError where tests cannot be run safely.
     """

@@ -1,6 +1,6 @@
 """Pools of workers: this process, worker processes (joblib), a Dask cluster, or several servers.
 
-All give the same answers in their own order; `runner.Pool` says what is promised.
+All return the same answers, in different orders; `runner.Pool` documents the contract.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# How many times in a row workers may be lost without an answer.
+# How many workers may be lost in a row without an answer.
 _MOST_LOSSES = 3
 # How long to wait for a cluster that has no workers, in seconds.
 _PATIENCE = 60.0
 
 
 def answer_of(ask: Ask, item: str, payload: Plain) -> Answer:
-    """Ask for one item, in the worker. An engine's failure is returned as an answer."""
+    """Ask for one item; runs in the worker. An EngineError is returned as an answer without a result."""
     try:
         return Answer(item, ask(payload))
     except EngineError as error:
@@ -36,7 +36,7 @@ def answer_of(ask: Ask, item: str, payload: Plain) -> Answer:
 
 
 class DirectPool:
-    """This process, one item after the other."""
+    """Runs in this process, one item after the other."""
 
     def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:
         for item, payload in items.items():
@@ -126,7 +126,7 @@ def _member(
 
 
 class JoblibPool:
-    """Worker processes on this machine. One that dies is replaced, and its items are asked for again."""
+    """Worker processes on this machine. A worker that dies is replaced, and its items are asked for again."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
@@ -138,7 +138,7 @@ class JoblibPool:
         left = dict(items)
         losses = 0
         while left:
-            # One item at a time: with more, a worker that dies would take answers with it.
+            # One item at a time: with larger batches a worker that dies would lose finished answers.
             parallel = joblib.Parallel(
                 n_jobs=self._jobs,
                 backend="loky",
@@ -170,23 +170,23 @@ class JoblibPool:
         return function()
 
     def close(self) -> None:
-        """End the workers: they would otherwise wait for more work and keep their models in memory."""
+        """End the workers; otherwise they wait for more work and keep their models in memory."""
         from joblib.externals.loky import get_reusable_executor
 
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
 def _in_worker(ask: Ask, item: str, payload: Plain) -> Answer:
-    # Ctrl-C in a terminal reaches the workers as well; the process that started them ends them.
+    # Ctrl-C in a terminal reaches the workers too; they ignore it, and the parent process ends them.
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return answer_of(ask, item, payload)
 
 
 class DaskPool:
-    """The workers of a Dask cluster that runs already, at `scheduler` ("tcp://host:port").
+    """The workers of a running Dask cluster, at `scheduler` ("tcp://host:port").
 
-    patience: seconds to wait for a worker where there is none.
+    patience: seconds to wait for a worker if the cluster has none.
     Raises SettingsError if the extra `dask` is missing, EngineError if the cluster cannot be reached.
     """
 
@@ -236,7 +236,7 @@ class DaskPool:
         self._client.close()
 
     def _answer(self, future: Future, item: str, losses: dict[str, int]) -> Answer | str:
-        """The answer, or the item's name again if it was lost with its worker."""
+        """The answer, or the item's name if the answer was lost with its worker."""
         from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
@@ -251,7 +251,7 @@ class DaskPool:
         return answer
 
     def _room(self) -> int:
-        """How many items are in flight: enough to keep workers busy, few enough to lose little with one."""
+        """How many items to keep in flight: enough to keep workers busy, few enough to lose little."""
         threads: int = sum(self._client.nthreads().values())
         return max(2 * threads, 2)
 

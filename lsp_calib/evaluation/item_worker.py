@@ -1,7 +1,7 @@
 """Asks a model for one item: in this process, in another one, or on another machine.
 
-The prompt is made and the answer read by the server's own functions. An engine is opened once in each
-process and kept; it runs on an event loop in a thread of its own, so that any thread may ask.
+The server's own functions make the prompt and read the answer. Each process opens an engine once and keeps
+it; the engine runs on an event loop in its own thread, so that any thread may ask.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop
 
 T = TypeVar("T")
 
-# A model process that died is started again by the next request; one that dies thrice dies of the request.
+# The next request restarts a model process that died. If it dies three times, the request is the cause.
 _TRIES = 3
 
 
 @attrs.frozen
 class Answerer:
-    """The model that answers and the way it is asked: what a header of records holds."""
+    """The model that answers and how it is asked, for the header of a file of records."""
 
     model: ModelIdentity
     prompt_version: str
@@ -53,8 +53,8 @@ class Answerer:
 class Completing:
     """A `runner.Ask` for places in source.
 
-    choice: the engine. private: "" for the user's own model process; else a folder in which each process that
-        asks gets a state folder, and so a model process, of its own.
+    choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
+        process gets its own state folder and thus its own model process.
     criteria: names of `criteria.CRITERIA`. expected: the model that must answer.
     """
 
@@ -93,7 +93,7 @@ class Completing:
             group=item.group,
             stratum=item.stratum,
             correct={name: is_correct(name, item, payload, text) for name in self.criteria},
-            # As in the editor: an empty or a runaway answer is not offered.
+            # As in the editor, an empty or runaway answer is not offered.
             shown=bool(text) and generation.stop is not Stop.LENGTH,
             stop=generation.stop.value,
             tokens=tuple(token.id for token in generation.tokens),
@@ -145,8 +145,8 @@ class _Host:
         return self._wait(self._engine.ready())
 
     def ask(self, cursor: Cursor) -> tuple[Prompt, Generation]:
-        """The prompt and the answer, evaluated afresh: the numbers do not depend on what was asked before."""
-        # Other engines do not tell the distributions that entropies come from.
+        """The prompt and its answer, evaluated afresh, so that earlier requests change no number."""
+        # Other engines do not return the distributions from which entropies are computed.
         whole = self.loaded().engine.startswith("llama-cpp-python")
         return self._wait(
             self._service.ask(cursor, Priority.BACKGROUND, reuse=False, temperatures=(1.0,) if whole else ())
@@ -184,7 +184,7 @@ def _host_for(choice: EngineChoice, private: str) -> _Host:
 
 
 def _move_in(base: Path) -> None:
-    """Give this (worker) process a state folder of its own, with the user's models in it."""
+    """Give this worker process its own state folder, with the user's models in it."""
     models = home.home() / "models"
     own = home.private_folder(base / str(os.getpid()))
     (own / "models").symlink_to(models, target_is_directory=True)

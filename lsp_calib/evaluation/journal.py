@@ -1,8 +1,8 @@
-"""Results on disk as they come, a file of records in the items' order at the end.
+"""Writes each result to disk at once, and at the end a file of records in the order of the items.
 
-While a run is under way FILE.journal holds a header and one line for each result, appended and synced in
-the order in which the results came. At the end FILE is written from it, whole or not at all, in the items'
-order: so its bytes depend on what was asked and answered alone. Times go to FILE.timing.jsonl.
+During a run FILE.journal holds a header and one line for each result, appended and synced in the order of
+arrival. At the end FILE is written from it, completely or not at all, in the order of the items, so that its
+bytes depend only on the questions and answers. Times go to FILE.timing.jsonl.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _BEGINNING = b'{"header":{"schema":'
 
 
 class Journal:
-    """The results of one run, and of those that it takes up.
+    """The results of one run, and of the earlier runs that it continues.
 
-    done: the records so far by item. A kill at any moment loses at most what `add` had not returned from.
+    done: the records so far, by item. If the process is killed, only calls of `add` in progress are lost.
     Raises DataError if the file or its journal was begun for another model, prompt or seed, is in use by
-    another run, or cannot be written; nothing is changed then.
+    another run, or cannot be written; then nothing is changed.
     """
 
     def __init__(self, path: Path, header: Header) -> None:
@@ -57,16 +57,16 @@ class Journal:
         self.close()
 
     def add(self, record: Record, timings: Timings) -> None:
-        """Keep a result; on disk when this returns."""
+        """Keep a result; it is on disk when this returns."""
         row = record.to_row()
         self._append({"record": row, "timing": dict(timings)})
-        # What is read back is what counts: a line holds its numbers rounded.
+        # Keep the row as it will be read back: numbers in a line are rounded.
         self._keep({"record": row, "timing": dict(timings)})
 
     def finish(self, order: Sequence[str]) -> list[Record]:
-        """Write the file and its times, the items in `order` first; the records of these.
+        """Write the file and its times; returns the records of the items in `order`.
 
-        Records of items that are not in `order` (of an earlier, larger run) stay behind them.
+        In the file, records of other items (from an earlier, larger run) follow them.
         """
         wanted = set(order)
         rest = [item for item in self.done if item not in wanted]
@@ -75,9 +75,9 @@ class Journal:
         rows = ({"item": r.item, **self._timings[r.item]} for r in records if r.item in self._timings)
         replace_file(self._timing_path, "".join(_line(row) for row in rows))
         write_records(self.path, header, records)
-        # From here on the journal says nothing that the file does not.
+        # The file now holds everything that is in the journal.
         if sys.platform != "win32":
-            # While it is locked: nobody can have taken it up meanwhile.
+            # Remove it while it is locked, so that no other run can be using it.
             journal_path(self.path).unlink(missing_ok=True)
         self.close()
         journal_path(self.path).unlink(missing_ok=True)
@@ -115,7 +115,7 @@ class Journal:
                 if first is None:
                     if not _BEGINNING.startswith(content[: len(_BEGINNING)]):
                         raise ValueError("it does not begin as a journal does")
-                    # A crash may have cut the first line short: then nothing is lost by beginning again.
+                    # A crash may have cut off the first line; then beginning again loses nothing.
                     self._file.truncate(0)
                     self._append({"header": json.loads(self.header.to_line())})
                 else:
@@ -140,8 +140,8 @@ class Journal:
                 f"{path} holds records of another run ({found.task}, {found.model.name}, "
                 f"{found.prompt_version}, seed {found.seed}). Name another file, or remove it."
             )
-        # The run began when its first record was asked for. What is held out stays so where nobody says
-        # otherwise: it must not be fitted on because somebody forgot.
+        # `created` and `package` are those of the first record. Groups that were held out stay held out
+        # unless others are named: a forgotten option must not include them in a fit.
         self.header = attrs.evolve(
             self.header,
             created=found.created,
@@ -184,11 +184,11 @@ def _whole_lines(content: bytes) -> Iterable[bytes]:
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
-    """Lock the journal for one run; the lock ends with the process, however that ends."""
+    """Lock the journal for one run. The system releases the lock when the process ends for any reason."""
     try:
         if not lockfile.lock(file.fileno()):
             raise BlockingIOError
-        # It may have been removed, by a run that ended, between our opening and locking it.
+        # Another run may have finished and removed it after we opened it and before we locked it.
         if sys.platform != "win32" and not os.path.samestat(os.fstat(file.fileno()), path.stat()):
             raise BlockingIOError
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Places at which a line completion is asked for, drawn from real source as people ask."""
+"""Samples places for line completion from real source, in proportions as people ask for them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _MID_WORD = re.compile(r"(?<=\w)(?=\w)")
 
 @attrs.frozen
 class LineItem:
-    """One place: the cursor stands in a line whose rest, `target`, has been taken away.
+    """One place: a cursor in a line from which the rest, `target`, was removed.
 
-    group: what belongs together in cross-validation (a project).
+    group: items of one group (a project) stay together in cross-validation.
     """
 
     id: str
@@ -50,12 +50,12 @@ class LineItem:
     target: str
 
     def is_correct(self, completion: str) -> bool:
-        """Exact match of the whole line, white space at its ends aside."""
+        """Exact match of the whole line, ignoring white space at both ends."""
         return exact_match(self.cursor.before, completion, self.target)
 
 
 def python_files(root: Path) -> Iterator[Path]:
-    """Python files below `root` (or `root` itself), sorted; folders of other people's code left out."""
+    """Python files below `root` (or `root` itself), sorted; folders of third-party code are left out."""
     if root.is_file():
         yield root
         return
@@ -91,8 +91,8 @@ def sample_lines(root: Path, group: str, count: int, seed: int = 0) -> list[Line
     items: list[LineItem] = []
     weights = dict(STRATA)
     while candidates and weights and len(items) < count:
-        # The kind is drawn first, and then a line that has such a place: passing over the others would leave
-        # too few of the kinds that not every line has.
+        # Draw the kind first, then a line with such a place. Drawing lines first would give too few places of
+        # the kinds that not every line has.
         (stratum,) = rng.choices(list(weights), weights=list(weights.values()))
         columns = (_column(lines[at], stratum, rng) for _, lines, at in candidates)
         drawn = next(((n, column) for n, column in enumerate(columns) if column is not None), None)

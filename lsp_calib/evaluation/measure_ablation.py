@@ -1,4 +1,4 @@
-"""Which measure, over which tokens: every combination compared on the same items."""
+"""Compares every combination of measure and token selection on the same items."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MEASURES = ("total", "arithmetic-mean", "geometric-mean", "minimum", "geometric-
 class Choice:
     """How good a measure over a selection of tokens is.
 
-    n: items that were compared, the same for all choices. skill: of the rescaled confidences, pooled and
-    out-of-fold. auc: of the raw ones. Both nan if the labels are all of one class.
+    n: number of items, the same for all choices. skill: of the rescaled confidences, pooled and out-of-fold.
+    auc: of the raw confidences. Both are nan if all labels are of one class.
     confidence: float array of shape (n,), rescaled and out-of-fold: for a paired test against another choice.
     """
 
@@ -49,12 +49,12 @@ def compare_choices(
 ) -> tuple[Choice, ...]:
     """Each measure over each selection, in that order.
 
-    texts: what each token of each of the n generations spells; logprobs: its log-probability.
+    texts: the text of each token of each of the n generations; logprobs: its log-probability.
     correct: bool array of shape (n,). groups: array of shape (n,); whole groups are left out of a fit.
-    Items that some selection leaves without tokens are left out for all: else the choices would be judged on
-    different items. The best of many choices is better here than it will be on new data: choose inside the
-    training folds to publish a number.
-    Raises DataError on input that does not fit together, on an unknown measure, or if no items are left.
+    Items for which some selection has no tokens are left out for all choices, so that all are compared on the
+    same items. The best of many choices looks better here than on new data: to publish a number, choose
+    inside the training folds.
+    Raises DataError for inconsistent input, for an unknown measure, or if no items are left.
     """
     if len(texts) != len(logprobs):
         raise DataError(f"{len(texts)} generations of texts do not belong to {len(logprobs)} of logprobs.")

@@ -1,4 +1,4 @@
-"""How similar people found generated summaries to those that programmers wrote (Haque et al. 2022)."""
+"""Human ratings of the similarity of generated and human-written summaries (Haque et al. 2022)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lsp_calib.errors import DataError
 
 FILE = Path("haque2022") / "similarity_ratings.csv"
 
-# Read by name; every column after them is a metric published with the ratings.
+# These columns are read by name; every later column is a metric published with the ratings.
 COLUMNS = (
     "function_id",
     "rater_id",
@@ -43,11 +43,12 @@ class Ratings:
 
 
 def read_ratings(path: Path, source: Literal["baseline", "reference"] = "baseline") -> Ratings:
-    """The ratings of a file: its rows with this source, three a method.
+    """The ratings in a file: its rows with this source, three for each method.
 
     path: the CSV file, `FILE` within the folder of evaluation data.
     source: which question was asked; the study of thresholds uses "baseline".
-    Raises DataError if the file cannot be read, lacks a column, or rates methods unequally often.
+    Raises DataError if the file cannot be read, lacks a column, or does not have the same number of
+    ratings for each method.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:

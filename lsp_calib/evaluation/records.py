@@ -1,8 +1,8 @@
 """Records: generations as compact lines, from which calibrators are fitted without a model.
 
-The first line of a file says what was asked of which model; each other line is one generation, in the order
-of the items. No source text and no times are kept: the same run makes the same bytes. This is schema 2, with
-every field in docs/evaluation.md; files of schema 1 can be read.
+The first line of a file names the task and the model; each other line is one generation, in the order of the
+items. No source text and no times are kept, so that the same run gives the same bytes. This is schema 2;
+docs/evaluation.md lists every field. Files of schema 1 can be read.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from lsp_calib.values import ModelIdentity
 
 SCHEMA = 2
 
-# A file holds whole numbers: of hundred-thousandths of a nat, and for entropies of thousandths.
+# A file holds integers: log-probabilities in 1e-5 nat, entropies in 1e-3 nat.
 _NAT = 100_000
 _ENTROPY = 1_000
-# Nothing is less likely than this; it stands for minus infinity, which JSON has not.
+# The lowest log-probability; it stands for minus infinity, which JSON cannot represent.
 _LEAST = -10_000.0
 
 
 @attrs.frozen
 class Header:
-    """What a file of records holds.
+    """The header of a file of records: how its records were made.
 
-    sources: what was sampled; where none are given, the projects that the records come from.
-    held_out: projects (or other groups) that nothing is fitted on.
+    sources: the sampled sources; by default the projects that the records come from.
+    held_out: projects (or other groups) that are excluded from fitting.
     created: ISO date of the first generation, "" if unknown.
-    package: the version of this package that asked, "" if unknown.
+    package: the version of this package that made the records, "" if unknown.
     """
 
     task: str
@@ -51,7 +51,7 @@ class Header:
     package: str = __version__
 
     def asks_the_same_as(self, other: Header) -> bool:
-        """Whether generations under both headers may stand in one file."""
+        """Whether generations under both headers may be in one file."""
         return self._question() == other._question()
 
     def _question(self) -> tuple[object, ...]:
@@ -62,7 +62,7 @@ class Header:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Raises KeyError, TypeError, ValueError or AttributeError on a row that is no header."""
+        """Raises KeyError, TypeError, ValueError or AttributeError for a row that is not a header."""
         values = dict(row)
         schema = values.pop("schema")
         if schema not in (1, SCHEMA):
@@ -79,13 +79,13 @@ class Header:
 class Record:
     """One generation.
 
-    group: what belongs together in cross-validation. stratum: what kind of place it was.
-    correct: by the name of each way to judge. shown: whether an editor would have been offered it.
-    stop: a `Stop`'s value. tokens: ids of those that carry the answer, the one that ended it last.
-    logprobs: theirs, natural logarithms under the unmodified softmax. typed_logprobs: as `Token` has them.
-    entropies: of the softmax, in nats; empty where they are not known.
-    prompt: hash of what the model saw, "" if unknown. seed: None if nothing was drawn at random.
-    doubt: the probabilities cannot be had or believed; there are none here then.
+    group: records of one group stay together in cross-validation. stratum: the kind of place.
+    correct: the verdict by name of the criterion. shown: whether an editor would have been offered it.
+    stop: a `Stop`'s value. tokens: ids of the answer's tokens, including the one that ended it.
+    logprobs: of the tokens, natural logarithms under the unmodified softmax. typed_logprobs: as in `Token`.
+    entropies: of the softmax, in nats; empty if unknown.
+    prompt: hash of the prompt, "" if unknown. seed: None if nothing was drawn at random.
+    doubt: whether the probabilities are missing or unreliable; then the lists of them are empty.
     """
 
     item: str
@@ -104,16 +104,16 @@ class Record:
 
     @property
     def logprobs_given_typed(self) -> tuple[float, ...]:
-        """As `Generation.logprobs` has them: given the characters already typed."""
+        """As in `Generation.logprobs`: given the characters already typed."""
         return tuple(
             min(logprob - typed, 0.0)
             for logprob, typed in zip(self.logprobs, self.typed_logprobs, strict=True)
         )
 
     def to_row(self) -> dict[str, Any]:
-        """JSON types. What can be told from the rest is left out.
+        """JSON types. Values that follow from other fields are left out.
 
-        Raises DataError if a number is none (NaN), which must come as `doubt`.
+        Raises DataError for NaN; a record without valid probabilities must have `doubt` set.
         """
         row: dict[str, Any] = {"item": self.item}
         if self.group != _first_part(self.item):
@@ -141,7 +141,7 @@ class Record:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], schema: int = SCHEMA) -> Self:
-        """Raises KeyError, TypeError, ValueError or AttributeError on a row that is no record."""
+        """Raises KeyError, TypeError, ValueError or AttributeError for a row that is not a record."""
         values = dict(row)
         tokens = tuple(values.pop("tokens"))
         if schema == 1:
@@ -163,9 +163,9 @@ class Record:
 
 
 def read_records(path: Path) -> tuple[Header, list[Record]]:
-    """Header and records of a file. A last line that was not written whole is left out.
+    """Header and records of a file. An incomplete last line is left out.
 
-    Raises DataError if the file is not one of records, or a line is damaged.
+    Raises DataError if it is not a file of records, or a line is damaged.
     """
     try:
         lines = path.read_text("utf-8").split("\n")
@@ -181,13 +181,13 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
 
 
 def write_records(path: Path, header: Header, records: Iterable[Record]) -> None:
-    """Replace `path` whole or not at all. Raises DataError if it cannot be written."""
+    """Replace `path` completely or not at all. Raises DataError if it cannot be written."""
     lines = [header.to_line(), *(record.to_line() for record in records)]
     replace_file(path, "".join(line + "\n" for line in lines))
 
 
 def sources_of(records: Sequence[Record]) -> tuple[Origin, ...]:
-    """Name and version of the projects that records come from, with their numbers."""
+    """Name and version of the projects that records come from, with the number of records."""
     counts: dict[str, int] = {}
     for record in records:
         counts[record.group] = counts.get(record.group, 0) + 1
@@ -217,5 +217,5 @@ def _whole(values: Sequence[float], unit: int) -> list[int]:
 
 
 def _logprob(value: int) -> float:
-    # An integer over a power of ten is the double that the decimal is read as.
+    # Dividing an integer by a power of ten gives the same double as parsing the decimal.
     return -value / _NAT if value else 0.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
-"""Title, names of the columns, rows."""
+"""Title, column names, rows."""
 
 _TIERS = ("accept", "review", "reject")
 

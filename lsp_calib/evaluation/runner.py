@@ -1,4 +1,4 @@
-"""Runs a task: each answer is kept at once, and an item that has one is not asked for again.
+"""Runs a task: each answer is saved at once, and an item with an answer is not asked for again.
 
 The result does not depend on the number of workers, the order of completion, or how often the run was
 stopped: see `journal`.
@@ -19,21 +19,21 @@ from lsp_calib.evaluation.records import Header, Record
 T = TypeVar("T")
 
 Plain = Mapping[str, Any]
-"""JSON types: what crosses to a worker, and what comes back."""
+"""JSON types: the data sent to a worker, and its results."""
 
 Ask = Callable[[Plain], Plain]
-"""Asks for one item. Gives {"record": a row as `Record.to_row` makes it, "timing": {name: number}}.
+"""Asks for one item. Returns {"record": a row as `Record.to_row` makes it, "timing": {name: number}}.
 
-It crosses to workers itself, so it can be pickled. Raises EngineError if this item had no answer.
+It must be picklable, since it is sent to workers. Raises EngineError if this item got no answer.
 """
 
-# After so many items in a row without an answer, the others will not get one either.
+# After this many items in a row without an answer, the run is given up.
 _MOST_FAILURES = 5
 
 
 @attrs.frozen
 class Answer:
-    """The outcome of one item: `result`, or the reason why there is none."""
+    """The outcome of one item: `result`, or the reason why it is missing."""
 
     item: str
     result: Plain | None
@@ -44,10 +44,10 @@ class Pool(Protocol):
     """A pool of workers: this process, other processes, a cluster, or several servers."""
 
     def answers(self, ask: Ask, items: Mapping[str, Plain]) -> Iterator[Answer]:
-        """One answer for each item, in any order, as they come.
+        """One answer for each item, in order of arrival.
 
-        A worker that is lost loses nothing: its items are asked for again. Closing the iterator ends it.
-        Raises EngineError if no worker is left, and whatever `ask` raises but EngineError.
+        Items of a lost worker are asked for again. Closing the iterator stops the work.
+        Raises EngineError if no worker is left, and every error of `ask` except EngineError.
         """
         ...
 
@@ -67,13 +67,13 @@ def run(
     *,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> list[Record]:
-    """The records of all items, in their order; `path` holds them then.
+    """Write the records of all items to `path`, and return them, in the order of the items.
 
-    items: (id, what `ask` is given) pairs, each id once. Those that `path` or its journal has already are not
-        asked for again.
-    on_progress: called with (done, all), first with what was there at the start.
-    Raises StoppedError when interrupted (Ctrl-C), EngineError if items had no answer; what was answered is
-    kept either way. DataError as `Journal` does.
+    items: (id, payload for `ask`) pairs with unique ids. Items that `path` or its journal already holds are
+        not asked for again.
+    on_progress: called with (done, all), first with the number found at the start.
+    Raises StoppedError when interrupted (Ctrl-C), and EngineError if items got no answer; answers are kept in
+    both cases. Raises DataError as `Journal` does.
     """
     assert len({item for item, _ in items}) == len(items), "an item is asked for once"
     with Journal(path, header) as journal:
@@ -103,7 +103,7 @@ def run(
 
 
 def _until_hopeless(answers: Iterator[Answer], failures: dict[str, str]) -> Iterable[Answer]:
-    """The answers with a result; the others go to `failures`. Too many failures in a row end it."""
+    """The answers with a result; the others go to `failures`. Ends after too many failures in a row."""
     in_a_row = 0
     try:
         for answer in answers:

@@ -1,4 +1,4 @@
-"""How good the confidences of records are: out of fold, with whole projects left out, by kind of place."""
+"""Scores the confidences of records: out of fold, with whole projects left out, by kind of place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lsp_calib.evaluation.records import Header, Record
 from lsp_calib.evaluation.tasks import FEWEST
 from lsp_calib.values import Tier
 
-# Beside the one that calibrators use, whose number of tokens is chosen inside the folds.
+# In addition to the calibrators' measure, whose number of tokens is chosen inside the folds.
 MEASURES = ("total", "arithmetic-mean", "geometric-mean", "minimum")
 RESAMPLES = 1000
 CHOSEN = "geometric-mean-first-t"
@@ -32,9 +32,9 @@ ALL = "all"
 class Row:
     """One line of a table: some of the items, under one confidence.
 
-    part: "fit": predicted out of fold; "held-out": predicted by what was fitted on the others.
-    judge: what counts as right. stratum: the kind of place, or "all". rescaled: by Platt scaling, or raw.
-    metrics: as `intervals.summarise` names them. tiers: (items, right ones) of each; none for raw ones.
+    part: "fit": predicted out of fold; "held-out": predicted by a calibrator fitted on all other projects.
+    judge: the criterion of correctness. stratum: the kind of place, or "all". rescaled: by Platt scaling, or
+    raw. metrics: as named by `intervals.summarise`. tiers: (items, right items) of each; empty if raw.
     """
 
     part: str
@@ -56,12 +56,12 @@ class Row:
 
 @attrs.frozen
 class Scores:
-    """What records say.
+    """The scores of records.
 
-    asked, offered, doubtful: items; those with an answer that an editor would have been offered; those
-    among them whose probabilities cannot be had or believed, which no row counts.
-    right: of the offered ones, by judge. first: the number of first tokens chosen, by judge (None: all).
-    held_out: the projects that nothing was fitted on.
+    asked: number of items. offered: items with an answer that an editor would have been offered.
+    doubtful: offered items with missing or unreliable probabilities; no row counts them.
+    right: right answers among the offered, by judge. first: the chosen number of first tokens, by judge; None
+    means all. held_out: the projects that were excluded from fitting.
     """
 
     header: Header
@@ -96,10 +96,10 @@ def score(
     seed: int = 0,
     headline: bool = False,
 ) -> Scores:
-    """ConfidenceEstimator the confidences of the answers that would have been offered.
+    """Score the confidences of the answers that would have been offered.
 
-    held_out: projects that are predicted by what was fitted on all others. resamples: for the intervals.
-    headline: only the rows of the chosen measure over all places, rescaled; each as it would be among all.
+    held_out: projects predicted by a calibrator that was fitted on all others. resamples: for the intervals.
+    headline: only the rescaled rows of the chosen measure over all places, with the same values as otherwise.
     Raises DataError if there are fewer than 20 answers to fit on, or fewer than 3 groups of them.
     """
     offered = [record for record in records if record.shown]
@@ -114,7 +114,7 @@ def score(
     first: dict[str, int | None] = {}
     judges = list(fitted[0].correct)
     for judge in judges:
-        _labels(usable, judge)  # before a minute is spent on the first of them
+        _labels(usable, judge)  # check all judges before the slow work on the first
     for judge in judges:
         table = _Table(judge, fitted, [r for r in usable if r.group in held_out], resamples, seed)
         rows += table.headline() if headline else table.rows()
@@ -172,7 +172,7 @@ class _Table:
         return rows
 
     def _measure(self, shown_as: str, name: str, confidence: FloatArray | None) -> list[Row]:
-        """A measure raw and rescaled."""
+        """The rows of a measure, raw and rescaled."""
         raw = _raw(name, self._records["fit"])
         if confidence is None:
             with quietly():
@@ -183,7 +183,7 @@ class _Table:
         ]
 
     def _strata(self, whole: list[Row], part: str, confidence: FloatArray) -> list[Row]:
-        """The same predictions by kind of place; nothing where there is one kind only."""
+        """The same predictions by kind of place; empty if there is only one kind."""
         strata = np.array([record.stratum for record in self._records[part]])
         kinds = sorted(set(strata.tolist()))
         if len(kinds) == 1:
@@ -240,12 +240,12 @@ def _labels(records: Sequence[Record], judge: str) -> BoolArray:
 
 
 def _fit(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
-    """As calibrators of the model's own probabilities are fitted; see `fitting.fit_calibrator`."""
+    """Fit as for calibrators of the model's own probabilities; see `fitting.fit_calibrator`."""
     return PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
 
 
 def _tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, tuple[int, int]]:
-    """Items, and right ones, of each tier of the balanced preset."""
+    """(items, right items) of each tier of the balanced preset."""
     policy = PRESETS["balanced"]
     tiers = np.array([policy.decide(float(p), source="shipped")[0].value for p in confidence])
     return {

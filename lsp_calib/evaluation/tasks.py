@@ -22,11 +22,11 @@ FEWEST = 20
 
 @attrs.frozen
 class Task:
-    """A name, and the items as plain data, ready to cross to workers: (id, payload) pairs.
+    """A name, and the items as plain data that can be sent to workers: (id, payload) pairs.
 
-    language: an LSP language identifier, that of all items.
-    criteria: by what an answer is correct, names of `criteria.CRITERIA`.
-    sources: the data set that the items come from; empty where that is the projects they are grouped by.
+    language: the LSP language identifier of all items.
+    criteria: the criteria of correctness, names of `criteria.CRITERIA`.
+    sources: the data set of the items; empty if they come from the projects by which they are grouped.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Task:
 def line_task(paths: Sequence[Path], samples: int, seed: int) -> Task:
     """About `samples` places in the Python source below `paths`, each a project, or in files of JSON lines.
 
-    Raises DataError if there are too few, if two have one id, or if they are of several languages.
+    Raises DataError for too few places, for duplicate ids, or for several languages.
     """
     items = draw(tuple(paths), samples, seed)
     ids = Counter(item.id for item in items)
@@ -58,9 +58,9 @@ def line_task(paths: Sequence[Path], samples: int, seed: int) -> Task:
 def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: bool = True) -> Task:
     """Lines removed from the functions of HumanEval, to be filled in; each function is a group.
 
-    folder: with the evaluation data; None: as LSP_CALIB_DATA says. samples: so many, drawn at random; None:
-        all. tests: judge by the functions' tests as well (in the sandbox).
-    Raises DataError if the data are not there.
+    folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of lines, drawn at random; None: all.
+    tests: also judge by the functions' tests (in the sandbox).
+    Raises DataError if the data are missing.
     """
     from lsp_calib.evaluation.datasets.catalogue import data_set
     from lsp_calib.evaluation.datasets.human_eval import infilling
@@ -86,7 +86,7 @@ def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
     each = -(-samples // len(roots))
     items: list[LineItem] = []
     for root in roots:
-        # Two folders called src are two projects.
+        # Two folders named src are two projects.
         name = root.name if names[root.name] == 1 else root.as_posix().lstrip("/")
         if root.name.endswith(JSON_LINES):
             mine = list(read_lines(root))
@@ -102,9 +102,9 @@ def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
 
 
 def held_out(groups: Sequence[str], count: int, seed: int = 0) -> frozenset[str]:
-    """The projects that nothing is fitted on: `count` of those in `groups`.
+    """Choose `count` of the projects in `groups` to exclude from fitting.
 
-    Which ones depends on their names and the seed alone: adding a project changes the choice by one at most.
+    The choice depends only on their names and the seed: adding a project changes at most one of them.
     Raises DataError if fewer than 3 would be left to fit on.
     """
     names = sorted(set(groups), key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
@@ -131,7 +131,7 @@ def plain(item: LineItem, **more: object) -> Plain:
 
 
 def line_item_of(payload: Plain) -> LineItem:
-    """The item that `plain` was given."""
+    """The item from which `plain` made this payload."""
     return LineItem(
         id=payload["item"],
         group=payload["group"],

@@ -1,4 +1,4 @@
-"""An editor, as far as a server can tell: stdio, the capabilities of VS Code, documents that change."""
+"""A client that acts like an editor: stdio, the capabilities of VS Code, documents that change."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from lsp_calib.errors import LspCalibError
 
 T = TypeVar("T")
 
-# Seconds for what asks nothing of a model.
+# Seconds to wait for requests that do not need a model.
 _PROMPT = 20.0
 
 OWN_GROUP: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
-"""For `subprocess`: Ctrl-C in the terminal does not reach the process, so that we end it in good order."""
+"""For `subprocess`: Ctrl-C in the terminal does not reach the process, so that we can end it in order."""
 
 CAPABILITIES = types.ClientCapabilities(
     general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16]),
@@ -51,13 +51,13 @@ CAPABILITIES = types.ClientCapabilities(
 
 
 class Editor(LanguageClient):
-    """A client of one server process. Every wait ends: with the answer, with the server, or with its time.
+    """A client of one server process. Every wait ends: on the answer, the server's end, or a timeout.
 
-    messages: what the server showed the user. percentages: of the progress it reported.
-    state, state_message, model: of its last `lsp-calib/status`. refreshes: how often it asked for
-    diagnostics to be pulled again. on_progress: called with a percentage.
-    sent_at, received_at: by `time.perf_counter`, when a message last left, and when bytes last came: between
-    them is no time that this client takes to make and to read messages.
+    messages: the messages that the server showed to the user. percentages: of its reported progress.
+    state, state_message, model: from its last `lsp-calib/status`. refreshes: how often it requested that
+    diagnostics be pulled again. on_progress: called with a percentage.
+    sent_at, received_at: times of `time.perf_counter` at which a message was last sent and bytes were last
+    received; this client's own work on messages is not between them.
     """
 
     def __init__(self, on_progress: Callable[[float], None] = lambda _: None) -> None:
@@ -78,7 +78,7 @@ class Editor(LanguageClient):
 
     @property
     def pid(self) -> int | None:
-        """The server's process, None before it was started."""
+        """The id of the server's process, None before its start."""
         return self._server.pid if self._server is not None else None
 
     async def start(
@@ -86,7 +86,7 @@ class Editor(LanguageClient):
     ) -> None:
         """Start the server. Raises LspCalibError if there is no such program.
 
-        own_group: Ctrl-C in the terminal does not reach it.
+        own_group: start it so that Ctrl-C in the terminal does not reach it.
         """
         more = OWN_GROUP if own_group else {}
         try:
@@ -99,7 +99,7 @@ class Editor(LanguageClient):
         self._draining = asyncio.create_task(self._drain(self._server.stderr))
 
     async def open_session(self, folder: Path, options: Mapping[str, Any]) -> types.InitializeResult:
-        """`initialize` and `initialized`; returns what the server offers."""
+        """Send `initialize` and `initialized`; returns the server's capabilities."""
         uri = folder.as_uri()
         result: types.InitializeResult = await self.ask(
             types.INITIALIZE,
@@ -116,7 +116,7 @@ class Editor(LanguageClient):
         return result
 
     async def ask(self, method: str, params: object, seconds: float = _PROMPT) -> Any:
-        """A request's result. Raises LspCalibError if it fails, if the server ends, or after `seconds`."""
+        """Send a request; returns its result. Raises LspCalibError on failure, server end or timeout."""
         self._check_alive(method)
         return await self._within(self.protocol.send_request_async(method, params), method, seconds)
 
@@ -126,14 +126,14 @@ class Editor(LanguageClient):
         self.protocol.notify(method, params)
 
     def ask_later(self, method: str, params: object) -> Callable[[], None]:
-        """Send a request whose answer, an error included, is thrown away.
+        """Send a request whose answer, including an error, is ignored.
 
-        Gives the function that cancels it (`$/cancelRequest`). Raises LspCalibError if the server has ended.
+        Returns a function that cancels it (`$/cancelRequest`). Raises LspCalibError if the server has ended.
         """
         self._check_alive(method)
         request = uuid.uuid4().hex
         answer = self.protocol.send_request(method, params, msg_id=request)
-        # Without a look at it, the answer that is an error would be reported as one that nobody saw.
+        # Retrieve an error; otherwise it would be reported as never retrieved.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         return lambda: self.tell(types.CANCEL_REQUEST, types.CancelParams(request))
 
@@ -143,9 +143,9 @@ class Editor(LanguageClient):
         return await self.ask(types.WORKSPACE_EXECUTE_COMMAND, params, seconds)
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
-        """Wait until the server's notifications have made `condition` true.
+        """Wait until the server's notifications make `condition` true.
 
-        what: names the wait in the LspCalibError that is raised after `seconds` or when the server ends.
+        what: name of the wait in the LspCalibError that is raised after `seconds` or if the server ends.
         """
 
         async def watch() -> None:
@@ -156,7 +156,7 @@ class Editor(LanguageClient):
         await self._within(watch(), what, seconds)
 
     async def quit(self) -> int:
-        """`shutdown`, `exit`, and the process's exit code."""
+        """Send `shutdown` and `exit`; returns the process's exit code."""
         await self.ask(types.SHUTDOWN, None)
         self.tell(types.EXIT, None)
         with contextlib.suppress(TimeoutError):
@@ -166,7 +166,7 @@ class Editor(LanguageClient):
         return self.exit_code
 
     async def close(self) -> None:
-        """End the server, whatever state it is in."""
+        """End the server in any state."""
         server = self._server
         if server is not None and server.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -210,7 +210,7 @@ class Editor(LanguageClient):
         except JsonRpcException as error:
             raise LspCalibError(f"The server answered {what} with an error: {error}.") from error
         except RuntimeError as error:
-            # pygls fails what is pending when the process ends, a moment before it says so.
+            # When the process ends, pygls fails pending requests just before it calls `server_exit`.
             raise self._death(what) from error
         finally:
             for one in (task, gone):
@@ -297,15 +297,15 @@ class Document:
         return types.TextDocumentIdentifier(self.uri)
 
     def position(self, line: int, column: int) -> types.Position:
-        """The place in UTF-16 code units, as the protocol counts unless told otherwise."""
+        """The place in UTF-16 code units, the default of the protocol."""
         return types.Position(line, len(self.lines[line][:column].encode("utf-16-le")) // 2)
 
     def replace(self, line: int, start: int, end: int, text: str) -> None:
-        """Put `text` in the place of columns `start` to `end` of a line."""
+        """Replace columns `start` to `end` of a line with `text`."""
         self.edit((line, start), (line, end), text)
 
     def edit(self, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
-        """Put `text` in the place of what stands between two places (line, column)."""
+        """Replace the text between two places (line, column) with `text`."""
         span = types.Range(self.position(*start), self.position(*end))
         joined = self.lines[start[0]][: start[1]] + text + self.lines[end[0]][end[1] :]
         self.lines[start[0] : end[0] + 1] = joined.split("\n")
@@ -323,7 +323,7 @@ class Document:
         self._editor.tell(types.TEXT_DOCUMENT_DID_CLOSE, types.DidCloseTextDocumentParams(self.identifier))
 
     def save(self) -> None:
-        """Write the file, as a user who asks for it."""
+        """Save the file, as on a user's command."""
         reason = types.TextDocumentSaveReason.Manual
         self._editor.tell(
             types.TEXT_DOCUMENT_WILL_SAVE, types.WillSaveTextDocumentParams(self.identifier, reason)
@@ -332,14 +332,14 @@ class Document:
         self._editor.tell(types.TEXT_DOCUMENT_DID_SAVE, types.DidSaveTextDocumentParams(self.identifier))
 
     async def complete(self, line: int, column: int, seconds: float) -> types.InlineCompletionItem | None:
-        """The first inline completion there, None if there is none."""
+        """The first inline completion at this place, None if there is none."""
         params = self._completion_at(line, column)
         answer = await self._editor.ask(types.TEXT_DOCUMENT_INLINE_COMPLETION, params, seconds)
         items = answer.items if isinstance(answer, types.InlineCompletionList) else answer
         return items[0] if items else None
 
     def complete_later(self, line: int, column: int) -> Callable[[], None]:
-        """Ask for an inline completion that nobody waits for; gives the function that cancels it."""
+        """Ask for an inline completion without waiting for it; returns a function that cancels it."""
         return self._editor.ask_later(
             types.TEXT_DOCUMENT_INLINE_COMPLETION, self._completion_at(line, column)
         )

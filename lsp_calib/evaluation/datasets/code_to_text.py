@@ -1,4 +1,4 @@
-"""Functions with what programmers wrote about them (CodeXGLUE, from Husain et al. 2019)."""
+"""Functions with the descriptions that programmers wrote (CodeXGLUE, from Husain et al. 2019)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lsp_calib.evaluation.datasets.folder import Row, read_items, text
 
 @attrs.frozen
 class Documented:
-    """A function or method. code: as it stands in its file; a Python function's docstring is in it."""
+    """A function or method. code: its source as in the file, including the docstring of a Python function."""
 
     id: str
     repository: str
@@ -30,7 +30,7 @@ class Documented:
 
 
 def functions(language: Literal["python", "java"], folder: Path | None = None) -> Iterator[Documented]:
-    """The functions of one language. Raises DataError if the data are not there or not these."""
+    """The functions of one language. Raises DataError if the data are missing or have another checksum."""
 
     seen: Counter[str] = Counter()
 
@@ -38,7 +38,7 @@ def functions(language: Literal["python", "java"], folder: Path | None = None) -
         name = f"{text(row, 'repo')}/{text(row, 'path')}:{text(row, 'func_name')}"
         seen[name] += 1
         return Documented(
-            # Java's methods may share a name.
+            # Methods in Java may share a name (overloading).
             id=name if seen[name] == 1 else f"{name}#{seen[name]}",
             repository=text(row, "repo"),
             path=text(row, "path"),

@@ -1,4 +1,4 @@
-"""Defects4J (Just et al. 2014): its bugs of one line, as patches."""
+"""Defects4J (Just et al. 2014): its one-line bugs, as patches."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 @attrs.frozen
 class Bug:
-    """A line that was wrong, and what it was changed to.
+    """A wrong line and its fix.
 
-    before, after: lines of context around it, without line ends: those that the patch shows.
-    moved: the buggy line stood elsewhere (5 of the bugs); then it is among the context, at its place.
+    before, after: the lines of context in the patch, without line ends.
+    moved: the buggy line was in another place (5 of the bugs); the context then contains it there.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Bug:
     moved: bool
 
     def is_correct(self, answer: str) -> bool:
-        """Exact match with the fix, white space at the ends aside."""
+        """Exact match with the fix, ignoring white space at both ends."""
         return exact_match("", answer, self.fixed_line)
 
     def line_item(self) -> LineItem:
@@ -50,7 +50,7 @@ def line_item(
 
 
 def bugs(folder: Path | None = None) -> Iterator[Bug]:
-    """The 142 bugs. Raises DataError if the data are not there or not these."""
+    """The 142 bugs. Raises DataError if the data are missing or have another checksum."""
     return read_items("defects4j", _bug, folder)
 
 
@@ -58,7 +58,7 @@ def _bug(row: Row) -> Bug:
     project = text(row, "project")
     (path,) = texts(row, "files")
     body = _hunk(text(row, "src_patch"))
-    # The patch leads from the fixed program to the buggy one.
+    # The patch turns the fixed program into the buggy one.
     (fixed,) = (at for at, line in enumerate(body) if line.startswith("-"))
     (buggy,) = (at for at, line in enumerate(body) if line.startswith("+"))
     moved = buggy != fixed + 1
@@ -76,7 +76,7 @@ def _bug(row: Row) -> Bug:
 
 
 def _hunk(patch: str) -> list[str]:
-    """The lines of a patch's one hunk, with their marks. Raises ValueError if there are more."""
+    """The lines of a patch's only hunk, with their marks. Raises ValueError if there are several hunks."""
     lines = [line.removesuffix("\r") for line in patch.split("\n")]
     starts = [at for at, line in enumerate(lines) if _HUNK.match(line)]
     if len(starts) != 1:

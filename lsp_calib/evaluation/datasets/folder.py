@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 def data_folder(named: Path | None = None) -> Path:
     """The folder with evaluation data: `named`, else LSP_CALIB_DATA.
 
-    Raises DataError if neither says which, or there is no such folder.
+    Raises DataError if neither is set, or the folder does not exist.
     """
     where = named or (Path(text).expanduser() if (text := os.environ.get(VARIABLE)) else None)
     if where is None:
@@ -49,9 +49,9 @@ def sha256_of(path: Path) -> str:
 
 
 def checked_file(name: str, folder: Path | None = None) -> Path:
-    """A data set's file, with the checksum that is expected of it.
+    """The path of a data set's file, after its checksum was verified.
 
-    Raises DataError if there is none, or its bytes are others; SettingsError if the name is none.
+    Raises DataError if the file is missing or its checksum differs; SettingsError for an unknown name.
     """
     entry = data_set(name)
     path = data_folder(folder) / entry.file
@@ -75,10 +75,10 @@ def read_items(name: str, make: Callable[[Row], Item], folder: Path | None = Non
 
 
 def read_rows(path: Path, make: Callable[[Row], Item]) -> Iterator[Item]:
-    """Each line of a file, gzip or plain, as JSON object and then as item.
+    """Parse each line of a file, gzip or plain, as a JSON object and make an item of it.
 
     make: raises KeyError, TypeError or ValueError for an object that is not an item.
-    Raises DataError that names file and line for what cannot be read.
+    Raises DataError, naming file and line, for a line that cannot be read.
     """
     number = 0
     try:

@@ -16,7 +16,7 @@ from lsp_calib.text_lines import split_lines
 
 @attrs.frozen
 class Synthesis:
-    """A function to be written after its signature and docstring.
+    """A function whose body is to be written, given its signature and docstring.
 
     prompt: source up to and including the docstring. canonical_solution: the body that belongs after it.
     test: code that defines `check`, which is called with the function.
@@ -65,7 +65,7 @@ class Infilling:
     def line_item(self) -> LineItem:
         """The same question as an editor would ask it: the cursor at the start of an empty line."""
         above, below = split_lines(self.prompt), split_lines(self.suffix)
-        # The prompt ends with a newline, after which the empty line stands.
+        # The prompt ends with a newline; the empty line follows it.
         lines = (*above, *below)
         return LineItem(
             id=self.id,
@@ -81,7 +81,7 @@ def _program(source: str, test: str, entry_point: str) -> TestedProgram:
 
 
 def synthesis(folder: Path | None = None) -> Iterator[Synthesis]:
-    """The 164 functions. Raises DataError if the data are not there or not these."""
+    """The 164 functions. Raises DataError if the data are missing or have another checksum."""
 
     def make(row: Row) -> Synthesis:
         return Synthesis(
@@ -96,7 +96,7 @@ def synthesis(folder: Path | None = None) -> Iterator[Synthesis]:
 
 
 def infilling(folder: Path | None = None) -> Iterator[Infilling]:
-    """The 1,033 lines. Raises DataError if the data are not there or not these."""
+    """The 1,033 lines. Raises DataError if the data are missing or have another checksum."""
 
     def make(row: Row) -> Infilling:
         return Infilling(

@@ -1,4 +1,4 @@
-"""ManySStuBs4J (Karampatsis and Sutton 2020): simple bugs of one line in Java, with their context."""
+"""ManySStuBs4J (Karampatsis and Sutton 2020): simple one-line bugs in Java, with their context."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lsp_calib.text_lines import split_lines
 
 @attrs.frozen
 class Bug:
-    """A line that was wrong, and what it was changed to.
+    """A wrong line and its fix.
 
     line: its number in the file, from 1. before, after: lines of context around it, without line ends.
     """
@@ -31,7 +31,7 @@ class Bug:
     after: tuple[str, ...]
 
     def is_correct(self, answer: str) -> bool:
-        """Exact match with the fix, white space at the ends aside."""
+        """Exact match with the fix, ignoring white space at both ends."""
         return exact_match("", answer, self.fixed_line)
 
     def line_item(self) -> LineItem:
@@ -40,7 +40,7 @@ class Bug:
 
 
 def bugs(folder: Path | None = None) -> Iterator[Bug]:
-    """The 2,794 bugs. Raises DataError if the data are not there or not these."""
+    """The 2,794 bugs. Raises DataError if the data are missing or have another checksum."""
     return read_items("manysstubs4j", _bug, folder)
 
 
@@ -48,7 +48,7 @@ def _bug(row: Row) -> Bug:
     path = text(row, "path")
     return Bug(
         id=f"SStuB/{number(row, 'bug_index')}",
-        # The data name no project; files of one folder are of one.
+        # The data do not name projects; files in one folder count as one project.
         group=path.rpartition("/")[0] or path,
         path=path,
         line=number(row, "line"),

@@ -14,7 +14,7 @@ from lsp_calib.evaluation.datasets.folder import Row, number, read_items, text, 
 
 @attrs.frozen
 class Problem:
-    """A function asked for in one sentence.
+    """A function described in one sentence.
 
     task: the sentence. reference: a whole program that solves it, by its authors.
     entry_points: functions of the reference that the tests call. setup: code that the tests need first.
@@ -38,12 +38,12 @@ class Problem:
 
 
 def problems(folder: Path | None = None) -> Iterator[Problem]:
-    """The 974 problems. Raises DataError if the data are not there or not these."""
+    """The 974 problems. Raises DataError if the data are missing or have another checksum."""
     return read_items("mbpp", _problem, folder)
 
 
 def _problem(row: Row) -> Problem:
-    # Some lines end in carriage returns, which are none of the code's business.
+    # Some lines end in carriage returns, which do not belong to the code.
     reference = text(row, "code").replace("\r\n", "\n")
     tests = texts(row, "test_list")
     return Problem(

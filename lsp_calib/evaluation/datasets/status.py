@@ -1,4 +1,4 @@
-"""Which of the known data sets are in a folder, for people and programs."""
+"""Reports which known data sets are in a folder, for people and programs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lsp_calib.evaluation.datasets.pinned import FOLDER, PROJECTS
 
 
 def status_of_all(folder: Path | None) -> list[dict[str, Any]]:
-    """One JSON object a data set. folder: the data folder, None if there is none.
+    """One JSON object for each data set. folder: the data folder, None if there is none.
 
-    checksumOk is null where the file is not there or cannot be read.
+    checksumOk is null if the file is missing or cannot be read.
     """
     return [*(_status(entry, folder) for entry in DATA_SETS.values()), _projects(folder)]
 
@@ -53,7 +53,7 @@ def _projects(folder: Path | None) -> dict[str, Any]:
         "sha256": None,
         "path": str(place) if place else None,
         "present": here == len(PROJECTS),
-        # Each wheel's was checked when it was pulled; the sources are not checked again.
+        # The checksum of each wheel was verified on download; the sources are not checked again.
         "checksumOk": True if here == len(PROJECTS) else None,
         "pullable": True,
     }

@@ -1,8 +1,8 @@
 """The studies' figures, drawn from data that other modules computed.
 
-Each function takes a finished result and a `Theme`, and returns a matplotlib figure: to be shown, or written
-for light and dark pages by `save_both`. matplotlib (the extra `figures`) is imported by the first drawing.
-Raises DataError, all of them, if it is not installed.
+Each function takes a finished result and a `Theme`, and returns a matplotlib figure to show, or to write for
+light and dark pages with `save_both`. matplotlib (the extra `figures`) is imported on the first drawing; all
+functions raise DataError if it is not installed.
 
     from functools import partial
     save_both(partial(draw_reliability, reliability(confidence, correct)), Path("img/lines.png"))

@@ -31,10 +31,10 @@ def draw_reliability(
 ) -> Figure:
     """A reliability diagram: how often answers are right, by how sure the model was.
 
-    Bars: the share correct of each bin, its n at the foot. Grey: where that share would lie if the
+    Bars: the share correct of each bin, with its n at the bottom. Grey: the range of that share if the
     confidences were calibrated, around the bin's mean confidence. Points: the quantile points with intervals.
-    Above, for bins of equal width: how many items each holds.
-    note: what else to say under the title, as "skill 0.12, ECE 0.04".
+    Upper panel, for bins of equal width: the number of items in each bin.
+    note: additional text under the title, such as "skill 0.12, ECE 0.04".
     Source: Spiess et al. 2024, Figures 5 and 6; Virk et al. 2024, Figures 4 and 5 (frequencies above);
     Brocker & Smith 2007 (the band).
     """
@@ -133,7 +133,7 @@ def _middle(item: ReliabilityBin) -> float:
 
 
 def _width(item: ReliabilityBin) -> float:
-    # A bin by mass may hold a single value: it is still drawn.
+    # A bin by mass may hold a single value; it is drawn anyway.
     return max((item.upper or 0.0) - (item.lower or 0.0), 0.004)
 
 

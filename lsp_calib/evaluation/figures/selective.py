@@ -1,4 +1,4 @@
-"""The figure of what is gained by accepting only what is sure."""
+"""The risk-coverage figure: the error rate if only the most confident answers are accepted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# More than a printed line can show.
+# More points than a printed line can show.
 _POINTS = 1000
 
 
@@ -38,11 +38,11 @@ def draw_risk_coverage(
     title: str | None = None,
     note: str = "",
 ) -> Figure:
-    """The share wrong among the accepted, by the share accepted, as the threshold falls.
+    """The error rate among accepted answers against the share accepted, as the threshold falls.
 
-    Beside it the curve of a perfect ranking and that of none at all. Around it a Wilson interval of 95 % for
-    each coverage by itself: at its left end a few answers decide.
-    marks: thresholds to show on the curve, by name, as {"accept": 0.86}. risk: a promised one, as a line.
+    Also drawn: the curves of a perfect and of a random ranking, and a pointwise Wilson interval of 95 %. It
+    is wide at the left end, where only a few answers are accepted.
+    marks: thresholds to show on the curve, by name, as {"accept": 0.86}. risk: a target risk, as a line.
     Source: Geifman & El-Yaniv 2017.
     """
     figure = new_figure(theme, 5.0, 4.4)
@@ -76,7 +76,7 @@ def draw_risk_coverage(
         axes.axhline(
             risk, color=theme.second, linewidth=1.0, linestyle=LINES[1], label=f"target risk {risk:g}"
         )
-    # The first few accepted may all be wrong, which tells little and would flatten the rest.
+    # The first few accepted answers may all be wrong; they say little and would flatten the rest.
     settled = curve[coverage * data.n >= 20]
     top = min(1.0, 1.25 * max(error, float(settled.max()) if settled.size else 1.0, risk or 0.0, 0.02))
     axes.set(xlim=(0, 1), ylim=(0, top), xticks=np.arange(6) / 5)
@@ -95,7 +95,7 @@ def _wilson(accepted: float, wrong: float) -> tuple[float, float]:
 
 
 def _mark_threshold(axes: Axes, theme: Theme, data: RiskCoverage, name: str, threshold: float) -> None:
-    """A point where items at or above the threshold are accepted; none if there are none."""
+    """Mark the point that accepts all items at or above the threshold; no mark if there are no such items."""
     accepted = np.flatnonzero(data.threshold >= threshold)
     if not accepted.size:
         return

@@ -1,7 +1,6 @@
-"""Paper and ink: one look for all figures, on white and on the dark page of an editor or a web site.
+"""Themes: one look for all figures, on white pages and on the dark pages of an editor or a web site.
 
-Colours are set on each artist. matplotlib's global settings, and pyplot's list of open figures, are left as
-they are.
+Colours are set on each artist. matplotlib's global settings and pyplot's list of open figures do not change.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _SMALL, _NORMAL, _LARGE = 7.0, 8.0, 9.5
 
 @attrs.frozen
 class Theme:
-    """Colours by what they are for. first and second differ for colour-blind eyes and in print."""
+    """Colours by their role. Colour-blind readers can tell first from second, also in print."""
 
     name: str
     paper: str
@@ -38,7 +37,7 @@ class Theme:
     band: str
 
 
-# After Okabe & Ito 2008; the dark ones lightened until text and lines keep a contrast of 4.5 to the paper.
+# After Okabe & Ito 2008. Dark theme: lightened until text and lines have a contrast of 4.5 to the page.
 LIGHT = Theme("light", "#ffffff", "#1f2328", "#59636e", "#dfe3e8", "#b5d0e8", "#0b62a4", "#c2410c", "#8c959f")
 DARK = Theme("dark", "#0d1117", "#e6edf3", "#9da7b3", "#2a313a", "#274b6d", "#6cb2f0", "#ff9b5e", "#7d8793")
 THEMES = (LIGHT, DARK)
@@ -50,7 +49,7 @@ Draw = Callable[[Theme], "Figure"]
 
 
 def new_figure(theme: Theme, width: float, height: float) -> Figure:
-    """An empty figure, in inches, that lays itself out and belongs to no window.
+    """An empty figure (size in inches) with automatic layout and without a window.
 
     Raises DataError if matplotlib is not installed.
     """
@@ -82,7 +81,7 @@ def two_panels(figure: Figure, theme: Theme) -> tuple[Axes, Axes]:
 
 
 def style_axes(axes: Axes, theme: Theme) -> None:
-    """Thin grey axes on the paper, a grid behind everything."""
+    """Draw thin grey axes, and a grid behind everything."""
     axes.set_facecolor(theme.paper)
     axes.set_axisbelow(True)
     axes.grid(color=theme.grid, linewidth=0.6)
@@ -94,14 +93,14 @@ def style_axes(axes: Axes, theme: Theme) -> None:
 
 
 def label_axes(axes: Axes, theme: Theme, x: str | None, y: str) -> None:
-    """Names of the quantities on the axes."""
+    """Label the axes."""
     if x:
         axes.set_xlabel(x, color=theme.ink, fontsize=_NORMAL + 0.5)
     axes.set_ylabel(y, color=theme.ink, fontsize=_NORMAL + 0.5)
 
 
 def head(axes: Axes, theme: Theme, title: str | None, note: str) -> None:
-    """A title over a line that says what was counted, both above the uppermost panel."""
+    """Put a title and a line with the counts above the top panel."""
     axes.annotate(
         note,
         (0.0, 1.0),
@@ -116,7 +115,7 @@ def head(axes: Axes, theme: Theme, title: str | None, note: str) -> None:
 
 
 def small_text(axes: Axes, theme: Theme, x: float, y: float, text: str, **options: object) -> None:
-    """A number in the plot, with a rim of paper so that lines behind it do not cross it out."""
+    """Put a number in the plot, with an outline in the page colour that keeps it readable on lines."""
     from matplotlib.patheffects import withStroke
 
     axes.text(
@@ -136,7 +135,7 @@ def small_text(axes: Axes, theme: Theme, x: float, y: float, text: str, **option
 
 
 def legend_below(figure: Figure, axes: Axes, theme: Theme, columns: int = 2) -> None:
-    """The names of what is drawn, under the plot, where it can hide nothing."""
+    """Put the legend under the plot, where it covers no data."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles,
@@ -154,9 +153,9 @@ def legend_below(figure: Figure, axes: Axes, theme: Theme, columns: int = 2) -> 
 def save_both(draw: Draw, path: Path) -> tuple[Path, Path]:
     """Draw and write a figure for light and for dark pages; returns both paths.
 
-    draw: from a theme to a figure, as `functools.partial(draw_reliability, data)` is.
+    draw: makes a figure from a theme, as `functools.partial(draw_reliability, data)` does.
     path: "img/skill.png" makes img/skill-light.png and img/skill-dark.png; the suffix chooses the format.
-    No date is written: a PNG of the same data is the same bytes, with the same version of matplotlib.
+    No date is written: with the same version of matplotlib, the same data give a PNG with the same bytes.
     Raises DataError if a file cannot be written or the format is unknown.
     """
     light, dark = (path.with_stem(f"{path.stem}-{theme.name}") for theme in THEMES)

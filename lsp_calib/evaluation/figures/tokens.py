@@ -1,4 +1,4 @@
-"""Figures of what the first, the later and the last tokens of a generation tell."""
+"""Figures that show how much the first, later and last tokens of a generation tell."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def draw_skill_by_t(
     title: str | None = None,
     note: str = "",
 ) -> Figure:
-    """The skill score of a measure that looks at the first t tokens, by t, and how long generations are.
+    """The skill score of a measure over the first t tokens against t, and the lengths of generations.
 
     skill: for each measure, by its name in the legend, (t, skill) pairs as `FirstT.skill_by_first` has them;
         None is "all tokens", drawn apart at the right. At most three measures.
     lengths: tokens of each generation. chosen: the t of each fold, marked under the curve.
-    Raises DataError also if there is nothing to draw or more than three measures.
-    Source: Virk et al. 2024, Figure 7, whose caption says arithmetic and whose text says geometric mean:
+    Raises DataError also if there is nothing to draw, or for more than three measures.
+    Source: Virk et al. 2024, Figure 7. Its caption says arithmetic mean and the text says geometric mean, so
     give both.
     """
     if not 1 <= len(skill) <= len(LINES) or not lengths or not any(skill.values()):
@@ -86,7 +86,7 @@ def draw_skill_by_t(
 
 
 def _length_bars(axes: Axes, theme: Theme, lengths: Sequence[int], largest: int, every: int) -> None:
-    """How many generations have each length; longer ones than any t share the place of "all"."""
+    """How many generations have each length; those longer than every t are counted at "all"."""
     counts = np.bincount(np.minimum(lengths, largest + 1), minlength=largest + 2)
     axes.bar(np.arange(1, largest + 1), counts[1 : largest + 1], 0.85, color=theme.band)
     axes.bar(every, counts[largest + 1], 0.85, color=theme.band)
@@ -110,7 +110,7 @@ def draw_token_positions(
 ) -> Figure:
     """How probable the model found its own tokens, by their position: mean, median and quartiles.
 
-    Above: how many generations reach the position; what lies to the right comes from the long ones alone.
+    Upper panel: how many generations reach the position. Only long ones contribute at the right.
     Source: Virk et al. 2024, Figure 6.
     """
     figure = new_figure(theme, 5.4, 4.4)

@@ -1,4 +1,4 @@
-"""Running code that nobody has read: generated programs and the test suites of projects.
+"""Runs unreviewed code: generated programs and the test suites of projects.
 
-`runner` is the way in. `jail` and `init` run in processes of their own and use the standard library alone.
+`runner` is the entry point. `jail` and `init` run in separate processes and use only the standard library.
 """

@@ -1,4 +1,4 @@
-"""Starting a program in a given isolation, watching it, and telling how it ended."""
+"""Starts a program in a given isolation, watches it, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lsp_calib.evaluation.sandbox.groups import control_groups, ran_out_of_memor
 from lsp_calib.evaluation.sandbox.isolation import Isolation
 from lsp_calib.evaluation.sandbox.limits import Ending, Limits, Outcome
 
-# What starting, building the walls and tidying up may take on a busy machine, in seconds.
+# Seconds allowed for starting, building the isolation and cleaning up on a busy machine.
 _GRACE_S = 30.0
 _CHUNK = 1 << 16
 
@@ -40,9 +40,9 @@ def execute(
     variables: Mapping[str, str] | None = None,
     loopback: bool = False,
 ) -> Outcome:
-    """Run a command in this isolation to its end, or to its limits; see `runner` for the arguments.
+    """Run a command in this isolation until it ends or reaches a limit; see `runner` for the arguments.
 
-    argv: the first word is an absolute path. visible: folders that it sees, read-only, besides the system's.
+    argv: the first word is an absolute path. visible: folders shown read-only besides the system's.
     Raises SandboxError if it cannot be started.
     """
     with contextlib.ExitStack() as stack:
@@ -77,7 +77,7 @@ def execute(
 
 
 def _own_processes() -> int:
-    """Processes and threads of this user, which count where there is no namespace of its own."""
+    """This user's processes and threads; without a separate namespace they count towards the limit."""
     count = 0
     for folder in Path("/proc").glob("[0-9]*/task"):
         with contextlib.suppress(OSError):
@@ -88,7 +88,7 @@ def _own_processes() -> int:
 
 @attrs.define
 class _Stream:
-    """One output of the process, of which the beginning is kept."""
+    """One output stream of the process; its beginning is kept."""
 
     keep: int
     text: bytearray = attrs.field(factory=bytearray)
@@ -109,7 +109,7 @@ class _Watched:
 
 
 def _start(plan: dict[str, Any], limits: Limits) -> _Watched:
-    """Start the jail and read from it until all that could write is gone."""
+    """Start the jail and read its output until every process that could write has ended."""
     report_r, report_w = os.pipe()
     started = time.monotonic()
     with tempfile.TemporaryFile() as spec, os.fdopen(report_r, "rb", buffering=0) as report:
@@ -162,7 +162,7 @@ def _read(
                 _kill(process)
                 deadline += _GRACE_S
             elif not ready:
-                # Something escaped its limits and holds our pipes: leave it to the walls.
+                # A process escaped the limits and keeps our pipes open; the isolation still contains it.
                 return
             for key, _ in ready:
                 data = os.read(key.fd, _CHUNK)
@@ -175,7 +175,7 @@ def _read(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the jail's processes, process 1 of its namespace among them: it takes all others with it."""
+    """Kill the jail, including process 1 of its namespace, which ends all processes in it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 

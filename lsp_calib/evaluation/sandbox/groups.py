@@ -1,4 +1,4 @@
-"""Control groups around a run: the memory and the processes of all of it together, where we may make them."""
+"""Control groups that limit memory and processes of a whole run, if this user may create them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MOUNT = Path("/sys/fs/cgroup")
 
 _numbers = itertools.count()
 
-# For the launcher, the first process of the namespace and what is in flight.
+# For the launcher, the first process of the namespace, and processes that start or end just now.
 _SPARE_PROCESSES = 8
 
 
 @contextmanager
 def control_groups(limits: Limits, mount: Path = MOUNT) -> Iterator[list[Path]]:
-    """Folders of new control groups for one run, empty where none can be had; removed at the end.
+    """Folders of new control groups for one run, empty if none can be created; removed at the end.
 
     mount: where control groups are mounted, version 1 or 2.
     """
@@ -39,7 +39,7 @@ def control_groups(limits: Limits, mount: Path = MOUNT) -> Iterator[list[Path]]:
 
 
 def ran_out_of_memory(groups: list[Path]) -> bool:
-    """Whether the kernel ended a process of these groups for want of memory."""
+    """Whether the kernel killed a process of these groups because memory ran out."""
     for group in groups:
         for name in ("memory.oom_control", "memory.events"):
             with contextlib.suppress(OSError):
@@ -56,7 +56,7 @@ def _wanted(limits: Limits, mount: Path) -> Iterator[tuple[Path, dict[str, str]]
         settings = {"memory.max": str(memory), "memory.swap.max": "0", **processes}
         yield mount / _own("").lstrip("/"), settings
         return
-    # The group's own limit first: the second one may not be lower than it.
+    # Set the group's memory limit first: the second limit must not be lower.
     settings = {"memory.limit_in_bytes": str(memory), "memory.memsw.limit_in_bytes": str(memory)}
     yield mount / "memory" / _own("memory").lstrip("/"), settings
     yield mount / "pids" / _own("pids").lstrip("/"), processes
@@ -76,7 +76,7 @@ def _make(folder: Path, settings: dict[str, str]) -> Path:
     folder.mkdir()
     try:
         for name, value in settings.items():
-            # Without swap accounting there is no such file, and no swap to account for us.
+            # Without swap accounting this file does not exist, and no swap is counted.
             if "sw" not in name or (folder / name).exists():
                 (folder / name).write_text(value)
     except OSError:
@@ -86,7 +86,7 @@ def _make(folder: Path, settings: dict[str, str]) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    # The kernel lets go of ended processes a little after their end.
+    # The kernel removes ended processes from the group with a short delay.
     for _ in range(100):
         try:
             folder.rmdir()

@@ -1,9 +1,9 @@
-"""Runs a candidate's code and then the tests of it, and proves that the tests came to their end.
+"""Runs a candidate's code and then its tests, and proves that all tests were run.
 
-This text is a program of its own (`python -c`), within the sandbox. Success is neither exit status 0 nor
-anything printed: it is the token, read from a pipe only after the last test and given back through another,
-by a function that the candidate has no name for. What the tests rely on is kept from before the candidate's
-code was loaded: the builtins, and the modules that the tests import. Standard library only.
+This text is run as a program (`python -c`) within the sandbox. Exit status 0 or output do not prove success.
+The proof is a token: it is read from a pipe only after the last test and written to another pipe, by a
+function that the candidate cannot name. The builtins and the modules that the tests import are saved before
+the candidate's code is loaded, so that the tests can rely on them. Standard library only.
 
 Payload, JSON: `source`, the candidate's code; `tests`, code that raises if it is wrong; `entry_points`, the
 names that the tests call.
@@ -29,13 +29,13 @@ _DEEP = 6
 
 
 def _run_tests() -> None:
-    # Names of our own: whatever the candidate does to modules does not reach them.
+    # Local names: changes that the candidate makes to modules do not affect them.
     read, write, end, run, build = os.read, os.write, os._exit, exec, compile
     trace, profile, of_threads = sys.settrace, sys.setprofile, threading.settrace
     table, kind = vars, type
     with open(PAYLOAD, encoding="utf-8", errors="surrogatepass") as file:
         job = json.load(file)
-    # Not the numbers that a candidate would find first.
+    # Move them to numbers that a candidate would not try first.
     token_in, proof_out = os.dup2(TOKEN, 200), os.dup2(PROOF, 201)
     os.close(TOKEN)
     os.close(PROOF)
@@ -66,7 +66,7 @@ def _run_tests() -> None:
 
 
 def _modules(*sources: str) -> list[types.ModuleType]:
-    """Modules of the standard library that are imported anywhere in the sources."""
+    """Standard library modules that are imported anywhere in the sources."""
     names: set[str] = set()
     for source in sources:
         for node in ast.walk(ast.parse(source)):
@@ -80,13 +80,13 @@ def _modules(*sources: str) -> list[types.ModuleType]:
             try:
                 found.append(importlib.import_module(name))
             except ImportError:
-                # Then the candidate, or its test, meets the same.
+                # The candidate or its tests will fail in the same way.
                 continue
     return found
 
 
 def _checked(function: Any, own: dict[str, Any]) -> Any:
-    """The function, but what it returns may not bring an equality of its own: it would equal anything."""
+    """Wrap a function to reject results that define their own equality, since they could equal anything."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         value = function(*args, **kwargs)

@@ -1,6 +1,6 @@
-"""The first process in a jail: starts the program under its limits, watches it, says how it ended.
+"""The first process in a jail: starts the program under its limits, watches it, and reports how it ended.
 
-As process 1 of its namespace it takes everything with it when it ends. Standard library only.
+It is process 1 of its namespace: when it ends, all processes in it end. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Plan = dict[str, Any]
 
-# File descriptors of a program that has to prove that it came to its end.
+# File descriptors of a program that has to prove that it ran to its end.
 PAYLOAD, TOKEN, PROOF = 3, 4, 5
 
 _PAUSE_S = 0.05
@@ -28,9 +28,9 @@ _PAGE = resource.getpagesize()
 
 
 def run(plan: Plan) -> dict[str, Any]:
-    """Run the plan's program to its end. Returns what is to be reported.
+    """Run the plan's program to its end. Returns the report.
 
-    ended: "exit" or "signal" (with `code`), "wall", "cpu", "memory". proved: whether it gave the token back.
+    ended: "exit" or "signal" (with `code`), "wall", "cpu", "memory". proved: whether it returned the token.
     Raises OSError if it cannot be started.
     """
     _keep_files_to_ourselves()
@@ -38,7 +38,7 @@ def run(plan: Plan) -> dict[str, Any]:
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    # Python's own handler for this one would make it deliverable to process 1.
+    # With Python's handler installed, this signal could be delivered to process 1.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     token = os.urandom(16)
@@ -50,7 +50,7 @@ def run(plan: Plan) -> dict[str, Any]:
         try:
             os.close(trouble_r)
             _become(plan, channels)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it ends here
+        except BaseException as error:  # noqa: BLE001 - the child must end here after any error
             os.write(trouble_w, f"{type(error).__name__}: {error}".encode())
         os._exit(126)
     os.close(trouble_w)
@@ -66,14 +66,14 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def _keep_files_to_ourselves() -> None:
-    """Let the program inherit none of our files: it could write our report for us."""
+    """Keep the program from inheriting our files: it could write a report itself."""
     for number in range(3, 256):
         with contextlib.suppress(OSError):
             os.set_inheritable(number, False)
 
 
 class _Channels:
-    """What a program that has to prove its end is given: its payload, a token, a way to give it back."""
+    """The pipes of a program that has to prove its end: payload, token, and a pipe to return the token."""
 
     def __init__(self, payload: str | None, token: bytes) -> None:
         self.theirs: list[int] = []
@@ -92,8 +92,8 @@ class _Channels:
         self.theirs = [text, token_r, proof_w]
 
     def install(self) -> None:
-        """In the child: under the numbers that programs expect."""
-        # Out of the way first: a number may be another's target.
+        """In the child: move the pipes to the file descriptors that programs expect."""
+        # First move all out of the way: one pipe's number may be the target of another.
         moved = [os.dup2(number, 100 + at) for at, number in enumerate(self.theirs)]
         for number, target in zip(moved, (PAYLOAD, TOKEN, PROOF), strict=False):
             os.dup2(number, target)
@@ -109,12 +109,12 @@ class _Channels:
         try:
             return os.read(self._proof, 64)
         except BlockingIOError:
-            # A descendant that is still alive keeps the pipe open and has written nothing.
+            # A living descendant holds the pipe open and has written nothing.
             return b""
 
 
 def _fill_scratch(plan: Plan) -> None:
-    """Home and temporary folder, the program's files, the project with its changes."""
+    """Make the home and temporary folders, the program's files, and the project with its changes."""
     scratch = Path(plan["scratch"])
     (scratch / "home").mkdir()
     for folder, files in (("home", plan["files"]), ("project", plan["changes"])):
@@ -165,9 +165,9 @@ def _set_limits(limits: dict[str, Any]) -> None:
         (resource.RLIMIT_SIGPENDING, 512, 512),
         (resource.RLIMIT_NICE, 0, 0),
         (resource.RLIMIT_RTPRIO, 0, 0),
-        # 1, not 0: with 0 a kernel that pipes core dumps to a program still starts it.
+        # 1, not 0: with 0, a kernel that pipes core dumps to a program would still start that program.
         (resource.RLIMIT_CORE, 1, 1),
-        # Last: a thread that is started hereafter counts.
+        # Last, since this limit counts every thread that is started later.
         (resource.RLIMIT_NPROC, limits["processes"], limits["processes"]),
     ):
         _, most = resource.getrlimit(what)
@@ -207,7 +207,7 @@ def _ending(status: int, usage: resource.struct_rusage, limits: dict[str, Any]) 
 
 
 def _memory() -> int:
-    """Bytes of memory that the program and its descendants hold; what they share counts for each of them."""
+    """Bytes of memory of the program and its descendants; shared memory counts once for each process."""
     total = 0
     for pid in _descendants():
         with contextlib.suppress(OSError, IndexError):
@@ -216,11 +216,11 @@ def _memory() -> int:
 
 
 def _descendants() -> list[int]:
-    """Every other process of this namespace; outside of one, those that descend from this process."""
+    """All other processes of this namespace; without a namespace, the descendants of this process."""
     me = os.getpid()
     parents: dict[int, int] = {}
     with contextlib.suppress(OSError):
-        for name in os.listdir("/proc"):  # noqa: PTH208 - many times a second
+        for name in os.listdir("/proc"):  # noqa: PTH208 - faster; called many times a second
             if name.isdigit():
                 with contextlib.suppress(OSError, IndexError):
                     stat = Path(f"/proc/{name}/stat").read_text()
@@ -234,7 +234,7 @@ def _descendants() -> list[int]:
 
 
 def _end_descendants() -> None:
-    """Where this process is not the first of a namespace: end what is left, as far as it can be found."""
+    """If this process is not process 1 of a namespace, kill the remaining descendants that can be found."""
     if os.getpid() == 1:
         return
     for _ in range(100):

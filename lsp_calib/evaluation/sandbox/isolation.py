@@ -1,4 +1,4 @@
-"""The kinds of isolation that this machine offers, and the parts of a plan that all runs share."""
+"""The kinds of isolation on this machine, and the parts of a plan that are common to all runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lsp_calib.evaluation.sandbox.limits import Limits
 
 UNISOLATED = "LSP_CALIB_ALLOW_UNISOLATED"
 
-# Of the user within; outside, of nobody if we are root, else of ourselves.
+# User id inside the sandbox. Outside it is that of nobody if we are root, else our own.
 _USER = 1000
 _NOBODY = 65534
 
-# Where bubblewrap shows the code of process 1 and a project to be copied.
+# Paths at which bubblewrap shows the code of process 1 and the project to copy.
 _CODE = "/run/lsp-calib"
 _PROJECT = "/run/project"
 
@@ -40,10 +40,10 @@ _TEXTS = {
 
 @attrs.frozen
 class Isolation:
-    """One way to keep a program in.
+    """One way to isolate a program.
 
-    kind: "namespaces" (by ourselves), "bubblewrap" or "none". bubblewrap: its path.
-    folder: private to this process: an `etc` to show, and an empty `root` to build on.
+    kind: "namespaces" (made by this package), "bubblewrap" or "none". bubblewrap: the path of bwrap.
+    folder: private to this process, with an `etc` to show and an empty `root` to mount on.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Isolation:
     bubblewrap: str = ""
 
     def plan(self, scratch: str, project: Path | None, visible: tuple[Path, ...]) -> dict[str, Any]:
-        """What `jail` has to know of the walls. scratch: the writable folder, as the program sees it."""
+        """The isolation part of the plan for `jail`. scratch: the writable folder, as the program sees it."""
         user, group = os.geteuid(), os.getegid()
         root = user == 0
         links, binds = _system(self.folder / "etc")
@@ -93,21 +93,21 @@ class Isolation:
 
 
 def candidates() -> list[Isolation]:
-    """Ways that might work here, the best first. Whether one does, only a trial tells (`probe`)."""
+    """Isolations that might work here, the best first; `probe` tries whether one does."""
     if not sys.platform.startswith("linux"):
         return []
     folder = _private_folder()
     ours = Isolation("namespaces", folder)
     program = shutil.which("bwrap")
     if program is None or os.geteuid() == 0:
-        # As root, bubblewrap would leave the program root's access to root's files.
+        # Started by root, bubblewrap would let the program access root's files.
         return [ours]
-    # Ours first: it limits the number of files as well. Bubblewrap is let through where others are not.
+    # Ours first: it also limits the number of files. Some systems allow namespaces only to bubblewrap.
     return [ours, Isolation("bubblewrap", folder, os.path.realpath(program))]
 
 
 def none_at_all() -> Isolation:
-    """Limits without walls. Raises SandboxError unless the environment allows it as well."""
+    """Limits without isolation. Raises SandboxError unless an environment variable allows it as well."""
     if os.environ.get(UNISOLATED) != "1":
         raise SandboxError(
             "Generated code that runs without isolation can read and delete your files. This needs another "
@@ -141,19 +141,19 @@ def _private_folder() -> Path:
 
 
 def _system(etc: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Links to make, folders to show: the system's programs and libraries, and a small /etc."""
+    """(links to make, folders to show): the system's programs and libraries, and a small /etc."""
     links, binds = [], [(str(etc), "/etc")]
     for name in _SYSTEM:
         path = Path(name)
         if path.is_symlink():
-            links.append((name, os.readlink(path)))  # noqa: PTH115 - the text as it stands
+            links.append((name, os.readlink(path)))  # noqa: PTH115 - the link's unchanged text
         elif path.is_dir():
             binds.append((name, name))
     return links, binds
 
 
 def _interpreters() -> list[Path]:
-    """Folders of the Python that runs this, where they are no part of the system."""
+    """Folders of the running Python that are not part of the system."""
     folders = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
     folders.add(Path(launcher.interpreter()).parent)
     outside = sorted(path for path in folders if not path.is_relative_to("/usr"))
@@ -170,7 +170,7 @@ def _interpreters() -> list[Path]:
 
 
 def _map(own: int, *, root: bool) -> str:
-    """A user namespace's map: inside, outside, how many."""
+    """The map of a user namespace: first id inside, first id outside, number of ids."""
     return f"0 0 1\n{_USER} {_NOBODY} 1\n" if root else f"{_USER} {own} 1\n"
 
 

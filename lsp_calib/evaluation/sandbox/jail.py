@@ -1,8 +1,8 @@
-"""The walls: from a process of this machine to the first process of a small one of its own.
+"""Builds the isolation: its own namespaces and file system, in which the program is started.
 
-Runs as a program of its own (see `launcher`), with a plan, one JSON object, on standard input. Its first
-process joins the control groups, makes the namespaces and waits; its child, process 1 in there, builds the
-file system and becomes `init`. What became of it is one JSON object on the file descriptor `report`.
+Runs as a separate program (see `launcher`) with a plan, one JSON object, on standard input. Its first process
+joins the control groups, makes the namespaces and waits. Its child, process 1 of the namespace, builds the
+file system and becomes `init`. The outcome is one JSON object on the file descriptor `report`.
 Standard library only.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lsp_calib.evaluation.sandbox import init, kernel
 
-# This runs before each program that is judged: what only types need, or few plans, is not imported.
+# This runs before every tested program: modules for types only, or for few plans, are not imported here.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,14 +29,14 @@ _NOT_COPIED = (".git", ".hg", ".venv", "node_modules", "__pycache__")
 
 
 def main() -> NoReturn:
-    """Carry out the plan. Ends with status 0 whatever the program did: the report says that."""
+    """Carry out the plan. The exit status is always 0; the report says what the program did."""
     plan: Plan = json.loads(sys.stdin.buffer.read())
     if plan["isolation"] == "inside":
-        # Bubblewrap has built the walls; this is process 1 within them.
+        # Bubblewrap has built the isolation; this is process 1 in it.
         _report(plan, _inside)
     kernel.die_with_parent(signal.SIGKILL)
     with contextlib.suppress(OSError):
-        # If memory runs out, this is what the machine can do without.
+        # If memory runs out, the kernel should kill this process first.
         Path("/proc/self/oom_score_adj").write_text("1000")
     if plan["isolation"] == "bubblewrap":
         _report(plan, _wrap)
@@ -71,9 +71,9 @@ def _namespaces(plan: Plan) -> dict[str, Any]:
 
 
 def _enter_namespaces(uid_map: str, gid_map: str, *, privileged: bool) -> None:
-    """Namespaces of its own for this process. `privileged`: the maps name more than this user.
+    """Move this process to new namespaces. `privileged`: the maps contain more users than this one.
 
-    Such maps can only be written from outside, by a process that stays there.
+    Only a process that stays outside the namespace can write such maps.
     """
     me = Path(f"/proc/{os.getpid()}")
     if not privileged:
@@ -109,7 +109,7 @@ def _first_process(plan: Plan) -> dict[str, Any]:
     kernel.die_with_parent(signal.SIGKILL)
     kernel.forbid_tracing()
     with contextlib.suppress(OSError):
-        # Where /proc/sys is read-only (in some containers) nested namespaces are not forbidden.
+        # If /proc/sys is read-only (in some containers), nested namespaces stay allowed.
         kernel.forbid_namespaces()
     _build_root(plan)
     if plan["project"]:
@@ -121,7 +121,7 @@ def _first_process(plan: Plan) -> dict[str, Any]:
 
 
 def _build_root(plan: Plan) -> None:
-    """A small file system on `root`: system and interpreter read-only, one writable folder of some size."""
+    """Build a small file system on `root`: system and interpreter read-only, one writable folder."""
     root: str = plan["root"]
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("tmpfs", root, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "size=1m,mode=755")
@@ -147,7 +147,7 @@ def _build_root(plan: Plan) -> None:
     proc = Path(f"{root}/proc")
     proc.mkdir()
     with contextlib.suppress(OSError):
-        # Refused in a container that hides parts of its own /proc; then there is none.
+        # Refused in a container that hides parts of its own /proc; then the program has no /proc.
         flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
         kernel.mount("proc", str(proc), "proc", flags)
         kernel.restrict_mount(str(proc))
@@ -165,7 +165,7 @@ def _bind(source: str, target: str) -> None:
 
 
 def copy_project(source: str, target: str) -> None:
-    """A project's files; links as links, nothing that is neither a file nor a folder, no version history."""
+    """Copy a project: files, folders and links (as links), without special files and version history."""
     import shutil
 
     not_copied = shutil.ignore_patterns(*_NOT_COPIED)

@@ -1,4 +1,4 @@
-"""The Linux calls that the standard library lacks. Standard library only: it runs before site-packages."""
+"""Linux system calls missing from the standard library. Standard library only: no site-packages here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63
 
-# System calls that the C library does not wrap. New ones have the same number everywhere.
+# System calls without a wrapper in the C library. Newer ones have the same number on all architectures.
 _MOUNT_SETATTR = 442
 _PIVOT_ROOT = 155 if os.uname().machine == "x86_64" else 41
 
@@ -53,7 +53,7 @@ def _checked(result: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Give this process (and, for processes, its children) namespaces of their own."""
+    """Move this process to new namespaces; a new process namespace applies to its children."""
     _checked(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
@@ -71,7 +71,7 @@ def mount(source: str, target: str, kind: str | None = None, flags: int = 0, opt
 
 
 def restrict_mount(target: str, *, devices: bool = False, recursive: bool = False) -> None:
-    """Make a mount read-only and deaf to set-user-id bits; `devices` keeps device files usable."""
+    """Make a mount read-only and ignore set-user-id bits on it; `devices` keeps device files usable."""
     flags = _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | (0 if devices else _MOUNT_ATTR_NODEV)
     attributes = (ctypes.c_uint64 * 4)(flags, 0, 0, 0)
     result = _libc.syscall(
@@ -86,7 +86,7 @@ def restrict_mount(target: str, *, devices: bool = False, recursive: bool = Fals
 
 
 def change_root(folder: str) -> None:
-    """Make `folder`, a mount point, the root, and let go of the old root with all below it."""
+    """Make `folder`, a mount point, the root, and unmount the old root with all mounts below it."""
     os.chdir(folder)
     _checked(_libc.syscall(ctypes.c_long(_PIVOT_ROOT), b".", b"."), "pivot_root")
     _checked(_libc.umount2(b".", ctypes.c_int(_MNT_DETACH)), "umount the old root")
@@ -103,7 +103,7 @@ def die_with_parent(signal: int) -> None:
 
 
 def forbid_tracing() -> None:
-    """Keep other processes of this user from reading or steering this one."""
+    """Keep other processes of this user from reading or tracing this process."""
     _checked(_prctl(_PR_SET_DUMPABLE, 0), "PR_SET_DUMPABLE")
 
 
@@ -113,14 +113,14 @@ def adopt_orphans() -> None:
 
 
 def bound_privileges() -> None:
-    """No program that is started can gain a capability. To be called while there are some."""
+    """Keep programs started later from gaining capabilities. Call this while the process still has some."""
     for capability in range(_LAST_CAPABILITY + 1):
-        # Fails beyond the last capability that this kernel knows, and where there is none to drop.
+        # Fails beyond the last capability that this kernel knows, and if there is none to drop.
         _prctl(_PR_CAPBSET_DROP, capability)
 
 
 def drop_privileges() -> None:
-    """No capability is left, and set-user-id programs give none."""
+    """Drop all capabilities, and keep set-user-id programs from giving any."""
     _checked(_prctl(_PR_SET_NO_NEW_PRIVS, 1), "PR_SET_NO_NEW_PRIVS")
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
@@ -141,6 +141,6 @@ def raise_loopback() -> None:
 
 
 def forbid_namespaces() -> None:
-    """Let nobody in this user namespace make namespaces: in a new one a mount would know no size limit."""
+    """Forbid new namespaces in this user namespace: mounts in them would have no size limit."""
     for path in Path("/proc/sys/user").glob("max_*_namespaces"):
         path.write_text("0")

@@ -1,4 +1,4 @@
-"""The command that starts a jail: Python without site-packages, and only this package's folder to import."""
+"""The command that starts a jail: Python without site-packages, importing only from this package's folder."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _CODE = (
 
 
 def interpreter() -> str:
-    """The Python that runs this program, behind all links: not a virtual environment's."""
+    """The running Python with all links resolved, so not a virtual environment's."""
     return os.path.realpath(sys.executable)
 
 
 def python(*words: str) -> list[str]:
-    """The words of a command for that Python, without the user's packages and variables."""
+    """The words of a command with that Python, ignoring the user's packages and variables."""
     return [interpreter(), "-I", "-S", "-B", *words]
 
 

@@ -1,4 +1,4 @@
-"""What a program in the sandbox may use, and what became of it."""
+"""The limits of a program in the sandbox, and its outcome."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Limits:
 
     wall_s: of the whole run. cpu_s: of each process. memory: address space of each process.
     memory_total: of all processes and files together. disk, files: size and number of the files in the
-    one writable folder, which lies in memory. file_size: of each file. processes: processes and threads.
+    only writable folder, which is in memory. file_size: of each file. processes: processes and threads.
     open_files: of each process. output: how much of each output stream is kept.
-    output_total: how much may be written before the program is ended.
+    output_total: how much may be written until the program is ended.
     """
 
     wall_s: float = 10.0
@@ -48,7 +48,7 @@ SUITE_LIMITS = Limits(
 
 
 class Ending(enum.StrEnum):
-    """How a program ended: by itself (the first two), or at the limit of that name."""
+    """How a program ended: by itself (the first two), or at the named limit."""
 
     EXIT = "exit"
     SIGNAL = "signal"
@@ -61,12 +61,13 @@ class Ending(enum.StrEnum):
 
 @attrs.frozen
 class Outcome:
-    """What became of a program.
+    """The outcome of a program.
 
-    code: its exit status, or the number of the signal that ended it; 0 where a limit did.
-    proved: whether it gave back the token it is given at the end of its input (see `harness`).
-    stdout, stderr: their beginnings; `truncated` says that there was more of one.
-    wall_s, cpu_s: seconds; cpu_s is that of its first process with what it waited for, 0 at some limits.
+    code: its exit status, or the number of the signal that ended it; 0 if a limit ended it.
+    proved: whether it returned the token that proves its end (see `harness`).
+    stdout, stderr: the beginnings of the output; `truncated` is true if one of them was longer.
+    wall_s, cpu_s: seconds; cpu_s is that of the first process and the children it waited for, or 0 at some
+    limits.
     """
 
     ending: Ending
@@ -80,7 +81,7 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """It ended by itself with exit status 0. Code that means to deceive can do that: see `proved`."""
+        """Whether it ended by itself with exit status 0. Deceptive code can do that too: see `proved`."""
         return self.ending is Ending.EXIT and self.code == 0
 
     @property

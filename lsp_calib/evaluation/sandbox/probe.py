@@ -1,4 +1,4 @@
-"""Does the sandbox hold on this machine? A trial program inside attempts what must not be possible."""
+"""Tests the sandbox on this machine: a trial program inside attempts forbidden actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lsp_calib.evaluation.sandbox.execution import execute
 from lsp_calib.evaluation.sandbox.isolation import Isolation, candidates, none_at_all
 from lsp_calib.evaluation.sandbox.limits import Limits
 
-# Each attempt prints its name if it succeeds. The placeholders are filled with what it is to find.
+# Each attempt prints its name if it succeeds. The placeholders are replaced by the targets of the attempts.
 _ATTEMPTS = """
 import json, os, socket
 def attempt(action):
@@ -55,9 +55,9 @@ print(json.dumps({
 
 
 def isolation(*, allow_none: bool = False) -> Isolation:
-    """The isolation to use here, tried once in the life of this process.
+    """The isolation to use here; it is tested once in each process.
 
-    allow_none: go on without isolation where none works, if LSP_CALIB_ALLOW_UNISOLATED is 1 as well.
+    allow_none: continue without isolation if none works and LSP_CALIB_ALLOW_UNISOLATED is 1.
     Raises SandboxError if none works.
     """
     try:
@@ -89,9 +89,9 @@ def _best() -> Isolation:
 
 
 def probe(candidate: Isolation) -> list[str]:
-    """What a program inside could do though it must not; empty if the isolation holds.
+    """The forbidden actions that a program inside could do; empty if the isolation works.
 
-    Raises SandboxError if nothing can be run in it.
+    Raises SandboxError if no program can be run in it.
     """
     canary = secrets.token_hex(16)
     with contextlib.ExitStack() as stack:
@@ -119,7 +119,7 @@ def probe(candidate: Isolation) -> list[str]:
 
 
 def _place() -> Path | None:
-    """The home folder, where it can be written; else the folder for temporary files."""
+    """The home folder if it is writable, else the folder for temporary files."""
     with contextlib.suppress(RuntimeError):
         home = Path.home()
         if os.access(home, os.W_OK):

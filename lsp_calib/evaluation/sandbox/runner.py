@@ -1,4 +1,4 @@
-"""Running a program that nobody has read, within walls and limits."""
+"""Runs an unreviewed program with isolation and limits."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def run(
     payload: str | None = None,
     isolation: Isolation | None = None,
 ) -> Outcome:
-    """Run a program to its end, or to its limits.
+    """Run a program until it ends or reaches a limit.
 
     program: Python source, or a command as a list of words, the first an absolute path.
-    files: by relative name, what lies in its home folder, which is its working folder too.
-    payload: text on file descriptor 3; then 4 and 5 serve to prove that it came to its end (see `harness`).
-    isolation: None takes the best that works here.
+    files: content by relative name, in its home folder, which is also its working folder.
+    payload: text on file descriptor 3; then 4 and 5 serve to prove that it ran to its end (see `harness`).
+    isolation: None selects the best that works here.
     Raises SandboxError if nothing isolates here, or the program cannot be started.
     """
     if isinstance(program, str):
@@ -52,13 +52,13 @@ def run_suite(
     loopback: bool = False,
     isolation: Isolation | None = None,
 ) -> Outcome:
-    """Run a command that the user gave in a copy of a project; the project itself is never written.
+    """Run a command of the user in a copy of a project; the project itself is never written.
 
     project: its folder. Version history, virtual environments and caches are not copied.
-    command: its words; the first is looked for in the environment's programs, then in the system's.
-    changes: by name relative to the project, files with another content.
+    command: its words; the first is searched in the environment's programs, then in the system's.
+    changes: new content of files, by name relative to the project.
     environment: a virtual environment, shown read-only. variables: environment variables.
-    loopback: whether 127.0.0.1 can be used, a network of this run alone.
+    loopback: whether 127.0.0.1 can be used; its network is private to this run.
     Raises SandboxError if nothing isolates here, the copy exceeds the disk limit, or the command cannot
     be started.
     """
@@ -82,7 +82,7 @@ def run_suite(
 
 
 def _environment(folder: Path | None) -> tuple[tuple[Path, ...], list[str]]:
-    """What a virtual environment needs to be seen, and where programs are looked for."""
+    """(folders to show for a virtual environment, folders in which to search programs)."""
     system = ["/usr/local/bin", "/usr/bin", "/bin"]
     if folder is None:
         return (), [str(Path(launcher.interpreter()).parent), *system]

@@ -1,4 +1,4 @@
-"""`lsp-calib bench`: recorded typing replayed through the real server, with times that can be compared."""
+"""`lsp-calib bench`: recorded typing replayed through the real server, with comparable times."""
 
 PARTS = ("typing", "cancel", "typing-on", "long-file", "idle", "two", "beside")
-"""What `--only` can name. A peer is asked for what typing has shown, and so belongs to that."""
+"""The parts that `--only` can name. The peer repeats the requests of typing, so it belongs to that part."""

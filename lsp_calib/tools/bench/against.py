@@ -1,4 +1,4 @@
-"""The keystrokes again, asked of the peer as well."""
+"""Types the keystrokes again and sends the same requests to the peer."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ async def against(
     keep: Callable[[PeerReading], None],
     step: Callable[[int, int], None],
 ) -> None:
-    """Type in a fresh server, and ask the peer what that asks its model.
+    """Type in a fresh server, and ask the peer the same questions as that server asks its model.
 
-    Greedy answers repeat: what the first pass (`readings`) found says how many tokens the peer has to
-    generate, and which of both is asked first can be left to chance. step: told how many keystrokes are done,
-    of how many.
+    Greedy answers repeat, so the first pass (`readings`) tells how many tokens the peer has to generate.
+    Chance decides which of the two is asked first. step: called with (keystrokes done, keystrokes in all).
     """
     chance = random.Random(seed)
     known = {(reading.edit, reading.at): reading for reading in readings}
@@ -63,7 +62,7 @@ class _Pass:
         self._typist = Typist(editor, scratch, edit)
 
     async def key(self, at: int) -> PeerReading | None:
-        """A keystroke; None where the model was not asked for it."""
+        """The reading of a keystroke; None if the model was not asked."""
         edit, peer = self._typist.edit, self._peer
         expected = self._known[edit.name, at]
         predicted = expected.generated if expected.asked_model else None

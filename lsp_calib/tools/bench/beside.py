@@ -1,8 +1,8 @@
-"""How much longer a keystroke takes while other processes load the processor, and how soon that is over.
+"""Measures how much longer keystrokes take beside busy processes, and how soon they recover afterwards.
 
-The same keystrokes quiet, beside busy processes, and after those have ended. Each asks the model for a few
-tokens, with all of its prompt but the current line in the cache, so that the readings differ in nothing but
-what runs beside them.
+The same keystrokes are typed on a quiet machine, beside busy processes, and after those have ended. Each asks
+the model for a few tokens, with all of its prompt except the current line in the cache, so that the readings
+differ only in the other processes.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from lsp_calib.tools.client import Editor
 
 # Seconds of readings after the busy processes have ended.
 AFTER = 10.0
-# Lines of a document: enough that its last line is shown to no model.
+# Lines of a document: enough to keep its last line outside the prompt of any model.
 _LINES = 600
 _SCENES = 3
-# Keys of a scene that are tried, the last of a line: what is left of it is short.
+# Number of keys to try in a scene: the last of a line, since the rest of the line is short there.
 SCOUTED = 16
 _KEYS = 12
 _FEWEST_KEYS = 4
-# Tokens generated for a key that is taken.
+# A key is used if this many tokens were generated for it.
 _FEW = range(2, 9)
-# A busy process ends by itself after so many seconds.
+# A busy process ends by itself after this many seconds.
 _LONGEST = 3600.0
 
 
 class How(enum.StrEnum):
-    """How the busy processes stand to the model process."""
+    """The relation of the busy processes to the model process."""
 
-    EQUAL = "equalShare"  # each in a session of its own
+    EQUAL = "equalShare"  # each in its own session
     NICE = "niceSameSession"  # at nice 19, in the model process's session
 
     @property
@@ -60,7 +60,7 @@ class How(enum.StrEnum):
 
 @attrs.frozen
 class Asked:
-    """One keystroke. key: which, from 0. at: seconds from the beginning of its phase until it was typed."""
+    """One keystroke. key: its number, from 0. at: seconds from the start of its phase until it was typed."""
 
     key: int
     at: float
@@ -76,8 +76,8 @@ class Asked:
 class Run:
     """Readings beside busy processes, and after those have ended.
 
-    share: of a processor that each of them had. same_session: whether all were in the model process's;
-    None where that is not known.
+    share: the part of a processor that each of them used. same_session: whether all were in the model
+    process's session. Each is None if unknown.
     """
 
     how: How
@@ -89,9 +89,9 @@ class Run:
 
 @attrs.frozen
 class Beside:
-    """processes: how many were busy. keys: how many keystrokes there are, which come again and again.
+    """processes: number of busy processes. keys: number of keystrokes, which are repeated in turn.
 
-    by_session: whether the system shares processors by session; None where that is not known.
+    by_session: whether the system shares processors by session; None if unknown.
     """
 
     processes: int
@@ -112,7 +112,7 @@ class RunNotes:
 
 @attrs.define
 class BesideNotes:
-    """engine, stats: of the model process of this part, which is one of its own."""
+    """engine, stats: of the model process that serves only this part."""
 
     engine: str | None = None
     stats: Stats | None = None
@@ -142,9 +142,9 @@ async def measure_beside(
     missing: dict[str, str],
     step: Callable[[str, int], None],
 ) -> None:
-    """Read `requests` keystrokes quiet, and as many beside, for each way of being busy.
+    """Measure `requests` keystrokes on a quiet machine, and as many beside each kind of busy processes.
 
-    step: told what is done and the number of keystrokes so far.
+    step: called with (phase, number of keystrokes so far).
     """
     notes.processes = processes
     async with (
@@ -197,7 +197,7 @@ def _busy(how: How, count: int, shared: SharedSession | None) -> AbstractAsyncCo
 
 
 class _Hand:
-    """Types the same keys again and again. keys: (scene, key in it) of those that are used."""
+    """Types the same keys again and again. keys: (scene, key in the scene) of the used ones."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class _Hand:
         self.keys = chosen(tried)
 
     async def lead_in(self) -> None:
-        """Leave the cache as each phase finds it: as after the last of the keys."""
+        """Type the last of the keys, so that every phase starts with the same cache."""
         await self._ask(self.keys[-1])
         self._next = 0
 
@@ -265,10 +265,10 @@ class _Scene:
         self._visits = 0
 
     def before(self, step: int) -> None:
-        """Bring the line to what it is before a key.
+        """Set the line to its text before a key.
 
-        The document's last line is changed as well: the model is not shown it, but the server's memory of its
-        last answer, which belongs to one text of the document, does not hold any more.
+        Also change the last line of the document. It is not part of the prompt, but the server then cannot
+        reuse its last answer, which it remembers for one text of the document.
         """
         document, line = self._typist.document, self._typist.edit.steps[0].start[0]
         self._visits += 1
@@ -281,7 +281,7 @@ class _Scene:
 
 
 def scenes(edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """The last keys of a line of code, in a long document; of an edit the line with most keys."""
+    """From each edit, the last keys of the line of code with most keys, in a long document."""
     runs = [(edit, run) for edit in edits if (run := _longest_line(edit))]
     return tuple(
         attrs.evolve(edit, before=_lines_before(edit, run[-SCOUTED]), steps=run[-SCOUTED:]).padded(_LINES)
@@ -290,7 +290,7 @@ def scenes(edits: Sequence[Edit]) -> tuple[Edit, ...]:
 
 
 def chosen(tried: Sequence[tuple[int, tuple[int, int]]]) -> list[tuple[int, int]]:
-    """Of keys, each with the number of tokens generated for it, those to use, in the order of typing."""
+    """Choose the keys to use, in typing order. tried: (number of tokens generated, key) pairs."""
     few = [key for generated, key in tried if generated in _FEW][:_KEYS]
     if len(few) >= _FEWEST_KEYS:
         return few
@@ -299,7 +299,7 @@ def chosen(tried: Sequence[tuple[int, tuple[int, int]]]) -> list[tuple[int, int]
 
 
 def line_before_each(edit: Edit) -> list[str]:
-    """What the line in which all steps are holds before each of them."""
+    """The text of the edited line before each step; all steps are in that line."""
     line, lines = edit.steps[0].start[0], list(edit.before)
     found = []
     for step in edit.steps:
@@ -309,7 +309,7 @@ def line_before_each(edit: Edit) -> list[str]:
 
 
 def _longest_line(edit: Edit) -> tuple[Step, ...]:
-    """The most keys that were typed one after the other in one line of code; empty if that are too few."""
+    """The longest run of consecutive keys in one line of code; empty if it is too short."""
     runs: list[list[Step]] = [[]]
     lines = list(edit.before)
     for step in edit.steps:
@@ -323,7 +323,7 @@ def _longest_line(edit: Edit) -> tuple[Step, ...]:
 
 
 def _is_code(line: str) -> bool:
-    """Whether it is code: the completion of a sentence may be long."""
+    """Whether a line is code, not prose; completions of prose may be long."""
     return re.match(r"\s*[\w.]+( = |\()|\s*return \w", line) is not None
 
 

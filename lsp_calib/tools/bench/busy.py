@@ -1,4 +1,4 @@
-"""Processes that load the processor: in sessions of their own, or in that of the model process."""
+"""Processes that load the processor, in their own sessions or in that of the model process."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PROC = Path("/proc")
 
 
 def start_busy(count: int, *, nice: int = 0, seconds: float, new_session: bool = False) -> list[Popen[bytes]]:
-    """`count` processes that are busy now. They end with this process, or after so many seconds.
+    """Start `count` busy processes. They end with this process, or after `seconds`.
 
-    new_session: each in a session of its own (POSIX). Raises EngineError if one does not begin.
+    new_session: start each in its own session (POSIX). Raises EngineError if one does not start.
     """
     command = [sys.executable, "-P", "-m", "lsp_calib.tools.bench.busy_loop"]
     command += [str(os.getpid()), str(nice), str(seconds)]
@@ -52,7 +52,7 @@ def start_busy(count: int, *, nice: int = 0, seconds: float, new_session: bool =
 
 
 def end_all(processes: Sequence[Popen[bytes]]) -> None:
-    """Kill them, and return when they are gone."""
+    """Kill the processes and wait until they have ended."""
     for one in processes:
         one.kill()
     for one in processes:
@@ -63,7 +63,7 @@ def end_all(processes: Sequence[Popen[bytes]]) -> None:
 
 @contextlib.asynccontextmanager
 async def busy_elsewhere(count: int, seconds: float) -> AsyncIterator[list[int]]:
-    """Busy processes, each in a session of its own, whose share is equal where Linux shares by session."""
+    """Busy processes, each in its own session; they get equal shares if Linux shares by session."""
     processes = start_busy(count, seconds=seconds, new_session=True)
     try:
         yield [one.pid for one in processes]
@@ -72,7 +72,7 @@ async def busy_elsewhere(count: int, seconds: float) -> AsyncIterator[list[int]]
 
 
 class SharedSession:
-    """A session with the model process in it. model: its number."""
+    """A session that contains the model process. model: id of the model process."""
 
     def __init__(self, process: JsonLines, model: int) -> None:
         self._process = process
@@ -90,9 +90,9 @@ class SharedSession:
 
 @contextlib.asynccontextmanager
 async def shared_session(scratch: Scratch) -> AsyncIterator[SharedSession | None]:
-    """Start the model process of a state folder in a new session; its first client says how to load it.
+    """Start the model process of a state folder in a new session; its first client sets the load options.
 
-    None where there are no sessions.
+    None on systems without sessions.
     """
     if os.name != "posix":
         yield None
@@ -123,14 +123,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     try:
         await asyncio.wait_for(process.wait(), 10.0)
     except TimeoutError:
-        # It leads its session and its group: every process that it has started is in it.
+        # It leads its session and process group, which contain every process that it has started.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 9)
         await process.wait()
 
 
 def in_one_session(pids: Sequence[int]) -> bool | None:
-    """Whether processes belong to one session; None where there are none, or a process is gone."""
+    """Whether processes belong to one session; None without sessions, or if a process has ended."""
     try:
         return len({os.getsid(pid) for pid in pids}) == 1
     except (AttributeError, OSError):
@@ -138,7 +138,7 @@ def in_one_session(pids: Sequence[int]) -> bool | None:
 
 
 def shared_by_session() -> bool | None:
-    """Whether Linux is told to share the processor by session (autogroups); None on other systems."""
+    """Whether Linux is set to share the processor by session (autogroups); None on other systems."""
     try:
         return (_PROC / "sys/kernel/sched_autogroup_enabled").read_text().strip() == "1"
     except OSError:
@@ -146,6 +146,6 @@ def shared_by_session() -> bool | None:
 
 
 def used(pids: Sequence[int]) -> float | None:
-    """Seconds of processor time that processes have used together; None where that is not known."""
+    """Total processor time of the processes in seconds; None if unknown."""
     seconds = [cpu_seconds(pid) for pid in pids]
     return None if None in seconds else sum(one for one in seconds if one is not None)

@@ -1,7 +1,7 @@
-"""A process that wants a core, and nothing else: what `lsp-calib bench --beside` measures beside.
+"""A process that only keeps one core busy, for `lsp-calib bench --beside`.
 
-`python -m lsp_calib.tools.bench.busy_loop PARENT NICE SECONDS`: prints a line when it is about to begin; ends
-after so many seconds, or as soon as process PARENT is no longer its parent, so that none outlives a bench.
+`python -m lsp_calib.tools.bench.busy_loop PARENT NICE SECONDS`: prints a line just before it begins. It ends
+after SECONDS, or as soon as process PARENT is no longer its parent, so that it never outlives a bench.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-# Some milliseconds between two looks at the parent.
+# Some milliseconds of work between two checks of the parent.
 _ROUND = 100_000
 
 

@@ -1,4 +1,4 @@
-"""How soon the model is idle again after a request is cancelled or superseded."""
+"""Measures how soon the model is idle again after a request is cancelled or superseded."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _names = itertools.count()
 
 @attrs.frozen
 class Cancelled:
-    """idle_ms: from `$/cancelRequest` until the model process had nothing to do, one reading each.
+    """idle_ms: from `$/cancelRequest` until the model process was idle, one reading each.
 
-    superseded_ms: from sending the next request of the same document until the model began with it.
-    too_late: requests that were over before they could be cancelled. prompt_tokens: of the prompts that were
-    cut short. alone_ms: what such a request takes if nobody cancels it.
+    superseded_ms: from sending the next request for the same document until the model began with it.
+    too_late: requests that finished before they could be cancelled. prompt_tokens: of the cancelled prompts.
+    alone_ms: duration of such a request if it is not cancelled.
     """
 
     idle_ms: tuple[float, ...]
@@ -43,7 +43,7 @@ class Cancelled:
 
 @attrs.define
 class CancelNotes:
-    """As `Cancelled`, while it is being read. alone: milliseconds and tokens of a request left alone."""
+    """As `Cancelled`, during the measurement. alone: milliseconds and tokens of an uncancelled request."""
 
     idle_ms: list[float] = attrs.field(factory=list)
     superseded_ms: list[float] = attrs.field(factory=list)
@@ -51,7 +51,7 @@ class CancelNotes:
     alone: tuple[float, int] | None = None
 
     def values(self) -> Cancelled | None:
-        """None as long as nothing was cancelled."""
+        """The readings; None until a request was cancelled."""
         if self.alone is None or not (self.idle_ms or self.superseded_ms or self.too_late):
             return None
         ms, tokens = self.alone
@@ -59,10 +59,9 @@ class CancelNotes:
 
 
 def digits(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
-    """A document of which nothing is cached, and the line where a model is shown most of it.
+    """A document that is not cached, and the line at which the prompt contains most of it.
 
-    Digits are tokens of their own in most models, so that a window of 1,600 characters makes about 1,500
-    tokens.
+    In most models each digit is a token, so that a window of 1,600 characters has about 1,500 tokens.
     """
     lines = ["".join(chance.choices("0123456789", k=_WIDTH)) for _ in range(_LINES)]
 
@@ -83,9 +82,9 @@ async def cancel_and_wait(
     notes: CancelNotes,
     step: Callable[[int, int], None],
 ) -> None:
-    """Cancel `count` requests after a random share of the time they would take, supersede as many others.
+    """Cancel `count` requests after a random share of their expected time, and supersede as many others.
 
-    step: told how many are done, of how many.
+    step: called with (requests done, requests in all).
     """
     chance = random.Random(seed)
     notes.alone = await _alone(editor, scratch, probe, chance)
@@ -130,7 +129,7 @@ async def _alone(editor: Editor, scratch: Scratch, probe: Probe, chance: random.
 async def _supersede(document: Document) -> list[float]:
     """Milliseconds from a second request in the same document until the model began with it.
 
-    Taken as its whole time less what the model itself spent on it; empty where it does not say.
+    Computed as its total time minus the time in the model; empty if that is not reported.
     """
     began = time.perf_counter()
     item = await document.complete(0, 0, _ANSWER)
@@ -143,7 +142,7 @@ async def _supersede(document: Document) -> list[float]:
 
 
 def open_digits(editor: Editor, scratch: Scratch, chance: random.Random) -> tuple[Document, int]:
-    """A new document, and the line in it where the model is shown most."""
+    """Open a new document of digits; returns it and the line at which the prompt contains most of it."""
     lines, line = digits(scratch.card, chance)
     path = scratch.project / f"digits_{next(_names)}.txt"
     path.write_text("\n".join(lines), "utf-8")

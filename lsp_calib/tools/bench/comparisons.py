@@ -1,4 +1,4 @@
-"""The same keystrokes twice: in a long and in a short file, at one server alone and at two at once."""
+"""Compares the same keystrokes in a long and a short file, and at one server alone and two at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Progress = Callable[[str], None]
 class LongFile:
     """The same keystrokes in a short and in a long document.
 
-    pairs: milliseconds in the short and in the long one. asked: whether the model was asked in both.
+    pairs: (milliseconds in the short, in the long document). asked: whether the model was asked in both.
     """
 
     lines: tuple[int, int]
@@ -37,7 +37,7 @@ class LongFile:
 
 @attrs.define
 class LongFileNotes:
-    """given: by turn and keystroke, what the answers in the documents of each length were."""
+    """given: the answers by (turn, keystroke), and then by the length of the document."""
 
     given: dict[tuple[int, int], dict[int, Answered]] = attrs.field(factory=dict)
 
@@ -45,7 +45,7 @@ class LongFileNotes:
         self.given.setdefault((turn, at), {})[lines] = answered
 
     def values(self) -> LongFile | None:
-        """The keystrokes that were made in both; None without any."""
+        """The keystrokes that were typed in both documents; None if there are none."""
         short, long = LONG_FILE
         both = [(one[short], one[long]) for one in self.given.values() if short in one and long in one]
         if not both:
@@ -59,9 +59,9 @@ class LongFileNotes:
 
 @attrs.frozen
 class Two:
-    """Two servers, each alone and both at once, at the recorded rhythm; the same keystrokes.
+    """The same keystrokes, in the recorded rhythm, at two servers: each alone, then both at once.
 
-    pairs: for each server, milliseconds alone and together. asked: whether the model was asked both times.
+    pairs: for each server, (milliseconds alone, together). asked: whether the model was asked both times.
     """
 
     pairs: tuple[tuple[tuple[float, float], ...], ...]
@@ -76,7 +76,7 @@ class TwoNotes:
     together: tuple[list[Answered], list[Answered]] = attrs.field(factory=lambda: ([], []))
 
     def values(self) -> Two | None:
-        """The keystrokes that were made both times; None without any. A document's first is not counted."""
+        """The keystrokes typed both times, without the first of a document; None if there are none."""
         both = [
             list(zip(one, two, strict=False))[1:] for one, two in zip(self.alone, self.together, strict=True)
         ]
@@ -96,9 +96,9 @@ async def long_file(
     notes: LongFileNotes,
     step: Callable[[int, int], None],
 ) -> None:
-    """The same keystrokes in both documents, by turns; what comes first is not counted, the cache is cold.
+    """Type the same keystrokes in both documents, by turns. The first of each is left out: its cache is cold.
 
-    step: told how many keystrokes are done, of how many.
+    step: called with (keystrokes done, keystrokes in all).
     """
     fitting = [edit for edit in edits if len(edit.before) <= LONG_FILE[0]]
     done = 0
@@ -108,7 +108,7 @@ async def long_file(
             typist = Typist(editor, scratch, edit.padded(lines))
             for at, key in enumerate(typist.edit.steps):
                 ms, suggestion = await typist.answer(key)
-                # What is evaluated ahead for one key must not delay the next one: it could be either's.
+                # Wait for evaluation ahead: it must not delay the next key, which may be in either document.
                 await settled(probe)
                 if at:
                     notes.add(turn, at, lines, (ms, asked_model(suggestion)))
@@ -118,16 +118,16 @@ async def long_file(
 
 
 def edits_for_two(steps: int) -> tuple[Edit, ...]:
-    """What is typed at each of two servers."""
+    """The edits to type, one at each of the two servers."""
     return tuple(edit.excerpt(max(steps, _LEAST_FOR_TWO) // 2) for edit in load_trace()[:2])
 
 
 async def two_servers(
     scratch: Scratch, steps: int, notes: TwoNotes, progress: Progress, step: Callable[[int, int], None]
 ) -> None:
-    """Two servers of one user, each with a document of its own.
+    """Type at two servers of one user, each with its own document.
 
-    step: told how many keystrokes are done, of how many.
+    step: called with (keystrokes done, keystrokes in all).
     """
     edits = edits_for_two(steps)
     done = 0
@@ -146,10 +146,10 @@ async def two_servers(
         pairs = list(zip((first, second), edits, strict=True))
         progress("Typing at one server, then at another one.")
         for editor, edit in pairs:
-            # So that the model has seen as much of the documents in what follows, alone and together.
+            # Warm up, so that the cache holds equally much of the documents, alone and together.
             await type_in_rhythm(editor, scratch, edit, partial(count, []), pace=0.0)
         for (editor, edit), into in zip(pairs, notes.alone, strict=True):
-            # What one server has had evaluated ahead is not to delay the other one's first keys.
+            # Wait for one server's evaluation ahead, so that it does not delay the other one's first keys.
             await settled(probe)
             await type_in_rhythm(editor, scratch, edit, partial(count, into))
         await settled(probe)

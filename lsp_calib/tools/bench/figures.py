@@ -1,4 +1,4 @@
-"""Percentiles and ratios with intervals, and how many tokens had to be evaluated at the least."""
+"""Percentiles and ratios with intervals, and the least number of tokens that had to be evaluated."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def median_of(readings: Sequence[float]) -> Value | None:
 
 
 def ratio_of_percentiles(pairs: Sequence[tuple[float, float]], percent: float) -> Value | None:
-    """Percentile of the a over that of the b; pairs are drawn together. None if that is not a number."""
+    """Percentile of all a divided by that of all b; pairs are resampled together. None if it is undefined."""
     if not pairs:
         return None
     both = np.asarray(pairs, dtype=np.float64)
@@ -98,8 +98,8 @@ def resamples(n: int, rng: np.random.Generator, draws: int = _DRAWS) -> NDArray[
     """Indices of bootstrap samples of n readings; shape (draws, n).
 
     Whole runs of consecutive readings are drawn (a circular block bootstrap, runs of about the cube root of
-    n): what slows one keystroke down mostly slows the next one down as well, and readings drawn one by one
-    would make the interval too narrow.
+    n): the same causes slow down consecutive keystrokes, so drawing readings one by one would make the
+    interval too narrow.
     """
     length = max(round(n ** (1 / 3)), 1)
     starts = rng.integers(0, n, size=(draws, -(-n // length)))
@@ -108,10 +108,10 @@ def resamples(n: int, rng: np.random.Generator, draws: int = _DRAWS) -> NDArray[
 
 
 def tokens_needed(before: Sequence[int], after: Sequence[int]) -> int:
-    """Tokens of `after` that are new against `before`: those that no common subsequence covers; at least 1.
+    """Number of tokens of `after` outside its longest common subsequence with `before`; at least 1.
 
-    This is what changed, wherever it stands. An exact cache can do with as few only where nothing that is
-    unchanged comes after the change; the last token is always evaluated.
+    It counts changed tokens at any position. An exact cache reaches this number only if no unchanged tokens
+    follow the change; the last token is always evaluated.
     """
     head = common_prefix(before, after)
     matcher = SequenceMatcher(None, before[head:], after[head:], autojunk=False)

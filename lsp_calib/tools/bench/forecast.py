@@ -1,4 +1,4 @@
-"""How long a bench will take: an estimate from the model's speed, refined by how it goes."""
+"""Estimates how long a bench will take, from the model's speed and then from its progress."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import attrs
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.models.speeds import Speed
 
-# Seconds of work that count as done, in the time that was foreseen, before anything is: the first reading
-# alone does not turn the estimate over.
+# The estimate starts as if this many seconds of work had been done in the expected time, so that the first
+# reading alone cannot change it much.
 _PRIOR = 3.0
-# Seconds between two words about how far it has come.
+# Seconds between two progress messages.
 _OFTEN = 15.0
-# Of keystrokes, the share that the model is asked for, and that which begins a line or comes after a jump.
+# Shares of keystrokes: those that ask the model, and those that begin a line or follow a jump.
 _ASKED, _FAR = 0.6, 0.05
-# Characters of code a token has.
+# Characters of code in a token.
 _CHARACTERS = 3.0
-# Seconds for what is done in a pause to begin and end, and for a server and a model process to start.
+# Seconds for evaluation in a pause to begin and end, and for a server and a model process to start.
 _PAUSE, _START = 0.15, 4.0
-# Bytes of weights a second: read from the disk, and gone through for a token by a laptop of some years ago.
+# Bytes of weights per second: read from disk, and read from memory for a token by an older laptop.
 _DISK, _MEMORY = 4e8, 8e9
-# Prompt tokens that are evaluated in the time of one that is generated.
+# Prompt tokens evaluated in the time of one generated token.
 _BATCH = 5.0
 
 
 class Part(enum.StrEnum):
-    """What a bench is made of, as its report names it."""
+    """The parts of a bench, named as in its report."""
 
     TYPING = "typing"
     CANCEL = "cancel"
@@ -43,7 +43,7 @@ class Part(enum.StrEnum):
 
 @attrs.frozen
 class Cost:
-    """Seconds: of work, which takes longer on a slower machine, and of waiting, which does not."""
+    """Seconds of work, which takes longer on a slower machine, and of waiting, which does not."""
 
     work: float = 0.0
     wait: float = 0.0
@@ -51,10 +51,10 @@ class Cost:
 
 @attrs.frozen
 class Unit:
-    """What a model needs on this machine, in seconds.
+    """Seconds that a model needs on this machine.
 
-    key: a keystroke that asks the model. window: all that it is shown. digits: a prompt of digits, which have
-    a token each. start: a server and the model.
+    key: for a keystroke that asks the model. window: for a full prompt. digits: for a prompt of digits, one
+    token each. start: for starting a server and the model.
     """
 
     key: float
@@ -64,7 +64,7 @@ class Unit:
 
     @classmethod
     def of(cls, card: ModelCard, speed: Speed | None) -> Unit:
-        """speed: as measured here; None guesses it by the size of the weights."""
+        """speed: as measured on this machine; None estimates it from the size of the weights."""
         guess = _MEMORY / max(card.size, 1)
         speed = speed or Speed(_BATCH * guess, guess)
         return cls(
@@ -75,27 +75,27 @@ class Unit:
         )
 
     def typing(self, keys: int, edits: int, *, twice: bool = False) -> Cost:
-        """Keystrokes in so many documents; the model's work done a second time in a bare loop, if `twice`."""
+        """The cost of `keys` keystrokes in `edits` documents. twice: a bare loop repeats the work."""
         work = keys * (_ASKED * self.key + _FAR * self.window) + edits * (self.window + self.key)
         return Cost((2 if twice else 1) * work, keys * _PAUSE)
 
 
 class Forecast:
-    """costs: of the parts to come, in their order."""
+    """costs: the cost of each part, in order."""
 
     def __init__(self, costs: Mapping[Part, Cost]) -> None:
         self._costs = dict(costs)
         self._done = dict.fromkeys(costs, 0.0)
 
     def did(self, part: Part, share: float) -> None:
-        """So much of a part is done."""
+        """Record that this share of a part is done."""
         self._done[part] = share
 
     def unfinished(self) -> list[Part]:
         return [part for part, share in self._done.items() if share < 1]
 
     def left(self, elapsed: float) -> float:
-        """Seconds until the end, by what those that have gone by were enough for."""
+        """Seconds until the end, from the work done in `elapsed` seconds."""
         done = sum(self._costs[part].work * share for part, share in self._done.items())
         waited = sum(self._costs[part].wait * share for part, share in self._done.items())
         slower = (max(elapsed - waited, 0.0) + _PRIOR) / (done + _PRIOR)
@@ -104,7 +104,7 @@ class Forecast:
 
 
 class Watch:
-    """Says what is done, and how long the rest will take."""
+    """Reports the progress, and how long the rest will take."""
 
     def __init__(
         self,
@@ -119,11 +119,11 @@ class Watch:
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
+        """Seconds since the start."""
         return self._clock() - self._began
 
     def announce(self, measured: bool) -> None:
-        """How long it will take. measured: whether the model's speed is known, not guessed."""
+        """Report how long it will take. measured: whether the model's speed was measured, not estimated."""
         left = self.forecast.left(self.seconds)
         basis = "by this model's speed on this machine" if measured else "a guess by the model's size"
         words = f"This takes {about(left)} ({basis})"
@@ -139,19 +139,19 @@ class Watch:
         self._say(words)
 
     def did(self, part: Part, words: str, done: float, of: float) -> None:
-        """`done` of `of` things of a part are done; said from time to time, unless there are no words."""
+        """Record that `done` of `of` steps of a part are done. If `words` is set, report it at times."""
         self.forecast.did(part, min(done / of, 1.0) if of else 1.0)
         if words and self._clock() >= self._said + _OFTEN:
             self.say(words)
 
     def say(self, words: str) -> None:
-        """Something begins: what it is, and how long all that is left will take."""
+        """Report what begins now, and how long all the rest will take."""
         self._said = self._clock()
         self._say(f"{words} {about(self.forecast.left(self.seconds)).capitalize()} left.")
 
 
 def about(seconds: float, *, exact: bool = False) -> str:
-    """A duration in words, in steps that are as rough as an estimate."""
+    """A duration in words, rounded as roughly as an estimate deserves."""
     prefix = "" if exact else "about "
     if seconds < 10 and not exact:
         return "less than 10 s"

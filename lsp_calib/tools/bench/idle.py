@@ -1,4 +1,4 @@
-"""Processor time of a process, as the system counts it, and that of an idle server."""
+"""Processor time of a process, as counted by the system, and of an idle server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROC = Path("/proc")
 
 @attrs.frozen
 class Idle:
-    """Processor seconds used in `seconds` after the last keystroke; None where the system does not tell."""
+    """Processor seconds used in `seconds` after the last keystroke; None if the system does not report it."""
 
     seconds: float
     server: float | None
@@ -27,7 +27,7 @@ class Idle:
 async def watch_idle(editor: Editor, probe: Probe, seconds: float) -> Idle:
     await until_idle(probe)
     server, model = editor.pid or 0, probe.pid or 0
-    await asyncio.sleep(1)  # what the last answer left to do
+    await asyncio.sleep(1)  # wait for work that follows the last answer
     before = cpu_seconds(server), cpu_seconds(model)
     began = time.monotonic()
     await asyncio.sleep(seconds)
@@ -40,12 +40,12 @@ async def watch_idle(editor: Editor, probe: Probe, seconds: float) -> Idle:
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """Seconds of processor time that a process has used, in steps of about 10 ms; None if that is not known.
+    """Seconds of processor time that a process has used, in steps of about 10 ms; None if unknown.
 
-    Only Linux tells this of another process without help.
+    Only Linux reports this for another process without extra packages.
     """
     try:
-        # The name, in brackets, may hold anything.
+        # The process name, in brackets, may contain any character.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):

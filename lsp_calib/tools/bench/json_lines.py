@@ -1,4 +1,4 @@
-"""Questions to a child process and its answers: one JSON object a line on its standard input and output."""
+"""Talks to a child process: one JSON object per line on its standard input and output."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lsp_calib.errors import EngineError
 class JsonLines:
     """A child process that answers each line with a line.
 
-    name: what it is, for people; it begins a sentence. patience: seconds to wait for an answer.
-    advice: what to do when it fails.
+    name: its name in error messages, at the beginning of a sentence. patience: seconds to wait for an answer.
+    advice: text for the user if it fails.
     """
 
     process: Process

@@ -1,4 +1,4 @@
-"""What a bench has read: kept reading by reading, so that one that is stopped has what it read so far."""
+"""The readings of a bench, kept one by one, so that a stopped bench still has its readings."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from lsp_calib.tools.bench.typist import Reading
 
 @attrs.frozen
 class Measured:
-    """Everything that was read. missing: what was not measured, and why. stopped: None if it came to its end.
+    """All readings. missing: parts that were not measured, with reasons. stopped: None if it ran to its end.
 
-    What was not begun is None or empty. stats, engine, start_ms: of the server of the main part.
+    Parts that were not begun are None or empty. stats, engine, start_ms: of the server of the main part.
     """
 
     card: ModelCard
@@ -43,14 +43,14 @@ class Measured:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was read that a report could show."""
+        """Whether there is no reading that a report could show."""
         parts = (self.idle, self.cancelled, self.typed_on, self.long_file, self.two, self.peer, self.beside)
         return not self.readings and all(part is None for part in parts)
 
 
 @attrs.define
 class Notes:
-    """What is being read. Each part adds to its own; `measured` makes what there is into values."""
+    """The readings so far. Each part adds its own; `measured` makes values of them."""
 
     stats: Stats | None = None
     engine: str | None = None
@@ -70,7 +70,7 @@ class Notes:
         self, card: ModelCard, stopped: Stopped | None, unfinished: Sequence[str], seconds: float
     ) -> Measured:
         """unfinished: the parts that were cut short or not begun when it was stopped."""
-        # Of what was cut short there may be figures all the same.
+        # A part that was cut short may still have readings.
         words = (
             dict.fromkeys(unfinished, f"the bench was stopped {stopped.words} before this was finished")
             if stopped

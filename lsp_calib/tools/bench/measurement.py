@@ -1,4 +1,4 @@
-"""`lsp-calib bench`: what is measured, in which order."""
+"""`lsp-calib bench`: the parts to measure and their order."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ from lsp_calib.tools.bench.typist import type_edit
 from lsp_calib.tools.client import Editor
 
 LIMIT = 600.0
-"""Seconds a bench takes at most unless told otherwise."""
+"""Default time limit of a bench, in seconds."""
 
 Progress = Callable[[str], None]
 
-# Parts of one server, in their order.
+# The parts that share one server, in order.
 _MAIN = (Part.TYPING, Part.CANCEL, Part.TYPING_ON, Part.LONG_FILE, Part.IDLE)
-# What a request beside a busy process is expected to take, of what it takes alone.
+# Expected duration of a request beside a busy process, relative to a quiet machine.
 _SLOWER = {How.EQUAL: 2.5, How.NICE: 1.5}
 
 
 @attrs.frozen
 class Options:
-    """What to measure. steps: keystrokes to replay. cancels: requests to cancel. idle: seconds to watch.
+    """The parts to measure. steps: keystrokes to replay. cancels: requests to cancel. idle: seconds to watch.
 
-    typing: in documents of some hundred lines, waiting for each answer. raw: replay that in a bare loop as
-    well. peer: address of a llama-server. two: two servers at once. typing_on: in new documents, without
-    waiting. long_file: a document of 50,000 lines against one of 500. beside: so many processes that want a
-    core; requests: keystrokes beside them, and as many without. limit: seconds after which it is stopped, 0
-    for none.
+    typing: type in documents of some hundred lines and wait for each answer. raw: also replay that in a bare
+    loop. peer: address of a llama-server. two: use two servers at once. typing_on: type in new documents
+    without waiting. long_file: compare a document of 50,000 lines with one of 500. beside: number of busy
+    processes; requests: keystrokes beside them, and as many without. limit: seconds until the bench is
+    stopped, 0 for none.
     """
 
     trusted: Trusted = attrs.field(factory=Trusted)
@@ -71,7 +71,7 @@ class Options:
     seed: int = 0
 
     def parts(self) -> tuple[Part, ...]:
-        """Those to measure, in their order."""
+        """The parts to measure, in order."""
         wanted: Mapping[Part, object] = {
             Part.TYPING: self.typing,
             Part.CANCEL: self.cancels,
@@ -79,7 +79,7 @@ class Options:
             Part.LONG_FILE: self.long_file,
             Part.IDLE: self.idle,
             Part.TWO: self.two,
-            # It is asked for what typing has shown.
+            # The peer repeats the requests of typing.
             Part.PEER: self.peer and self.typing,
             Part.BESIDE: self.beside,
         }
@@ -87,9 +87,9 @@ class Options:
 
 
 async def measure(options: Options, progress: Progress) -> Measured:
-    """Run the bench, to its end or until it is stopped.
+    """Run the bench to its end or until it is stopped.
 
-    Raises ModelError without a model, LspCalibError where a part of it fails.
+    Raises ModelError without a model, LspCalibError if a part fails.
     """
     peer = Peer(options.peer) if options.peer else None
     notes = Notes()
@@ -110,7 +110,7 @@ async def measure(options: Options, progress: Progress) -> Measured:
 
 
 def costs(options: Options, unit: Unit) -> dict[Part, Cost]:
-    """What each part is expected to take; the first of a server has its start as well."""
+    """The expected cost of each part; the first part of a server includes its start."""
     edits = len(select(load_trace(), options.steps))
     raw = options.raw and can_replay()
     bursts = BURSTS * (2 * unit.digits + 4 * unit.key)
@@ -136,7 +136,7 @@ def costs(options: Options, unit: Unit) -> dict[Part, Cost]:
 
 
 class _Course:
-    """The parts, one after the other; what they read goes to the notes as it is read."""
+    """Runs the parts one after the other; each reading goes to the notes at once."""
 
     def __init__(
         self, options: Options, scratch: Scratch, peer: Peer | None, notes: Notes, watch: Watch
@@ -158,7 +158,7 @@ class _Course:
             await self._beside()
 
     async def _main(self) -> None:
-        """What one server and one model process are enough for."""
+        """Run the parts that share one server and one model process."""
         options, notes, scratch, watch = self._options, self._notes, self._scratch, self._watch
         async with contextlib.AsyncExitStack() as stack:
             editor, notes.start_ms = await stack.enter_async_context(serving(scratch))
@@ -184,7 +184,7 @@ class _Course:
                 watch.did(Part.IDLE, "", 1, 1)
 
     async def _raw(self, stack: contextlib.AsyncExitStack, threads: int) -> Raw | None:
-        """The bare loop, which also tells what tokens a prompt has."""
+        """Start the bare loop, which also tokenises prompts."""
         if not can_replay():
             self._notes.missing["raw"] = (
                 "llama-cpp-python, in which the bare loop is written, is not installed"

@@ -1,4 +1,4 @@
-"""Another server to compare with: llama.cpp's own `llama-server`, asked for the same tokens over HTTP.
+"""A server to compare with: llama.cpp's `llama-server`, asked for the same tokens over HTTP.
 
 https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 """
@@ -23,9 +23,9 @@ _PATIENCE = 120.0
 
 @attrs.frozen
 class PeerAnswer:
-    """ms: from sending the request to having the whole line.
+    """ms: from sending the request to receiving the whole line.
 
-    prompt_tokens: that the peer counts in the prompt. evaluated: of which not from its cache.
+    prompt_tokens: tokens in the prompt, as counted by the peer. evaluated: those that were not in its cache.
     generated: tokens of the answer.
     """
 
@@ -37,7 +37,7 @@ class PeerAnswer:
 
 @attrs.frozen
 class PeerReading:
-    """One keystroke, asked of both. predicted: tokens that the server had generated for it before."""
+    """One keystroke, asked of both servers. predicted: tokens that ours generated in the first pass."""
 
     wall_ms: float
     evaluated: int
@@ -69,10 +69,10 @@ class Peer:
         self.url = url.rstrip("/")
         self._path = parts.path.rstrip("/")
         self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=_PATIENCE)
-        self._seconds = 0.0  # that the last answer took, from a message made to a message not yet read
+        self._seconds = 0.0  # time of the last answer, without making the request and parsing the answer
 
     async def describe(self) -> dict[str, Any]:
-        """The model's file and the build, as far as the peer says."""
+        """The model's file and the build, as far as the peer reports them."""
         answer = await asyncio.to_thread(self._send, "GET", "/props", None)
         return {"modelPath": answer.get("model_path"), "build": answer.get("build_info")}
 
@@ -107,7 +107,7 @@ class Peer:
             ) from error
 
     def _reconnect(self) -> None:
-        """A fresh connection, which the time to the answer does not hold: servers close those left unused."""
+        """Open a new connection outside the measured time: servers close unused connections."""
         self._connection.close()
         try:
             self._connection.connect()

@@ -1,4 +1,4 @@
-"""What the model process reports: how busy it is and what it has done."""
+"""The reports of the model process: its load and its finished work."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _POLL = 0.004
 
 
 class Probe:
-    """A connection to the model process, beside the server's.
+    """A second connection to the model process, in addition to the server's.
 
-    engine: what runs the model, for people.
+    engine: description of the engine, for people.
     """
 
     def __init__(self, process: ModelProcess, loaded: LoadedModel) -> None:
@@ -31,11 +31,11 @@ class Probe:
 
     @property
     def pid(self) -> int | None:
-        """The model process."""
+        """The id of the model process."""
         return self._process.pid
 
     async def stats(self) -> Stats:
-        """Raises EngineError if the model process is gone."""
+        """The current stats. Raises EngineError if the model process has ended."""
         return await self._process.stats()
 
 
@@ -63,13 +63,13 @@ async def connect(scratch: Scratch) -> AsyncIterator[Probe]:
 
 
 async def settled(probe: Probe) -> Stats:
-    """As `until_idle`, once the server has had the time to begin what it does in a pause."""
+    """As `until_idle`, after a wait in which the server can begin its evaluation in pauses."""
     await asyncio.sleep(2 * AHEAD_PAUSE)
     return await until_idle(probe)
 
 
 async def until_idle(probe: Probe) -> Stats:
-    """The stats once there is no work. Raises EngineError if that does not happen in two minutes."""
+    """Wait until there is no work; returns the stats. Raises EngineError after two minutes."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         stats = await probe.stats()

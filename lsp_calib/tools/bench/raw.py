@@ -1,4 +1,4 @@
-"""The bare llama.cpp loop in a process of its own: asked right after the server, while that is idle."""
+"""The bare llama.cpp loop in a separate process: asked right after the server, while that is idle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_LINE = 1 << 24
 
 @attrs.frozen
 class Replayed:
-    """ms: from the first token to the last. kept: tokens of the prompt that were in the cache."""
+    """ms: from the first token to the last. kept: tokens of the prompt found in the cache."""
 
     ms: float
     kept: int
@@ -30,14 +30,14 @@ class Replayed:
 
 
 class Raw:
-    """A `raw_child` process. engine: what runs there, for people."""
+    """A `raw_child` process. engine: description of its engine, for people."""
 
     def __init__(self, process: JsonLines, engine: str) -> None:
         self._process = process
         self.engine = engine
 
     async def tokens_of(self, prompt: Prompt) -> list[int]:
-        """The prompt's tokens as the server's engine has them, but for what it drops of one too long."""
+        """The prompt's tokens, as in the server's engine except that a long prompt is not shortened."""
         segments = [[kind.value, text] for kind, text in prompt.segments]
         return list((await self._process.ask({"segments": segments}))["tokens"])
 
@@ -45,13 +45,13 @@ class Raw:
         return list((await self._process.ask({"text": text}))["tokens"])
 
     async def replay(self, prompt: Sequence[int], keep: int, then: Sequence[int], generated: int) -> Replayed:
-        """Do the same work: `keep` tokens from the cache, `generated` ones that begin with `then`."""
+        """Do the same work: reuse `keep` cached tokens, generate `generated` ones that begin with `then`."""
         asked = {"replay": list(prompt), "keep": keep, "then": list(then), "generated": generated}
         return Replayed(**await self._process.ask(asked))
 
 
 def can_replay() -> bool:
-    """Whether the binding that the loop is written with is installed."""
+    """Whether the binding that the loop needs is installed."""
     return find_spec("llama_cpp") is not None
 
 
@@ -59,7 +59,7 @@ def can_replay() -> bool:
 async def raw_process(
     model: Path, *, context: int, threads: int, vocabulary_only: bool = False
 ) -> AsyncIterator[Raw]:
-    """A process with the model loaded, or only its vocabulary. Raises EngineError if it does not start."""
+    """Start a process with the model, or only its vocabulary. Raises EngineError if it does not start."""
     rest = ["vocabulary"] if vocabulary_only else []
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "lsp_calib.tools.bench.raw_child"),

@@ -1,18 +1,18 @@
-"""llama.cpp in a bare loop: what the same tokens cost without anything around them.
+"""llama.cpp in a bare loop: measures the cost of the same tokens without a server.
 
-`python -m lsp_calib.tools.bench.raw_child MODEL CONTEXT THREADS [vocabulary]`; one JSON object a line on
-standard input, one answer a line on standard output:
+`python -m lsp_calib.tools.bench.raw_child MODEL CONTEXT THREADS [vocabulary]`; one JSON object per line on
+standard input, one answer per line on standard output:
 
     {"segments": [[kind, text], ...]}                       -> {"tokens": [int, ...]}
     {"text": str}                                           -> {"tokens": [int, ...]}
     {"replay": [int, ...], "keep": int, "then": [int, ...], "generated": int}
                                                             -> {"ms": float, "kept": int, "evaluated": int}
 
-`replay` brings the cache to a prompt: at most `keep` of its tokens are kept, those that are the same;
-the rest is evaluated in one go, then `generated` - 1 tokens one at a time (the token that ends an answer is
-never evaluated): `then` first, as given, and where it ends the most likely ones. llama.cpp's default
-parameters, but for the threads and the size of the context. With `vocabulary` the weights are not loaded, and
-nothing can be replayed.
+`replay` fills the cache with a prompt: at most `keep` equal tokens at its beginning are kept, and the rest is
+evaluated in one batch. Then `generated` - 1 tokens are evaluated one at a time (the token that ends an answer
+is never evaluated): first those in `then`, afterwards the most likely ones. All parameters are llama.cpp's
+defaults, except the threads and the context size. With `vocabulary` the weights are not loaded, and nothing
+can be replayed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was measured, as one JSON document."""
+"""The report of a bench as one JSON document."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from lsp_calib.tools.bench.typing_on import TypedOn
 from lsp_calib.tools.bench.typist import Place, Reading
 
 FORMAT = 1
-# Tokens of a prompt that are many enough for the speed of a batch.
+# A prompt needs this many tokens to measure the speed of a batch.
 _LONG = 32
 _MERGED = 2
 _TYPING = (Place.KEYSTROKE, Place.NEWLINE)
 
 
 def to_json(measured: Measured) -> dict[str, Any]:
-    """The document of `lsp-calib bench --json`; docs/bench.md says what each value is.
+    """The document of `lsp-calib bench --json`; docs/bench.md explains each value.
 
-    Values with an interval are [estimate, lower bound, upper bound]; what was not measured is null, with the
-    reason in `notMeasured`.
+    Values with an interval are [estimate, lower bound, upper bound]; values that were not measured are null,
+    with the reason in `notMeasured`.
     """
     readings, stats = measured.readings, measured.stats
     return {
@@ -73,23 +73,23 @@ def to_json(measured: Measured) -> dict[str, Any]:
 
 
 def latencies(readings: Sequence[Reading]) -> dict[str, Any]:
-    """Milliseconds from a keystroke to its answer, by what the keystroke was."""
+    """Milliseconds from a keystroke to its answer, by kind of keystroke."""
     return {
         **{place.value: spread_of([r.wall_ms for r in readings if r.place is place]) for place in Place},
-        # What typing feels like where memory does not help.
+        # The latency that a user feels if no answer comes from memory.
         "typingModel": spread_of([r.wall_ms for r in readings if r.asked_model and r.place in _TYPING]),
         "askedModel": spread_of([r.wall_ms for r in readings if r.asked_model]),
     }
 
 
 def answers(readings: Sequence[Reading]) -> dict[str, Any]:
-    """How many answers came from where."""
+    """Number of answers by source."""
     counts = {source: sum(r.source == source for r in readings) for source in ("model", "memory", "none")}
     return {**counts, "shareFromMemory": round(counts["memory"] / len(readings), 3) if readings else None}
 
 
 def tokens(readings: Sequence[Reading], place: Place) -> dict[str, Any] | None:
-    """Prompt tokens evaluated against those that changed, where the model was asked."""
+    """Prompt tokens evaluated, compared with those that changed, for requests to the model."""
     asked = [r for r in readings if r.place is place and r.asked_model and r.needed]
     if not asked:
         return None
@@ -103,21 +103,21 @@ def tokens(readings: Sequence[Reading], place: Place) -> dict[str, Any] | None:
 
 
 def new_lines(readings: Sequence[Reading]) -> dict[str, Any] | None:
-    """After how many new lines no more was evaluated than that line and what stands after it."""
+    """How many new lines caused evaluation of only the finished line and the text after it."""
     asked = [r for r in readings if r.place is Place.NEWLINE and r.asked_model and r.tail is not None]
     if not asked:
         return None
-    # Where the text above ends, tokens may have merged with what came next.
+    # The last tokens of the text above may have merged with the new text.
     within = sum(r.evaluated <= (r.tail or 0) + _MERGED for r in asked)
     return {"n": len(asked), "within": within}
 
 
 def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
-    """Time to the suggestion over that of the same tokens in llama.cpp, two ways."""
+    """Time to the suggestion, divided by the time of the same tokens in llama.cpp, in two ways."""
     asked = [r for r in readings if r.asked_model]
     inside = [(r.wall_ms, r.decode_ms) for r in asked if r.decode_ms]
     bare = [r for r in asked if r.raw is not None]
-    # The bare loop has one cache and the server several: where it could keep less, its work was not the same.
+    # The bare loop has one cache, the server several. If it kept fewer tokens, its work was not the same.
     pairs = [(r.wall_ms, r.raw.ms) for r in bare if r.raw and r.raw.evaluated == r.evaluated]
     return {
         "overDecode": interval(median_ratio(inside)),
@@ -131,7 +131,7 @@ def overhead(readings: Sequence[Reading]) -> dict[str, Any]:
 
 
 def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
-    """Tokens a second: evaluated of long prompts, and generated. None where there were too few to tell."""
+    """Tokens per second, evaluated (long prompts) and generated. None if there were too few."""
     generation = [
         1e3 * (r.generated - 1) / r.suggestion["timing"]["generateMs"]
         for r in readings
@@ -172,7 +172,7 @@ def cancel(measured: Measured) -> dict[str, Any] | None:
 
 
 def typing_on(measured: TypedOn | None) -> dict[str, Any] | None:
-    """What of the time in which somebody typed on was not lost on the answer to the last key."""
+    """Times of typing on, and the share of the typing time by which the last answer came sooner."""
     if measured is None:
         return None
     read = (measured.typed_ms, measured.then_ms, measured.at_once_ms)
@@ -247,7 +247,7 @@ def against_peer(passed: PeerPass | None) -> dict[str, Any] | None:
         "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
         "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
         "medianOfRatios": interval(median_ratio(pairs)),
-        # Where these are not 0, both did not do the same work.
+        # If these are not 0, the two did not do the same work.
         "otherPromptLength": sum(r.peer.prompt_tokens != r.prompt_tokens for r in readings),
         "otherAnswerLength": sum(r.generated != r.predicted for r in readings),
         "otherPeerAnswerLength": sum(r.peer.generated != r.predicted for r in readings),

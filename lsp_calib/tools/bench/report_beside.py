@@ -1,4 +1,4 @@
-"""What `lsp-calib bench --beside` found, as JSON: how much slower beside other work, and for how long."""
+"""The result of `lsp-calib bench --beside` as JSON: how much slower beside other work, and how long."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lsp_calib.tools.bench.figures import (
 
 FIRST = 10
 BACK = 1.1
-"""Latency is back where it was at this ratio to that of the quiet machine."""
-# So many readings one after the other tell it.
+"""Latency counts as recovered at this ratio to that of the quiet machine."""
+# Number of consecutive readings that show the recovery.
 _IN_A_ROW = 5
 _WINDOWS = ((0.0, 5.0), (5.0, 10.0))
 
@@ -39,7 +39,7 @@ def beside(measured: Beside | None) -> dict[str, Any] | None:
 
 
 def _run(quiet: Sequence[Asked], run: Run) -> dict[str, Any]:
-    # Each phase types the same keys in the same order. A run that was stopped has fewer of them.
+    # Each phase types the same keys in the same order; a stopped run has fewer of them.
     both = list(zip(run.readings, quiet, strict=False))
     pairs = [(one.ms, other.ms) for one, other in both if one.same_work(other)]
     first = [(one.ms, other.ms) for one, other in both[:FIRST] if one.same_work(other)]
@@ -66,9 +66,9 @@ def ratios(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
 
 
 def after(quiet: Sequence[Asked], readings: Sequence[Asked]) -> dict[str, Any] | None:
-    """Each reading since the busy processes ended over what the same key took on the quiet machine.
+    """The readings after the busy processes ended, relative to the same keys on the quiet machine.
 
-    None where nothing was read.
+    None without readings.
     """
     found = over_usual(quiet, readings)
     if not found:
@@ -84,7 +84,7 @@ def after(quiet: Sequence[Asked], readings: Sequence[Asked]) -> dict[str, Any] |
 
 
 def over_usual(quiet: Sequence[Asked], readings: Sequence[Asked]) -> list[tuple[float, float]]:
-    """(seconds, ratio) of readings: over the median of the quiet ones of the same key and the same work."""
+    """(seconds, ratio) of each reading to the median of the quiet readings of the same key and work."""
     found = []
     for one in readings:
         usual = [other.ms for other in quiet if other.same_work(one)]

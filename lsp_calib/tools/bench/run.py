@@ -21,7 +21,7 @@ from lsp_calib.tools.bench.stopping import Stopped
 from lsp_calib.tools.bench.table import print_report
 
 _SHORT: dict[str, Any] = {"steps": 36, "cancels": 3, "typing_on": False, "long_file": False, "idle": 2.0}
-# What naming a part with --only switches on, and what leaving it out switches off.
+# The options that are set if --only names a part, and if it leaves the part out.
 _ON: dict[str, dict[str, Any]] = {
     "typing-on": {"typing_on": True},
     "long-file": {"long_file": True},
@@ -50,8 +50,8 @@ def run(
 ) -> int:
     """Measure and print; returns the exit code.
 
-    only: of `PARTS`, those to measure; empty for the usual ones. given: `Options` by name; what is None is
-    the default's, or the short form's. Raises LspCalibError.
+    only: the `PARTS` to measure; empty for the usual ones. given: `Options` by name; None stands for the
+    default, or for the value of the short form. Raises LspCalibError.
     """
     trusted, problems = resolve_trusted(Trusted(model=model, threads=threads), Trusted())
     for problem in problems:
@@ -75,7 +75,7 @@ def run(
 
 
 def chosen(*, short: bool, only: Collection[str], given: dict[str, Any]) -> dict[str, Any]:
-    """`Options` by name: the short form's, then those that `only` makes, then those that were given."""
+    """`Options` by name: those of the short form, replaced by those that `only` sets and by `given`."""
     options: dict[str, Any] = dict(_SHORT) if short else {}
     off: dict[str, Any] = {}
     for part in PARTS if only else ():
@@ -87,14 +87,14 @@ def chosen(*, short: bool, only: Collection[str], given: dict[str, Any]) -> dict
 
 
 def short_options(trusted: Trusted) -> Options:
-    """The short form of the bench, without the bare loop: what `doctor` runs."""
+    """The short form of the bench, without the bare loop, as `doctor` runs it."""
     return Options(trusted=trusted, raw=False, **{**_SHORT, "cancels": 0, "idle": 0.0})
 
 
 def bench(options: Options, progress: Progress) -> dict[str, Any]:
-    """The report of a bench. The model's speed is remembered for the choice of a model.
+    """The report of a bench. The model's speed is saved for the choice of a model.
 
-    At the time limit it is of what was read until then. Raises LspCalibError where that is nothing,
+    After the time limit it covers the readings so far. Raises LspCalibError if there are none,
     KeyboardInterrupt for Ctrl-C, SystemExit for a signal to terminate.
     """
     measured, report = _measure(options, progress)

@@ -1,4 +1,4 @@
-"""A real server of the bench's own: `lsp-calib serve` in a scratch state folder, with the user's model."""
+"""Starts a real server for the bench: `lsp-calib serve` in a scratch state folder, with the user's model."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from lsp_calib.tools.client import Editor
 # Seconds; enough on a busy machine.
 LOAD = 300.0
 _STATES = ("ready", "noModel", "error")
-# For a server to end that is stopped in the middle of something, and then for the model process.
+# For a busy server to end after it is stopped, and then for the model process to end.
 _END = 5.0
 
 
 @attrs.frozen
 class Scratch:
-    """The folders of a bench: nothing of the user's is touched, and no feedback is recorded.
+    """The folders of a bench; the user's files do not change, and no feedback is recorded.
 
-    home: the server's state folder. project: where the documents lie. chosen: the user's card. card: what the
-    server makes of the file, which is the same for a model whose card says how large it is.
+    home: the server's state folder. project: the folder of the documents. chosen: the user's card. card: the
+    card that the server makes from the file; it is the same if the user's card states the size.
     """
 
     home: Path
@@ -52,7 +52,7 @@ def scratch_folder(trusted: Trusted) -> Iterator[Scratch]:
         state, project = Path(name) / "home", Path(name) / "project"
         project.mkdir()
         models = home.private_folder(home.private_folder(state) / "models")
-        # What is known of the files (checksums by path, time and size) spares reading them through again.
+        # Known checksums (by path, time and size) save reading the files again.
         for known in (home.home() / "models").glob(".*.json"):
             shutil.copyfile(known, models / known.name)
         with state_folder(state):
@@ -64,7 +64,7 @@ def scratch_folder(trusted: Trusted) -> Iterator[Scratch]:
 
 
 def _end_models(state: Path) -> None:
-    """Wait until the model processes of a state folder are gone, as they are with their last client."""
+    """Wait until the model processes of a state folder have ended; they end with their last client."""
     deadline = time.monotonic() + _END
     for lock in (state / "run").glob("*.lock"):
         while (pid := lockfile.holder(lock)) is not None:
@@ -75,7 +75,7 @@ def _end_models(state: Path) -> None:
 
 @contextlib.contextmanager
 def state_folder(folder: Path) -> Iterator[None]:
-    """For a while, another state folder for this process."""
+    """Use another state folder in this process for a while."""
     before = os.environ.get("LSP_CALIB_HOME")
     os.environ["LSP_CALIB_HOME"] = str(folder)
     try:
@@ -91,12 +91,12 @@ def state_folder(folder: Path) -> Iterator[None]:
 async def serving(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[tuple[Editor, float]]:
     """A server whose model is ready, and the milliseconds from its start until then.
 
-    ahead: whether it has evaluated in pauses what will soon be asked about.
+    ahead: whether the server evaluates the next prompts ahead, in pauses.
     """
     editor = Editor()
-    # Of the user's own settings, those that were resolved already count, and nothing names a remote server.
+    # The user's settings are already resolved and passed as options. No variable may name a remote server.
     env = {name: value for name, value in os.environ.items() if not name.startswith("LSP_CALIB_REMOTE")}
-    # A model process that stayed would keep its memory while another one is started.
+    # Do not linger: a remaining model process would keep its memory while the next one starts.
     env |= {
         "LSP_CALIB_HOME": str(scratch.home),
         "LSP_CALIB_MODEL": str(scratch.model),
@@ -124,7 +124,7 @@ async def serving(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[tupl
         yield editor, 1e3 * (time.perf_counter() - began)
         await editor.quit()
     except asyncio.CancelledError:
-        # The bench was stopped. A server that is killed could leave a model process behind that it has just
+        # The bench was stopped. Killing the server could leave behind a model process that it has just
         # started.
         with contextlib.suppress(LspCalibError, TimeoutError):
             await asyncio.wait_for(editor.quit(), _END)

@@ -1,15 +1,15 @@
 """A session that holds the model process and, when asked, processes that load the processor.
 
 `python -m lsp_calib.tools.bench.session_child MODEL`, to be started as the leader of a new session. Linux
-shares the processor by session first (autogroups) and heeds niceness only within one; nobody can join another
-one's session, so that what is to be nice to the model process has to come from where that comes from.
+shares the processor by session first (autogroups) and applies niceness only within a session. A process
+cannot join an existing session, so the same parent has to start the model process and the nice processes.
 
-One JSON object a line on standard input, one answer a line on standard output, the first without a question:
+One JSON object per line on standard input, one answer per line on standard output, the first unasked:
 
                                                             -> {"model": pid, "listening": bool}
-    {"busy": int, "nice": int, "seconds": float}            -> {"busy": [pid, ...]}; those before end first
+    {"busy": int, "nice": int, "seconds": float}            -> {"busy": [pid, ...]}; earlier ones end first
 
-At the end of the input it ends what it has started.
+At the end of the input it ends all processes that it has started.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lsp_calib.inference.process.starting import Child
 from lsp_calib.tools.bench.busy import end_all, start_busy
 from lsp_calib.tools.bench.json_lines import answer
 
-# Seconds for the model process to listen; and to end, once its clients are gone.
+# Seconds for the model process to start listening, and to end after its clients have gone.
 _PATIENCE = 60.0
 _END = 5.0
 

@@ -1,4 +1,4 @@
-"""The end of a bench before its end: its time limit, Ctrl-C, or a signal to terminate."""
+"""Stops a bench early: at its time limit, on Ctrl-C, or on a signal to terminate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lsp_calib.errors import LspCalibError
 
 
 class Stopped(enum.StrEnum):
-    """Why a bench did not come to its end."""
+    """Why a bench was stopped early."""
 
     LIMIT = "limit"
     INTERRUPT = "SIGINT"
@@ -25,7 +25,7 @@ class Stopped(enum.StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """128 + the signal's number, as shells have it; 0 at the limit, an end that was asked for."""
+        """128 + the signal's number, as in shells; 0 at the limit, which the user asked for."""
         return _EXIT_CODES[self]
 
 
@@ -38,9 +38,9 @@ _EXIT_CODES = {Stopped.LIMIT: 0, Stopped.INTERRUPT: 130, Stopped.TERMINATE: 143}
 
 
 async def until_stopped(work: Coroutine[Any, Any, None], limit: float) -> Stopped | None:
-    """Do `work`; at the limit (seconds, 0 for none) or at a signal cancel it, and say why.
+    """Run `work`; cancel it at the limit (seconds, 0 for none) or on a signal. Returns the reason.
 
-    What it has started is ended before this returns. Raises what `work` raises before it is stopped.
+    All that `work` has started is ended before this returns. Raises the errors of `work` until it is stopped.
     """
     task = asyncio.ensure_future(work)
     why: list[Stopped] = []
@@ -55,7 +55,7 @@ async def until_stopped(work: Coroutine[Any, Any, None], limit: float) -> Stoppe
             if not done:
                 why.append(Stopped.LIMIT)
         except asyncio.CancelledError:
-            # What `asyncio.run` makes of Ctrl-C. A second one ends the program at once.
+            # `asyncio.run` cancels the task on Ctrl-C. A second Ctrl-C ends the program at once.
             why.append(Stopped.INTERRUPT)
             current = asyncio.current_task()
             if current is not None:

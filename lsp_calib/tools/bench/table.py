@@ -1,4 +1,4 @@
-"""What was measured, for people."""
+"""Prints the report of a bench for people."""
 
 from __future__ import annotations
 

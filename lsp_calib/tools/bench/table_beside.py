@@ -1,4 +1,4 @@
-"""What `lsp-calib bench --beside` found, in words."""
+"""The result of `lsp-calib bench --beside` in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lsp_calib.tools.bench.beside import How
 
 
 def beside_lines(beside: dict[str, Any] | None) -> list[str]:
-    """A paragraph for each way of being busy."""
+    """One paragraph for each kind of busy processes."""
     if beside is None:
         return []
     quiet = beside["quietMs"]
@@ -53,7 +53,7 @@ def _run(how: How, processes: int, run: dict[str, Any]) -> list[str]:
 
 
 def with_interval(value: list[float | None] | None, digits: int = 0) -> str:
-    """An estimate with its interval, for rich."""
+    """An estimate with its interval, as text for rich."""
     if value is None or value[0] is None:
         return "?"
     estimate, low, high = value

@@ -1,6 +1,6 @@
-"""Recorded typing: what it is, how it is read, and how it is played into a list of lines.
+"""Recorded typing: its format, reading it, and replaying it into a list of lines.
 
-`record.py` makes the recording that is shipped, and says what of it is real.
+`record.py` makes the shipped recording, and explains which parts of it are real.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import attrs
 from lsp_calib.errors import DataError
 
 _FILE = "trace.json.gz"
-# The completion's window begins at a multiple of this many lines: text put above in such multiples leaves
-# what the model is shown as it was.
+# The prompt's window begins at a multiple of this many lines: adding text above in such multiples does not
+# change the prompt.
 _BLOCK = 16
-# Steps of an excerpt, at the least: what opening a document costs is not to outweigh the typing.
+# Minimum number of steps in an excerpt: opening the document must not outweigh the typing.
 _ENOUGH = 16
 
 Place = tuple[int, int]
@@ -30,7 +30,7 @@ Place = tuple[int, int]
 
 
 class Kind(enum.StrEnum):
-    """What the hand did."""
+    """The kind of a change, as the user made it."""
 
     TYPE = "type"
     NEWLINE = "newline"
@@ -40,9 +40,9 @@ class Kind(enum.StrEnum):
 
 @attrs.frozen
 class Step:
-    """One change of the document: `text` takes the place of what stands from `start` to `end`.
+    """One change of the document: `text` replaces the text from `start` to `end`.
 
-    pause_ms: since the step before. jump: the cursor was moved here from another place first.
+    pause_ms: since the previous step. jump: whether the cursor was first moved here from another place.
     """
 
     kind: Kind
@@ -54,14 +54,14 @@ class Step:
 
     @property
     def cursor(self) -> Place:
-        """Where the cursor stands after the step."""
+        """The cursor's place after the step."""
         head, newline, tail = self.text.rpartition("\n")
         if not newline:
             return self.start[0], self.start[1] + len(tail)
         return self.start[0] + head.count("\n") + 1, len(tail)
 
     def apply(self, lines: list[str]) -> Place:
-        """Make the change in `lines`; returns where the cursor stands then."""
+        """Make the change in `lines`; returns the cursor's place after it."""
         (first, column), (last, end) = self.start, self.end
         lines[first : last + 1] = (lines[first][:column] + self.text + lines[last][end:]).split("\n")
         return self.cursor
@@ -87,7 +87,7 @@ class Step:
 class Edit:
     """One document being edited.
 
-    name: for people. commit: of this repository, whose text it is. before: lines at the start.
+    name: for people. commit: of this repository, the source of the text. before: lines at the start.
     after_sha256: of the text at the end, in UTF-8.
     """
 
@@ -105,7 +105,7 @@ class Edit:
         return lines
 
     def excerpt(self, count: int) -> Edit:
-        """`count` consecutive steps, around the first jump if there is one; those before are done already."""
+        """`count` consecutive steps, around the first jump if any; earlier steps are already applied."""
         if count >= len(self.steps):
             return self
         jump = next((at for at, step in enumerate(self.steps) if at and step.jump), 0)
@@ -117,9 +117,9 @@ class Edit:
         return attrs.evolve(part, after_sha256=sha256_of(part.replay()))
 
     def padded(self, total: int) -> Edit:
-        """The same edit in a document that begins with `total` lines, in the midst of other code.
+        """The same edit in a document of `total` lines, surrounded by other code.
 
-        Whatever `total` is, the text around the cursor is the same, and so is what a model is shown of it.
+        The text around the cursor, and so the prompt, is the same for every `total`.
         Raises DataError if the document alone is longer.
         """
         more = total - len(self.before)
@@ -138,7 +138,7 @@ class Edit:
 
 
 def load_trace() -> tuple[Edit, ...]:
-    """The recording that is shipped with the package. Raises DataError if it is not what was recorded."""
+    """The recording that is shipped with the package. Raises DataError if it was changed."""
     data = resources.files("lsp_calib.tools.bench").joinpath(_FILE).read_bytes()
     try:
         edits = tuple(_edit(raw) for raw in json.loads(gzip.decompress(data))["edits"])
@@ -148,7 +148,7 @@ def load_trace() -> tuple[Edit, ...]:
 
 
 def dump_trace(edits: Sequence[Edit]) -> bytes:
-    """What `load_trace` reads; the same bytes for the same edits."""
+    """The file's bytes for `load_trace`; the same edits give the same bytes."""
     raw = {
         "format": "lsp-calib recorded typing 1",
         "edits": [
@@ -172,7 +172,7 @@ def sha256_of(lines: Sequence[str]) -> str:
 
 
 def select(edits: Sequence[Edit], steps: int) -> tuple[Edit, ...]:
-    """About `steps` steps of a recording: excerpts of as many edits as leave each one long enough."""
+    """About `steps` steps of a recording: excerpts of as many edits as possible, each long enough."""
     chosen: list[Edit] = []
     left = steps
     count = min(max(steps // _ENOUGH, 1), len(edits))
@@ -189,5 +189,5 @@ def _edit(raw: dict[str, Any]) -> Edit:
 
 
 def _filler(distance: int) -> str:
-    """Code that belongs to no edit, `distance` lines from it."""
+    """A line of unrelated code, `distance` lines from the edit."""
     return f"total_{distance} = combine(total_{distance // 2}, {distance * 7919 % 1000})"

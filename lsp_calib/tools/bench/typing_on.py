@@ -1,4 +1,4 @@
-"""How long the answer takes in a file just opened, after typing on without waiting for the model."""
+"""Measures the time to an answer in a new file, after typing on without waiting for the model."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from lsp_calib.tools.client import Editor
 _ANSWER = 120.0
 BURSTS = 3
 _KEYS = 20
-# Seconds from one key to the next: median, and spread of the logarithm.
+# Seconds between two keys: median, and standard deviation of the logarithm.
 _PAUSE, _SPREAD = 0.15, 0.3
 
 
 @attrs.frozen
 class TypedOn:
-    """In documents of which nothing was cached, of which the model is shown about 1,500 tokens.
+    """Times in documents that are not cached, with prompts of about 1,500 tokens.
 
-    keys: typed one after the other, each with a request that cancels the one before it, as editors do.
-    typed_ms: from the first of them to the last. then_ms: from the last one to its answer. at_once_ms: to the
-    answer after a first key, without any typing before.
+    keys: number of keys typed in a row, each with a request that cancels the previous one, as in editors.
+    typed_ms: from the first to the last key. then_ms: from the last key to its answer. at_once_ms: from a
+    single key to its answer, without earlier typing.
     """
 
     keys: int
@@ -37,7 +37,7 @@ class TypedOn:
 
 @attrs.frozen
 class Burst:
-    """keys typed one after the other. typed_ms: from the first to the last. then_ms: to the answer."""
+    """`keys` keys typed in a row. typed_ms: from first to last. then_ms: from the last to its answer."""
 
     keys: int
     typed_ms: float
@@ -45,7 +45,7 @@ class Burst:
 
 
 def typed_on(bursts: Sequence[Burst]) -> TypedOn | None:
-    """None without any."""
+    """The times of all bursts; None if there are no bursts."""
     if not bursts:
         return None
     long = [one for one in bursts if one.keys > 1]
@@ -64,7 +64,7 @@ async def type_on(
     seed: int,
     keep: Callable[[Burst], None],
 ) -> None:
-    """Read some times how long the answer takes after 20 keys, and after a single one, by turns."""
+    """Measure several times, by turns, how long the answer takes after 20 keys and after a single one."""
     chance = random.Random(f"typing on {seed}")
     for turn in range(BURSTS):
         for keys in (_KEYS, 1) if turn % 2 else (1, _KEYS):

@@ -30,9 +30,9 @@ Answered = tuple[float, bool]
 
 
 class Place(enum.StrEnum):
-    """What a reading is one of."""
+    """The kind of a keystroke in a reading."""
 
-    COLD = "cold"  # the first of a document
+    COLD = "cold"  # the first in a document
     JUMP = "jump"  # the first after the cursor was moved to another place
     NEWLINE = "newLine"
     KEYSTROKE = "keystroke"
@@ -40,14 +40,13 @@ class Place(enum.StrEnum):
 
 @attrs.frozen
 class Reading:
-    """What one change cost.
+    """The cost of one change.
 
-    wall_ms: from the change's bytes going out to the answer's bytes coming in. source: "model", "memory", or
-    "none" where nothing was offered. prompt: its tokens, empty where they cannot be had. needed: of which new
-    against the prompt the model was asked before; None for the first. evaluated, generated, decode_ms: what
-    the model process counted for it, 0 where it was not asked. tail: after a new line, tokens of the line
-    that was finished and of all that the prompt has after it, else None. raw: the same tokens in a bare loop,
-    None where it was not run.
+    wall_ms: from sending the change's bytes to receiving the answer's bytes. source: "model", "memory", or
+    "none" if nothing was offered. prompt: its tokens, empty if unknown. needed: number of them that are new
+    compared with the model's previous prompt; None for the first. evaluated, generated, decode_ms: as counted
+    by the model process, 0 if it was not asked. tail: after a new line, tokens of the finished line and the
+    prompt after it, else None. raw: the same tokens in a bare loop, None if it was not run.
     """
 
     edit: str
@@ -76,21 +75,21 @@ class Typist:
     def __init__(self, editor: Editor, scratch: Scratch, edit: Edit) -> None:
         self.edit = edit
         self._editor = editor
-        # A file of its own each time: the server remembers what it said about the last one.
+        # A new file each time: the server remembers its answers for the previous one.
         path = scratch.project / f"typed_{next(_names)}.py"
         path.write_text("\n".join(edit.before), "utf-8")
         self.document = Document(editor, path, "python")
         self._card = scratch.card
 
     async def answer(self, step: Step) -> tuple[float, dict[str, Any] | None]:
-        """Make a step and ask at the cursor: milliseconds until the answer, and the suggestion."""
+        """Make a step and ask at the cursor; returns (milliseconds until the answer, suggestion)."""
         self.document.edit(step.start, step.end, step.text)
         began = self._editor.sent_at
         item = await self.document.complete(*step.cursor, _ANSWER)
         return 1e3 * (self._editor.received_at - began), suggestion_of(item)
 
     def prompt(self, step: Step) -> Prompt:
-        """What the server's model is asked after a step that has just been made."""
+        """The prompt that the server sends to its model after the step just made."""
         cursor = Cursor(self.document.lines, *step.cursor, "python")
         return build_prompt(cursor, self._card.completion, self._card.window)
 
@@ -101,7 +100,7 @@ class Typist:
 async def type_edit(
     editor: Editor, scratch: Scratch, edit: Edit, *, probe: Probe, raw: Raw | None, replay: bool
 ) -> AsyncGenerator[Reading, None]:
-    """A reading for each step. raw: tokenises, and where `replay` does the model's work again."""
+    """Yield a reading for each step. raw: used to tokenise, and with `replay` to repeat the model's work."""
     typist = Typist(editor, scratch, edit)
     asked: Sequence[int] = ()
     before = await until_idle(probe)
@@ -141,7 +140,7 @@ async def type_in_rhythm(
 ) -> None:
     """Type an edit; each answer goes to `keep`.
 
-    pace: what the recorded pauses are multiplied with; an answer that takes longer than its pause delays.
+    pace: factor for the recorded pauses; an answer that takes longer than its pause delays the next step.
     """
     typist = Typist(editor, scratch, edit)
     waited = 0.0
@@ -153,7 +152,7 @@ async def type_in_rhythm(
 
 
 def before_last_line(prompt: Prompt) -> Prompt:
-    """What a prompt has before the last whole line above the cursor."""
+    """The part of a prompt before the last complete line above the cursor."""
     at = next(n for n, (kind, _) in enumerate(prompt.segments) if kind is Segment.TEXT)
     text = prompt.segments[at][1]
     end = text.rfind("\n")
@@ -162,7 +161,7 @@ def before_last_line(prompt: Prompt) -> Prompt:
 
 
 def asked_model(suggestion: dict[str, Any] | None) -> bool:
-    """Whether an answer did not come from memory. One that is nothing did not."""
+    """Whether an answer came from the model, not from memory. An empty answer comes from the model."""
     return suggestion is None or suggestion["source"] == "model"
 
 
@@ -175,7 +174,7 @@ def _place(at: int, step: Step) -> Place:
 
 
 async def _replay(raw: Raw, prompt: Prompt, reading: Reading) -> Replayed | None:
-    """The same work: as many tokens evaluated, the same answer generated."""
+    """Repeat the work in the bare loop: evaluate as many tokens and generate the same answer."""
     if not reading.generated:
         return None
     text = prompt.forced + (reading.suggestion["text"] if reading.suggestion else "") + "\n"

@@ -1,4 +1,4 @@
-"""What the server left behind, read from its state folder: labels, and the calibrators before and after."""
+"""Reads the server's results from its state folder: labels, and the calibrators before and after."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lsp_calib.values import ModelIdentity
 
 @attrs.frozen
 class Refitted:
-    """The new calibrator, and what it says where the old one spoke.
+    """The new calibrator, and its confidences beside the old ones.
 
     changes: for each label: id, raw, before, after, tierBefore, tierAfter, correct.
     """
@@ -35,7 +35,7 @@ class Evidence:
         self._shelf = CalibratorStore(state / "calibrators", home.shipped_models() / "calibrators")
 
     def labels(self) -> dict[str, dict[str, Any]]:
-        """`correct`, `how` and `episode` by suggestion, of those that have settled."""
+        """`correct`, `how` and `episode` of settled suggestions, by suggestion id."""
         return {
             row["id"]: {key: row["label"][key] for key in ("correct", "how", "episode")}
             for row in self._rows()
@@ -43,11 +43,11 @@ class Evidence:
         }
 
     def shipped(self) -> Calibrator:
-        """The calibrator from which the server started."""
+        """The calibrator with which the server started."""
         return self._shelf.choose(self._purpose(self._rows()), personal=False).calibrator
 
     def refitted(self, result: Mapping[str, Any]) -> Refitted | None:
-        """What a refit put in force; None if what `lsp-calib.refit` answered names none that is there."""
+        """The refitted calibrator. None if the answer of `lsp-calib.refit` does not name the one in use."""
         rows = self._rows()
         old, new = self.shipped(), self._shelf.choose(self._purpose(rows)).calibrator
         if not result["calibrator"] or result["calibrator"]["id"] != new.id or new.id == old.id:
@@ -81,6 +81,6 @@ class Evidence:
     @staticmethod
     def _purpose(rows: Sequence[Mapping[str, Any]]) -> Purpose:
         row = rows[0]
-        # The store keeps no quantisation; the checksum says which bytes they were.
+        # The store does not keep the quantisation; the checksum identifies the file.
         model = ModelIdentity(row["model"], "", row["model_sha256"])
         return Purpose(model, row["prompt_version"], "line", row["language"])

@@ -1,4 +1,4 @@
-"""What happened in the demo, step by step: the evidence, and the JSON document made of it."""
+"""The report of a demo: its steps, the evidence, and the JSON document made of them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lsp_calib.tools.demo.user import Shown
 
 @attrs.define
 class Report:
-    """What happened, as `--json` prints it.
+    """The events of the demo, as `--json` prints them.
 
-    diagnostics: as pulled when a suggestion was inserted. stale: suggestions whose diagnostic was still there
-    when their line had been edited.
+    diagnostics: as pulled when a suggestion was inserted. stale: suggestions whose diagnostic remained after
+    their line was edited.
     """
 
     steps: list[dict[str, Any]] = attrs.field(factory=list)
@@ -37,7 +37,7 @@ class Report:
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
-        """A step under way. It is not ok until the evidence is in, and `ok` is set from it."""
+        """A running step. The caller sets its `ok` from the evidence; until then the step is not ok."""
         entry: dict[str, Any] = {"name": name, "ok": False, "ms": 0.0}
         self.steps.append(entry)
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""`lsp-calib demo`: the main job, end to end, as an editor and its user would run it."""
+"""`lsp-calib demo`: the main job, end to end, as an editor and its user would do it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _INSERTED = (Action.KEPT, Action.KEPT_ANYWAY, Action.EDITED)
 def run(*, as_json: bool, model: str | None) -> int:
     """Show the whole path in a terminal, or report it as JSON; returns the exit code.
 
-    0 only if every step happened, 4 without a model, the error's own where one ended it, 1 otherwise.
+    0 only if every step succeeded, 4 without a model, an error's exit code if it ended the demo, else 1.
     """
     # Errors are reported below, once; pygls would log them as well.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
@@ -109,7 +109,7 @@ class _Demo:
         self.screen.section("Start the server", words.START)
         for problem in self.problems:
             self.screen.say(problem, style="yellow")
-        # The folder is removed with the demo: no process may outlive it.
+        # The folder is removed at the end of the demo, so no process may outlive it.
         env = {**os.environ, "LSP_CALIB_HOME": str(self.home), "LSP_CALIB_LINGER": "0"}
         if (model := self._model()) is not None:
             env["LSP_CALIB_MODEL"] = model
@@ -132,18 +132,18 @@ class _Demo:
             step["percentages"] = self.editor.percentages
             if self.editor.state != "ready":
                 raise ModelError(" ".join(self.editor.messages) or self.editor.state_message)
-            # Another status follows the first "ready", with the calibrator.
+            # After the first "ready" the server sends another status, with the calibrator.
             status = await self.editor.command("lsp-calib.status")
             step["model"] = status["model"]
             step["ok"] = status["state"] == "ready" and bool(status["model"])
         self.screen.check(step["ok"], self.editor.state_message, step["ms"])
 
     def _model(self) -> str | None:
-        """The model's path: the server's own state folder is an empty one."""
+        """The model's path, since the server's scratch state folder contains no models."""
         try:
             return str(choose(self.trusted.model)[1].absolute())
         except NoModelError:
-            # The server is to say so itself.
+            # The server itself has to report this.
             return self.trusted.model
 
     async def _write(self) -> None:
@@ -161,7 +161,7 @@ class _Demo:
             step["ok"] = len(ids) == len(self.report.suggestions) and len(ids) > len(PLACES) // 2
 
     def _show_diagnostics(self) -> None:
-        """Pulled at each insertion: one about each inserted suggestion, with its tier; gone with an edit."""
+        """Check the diagnostics: one for each inserted suggestion, with its tier, until an edit."""
         self.screen.section("Diagnostics", words.DIAGNOSTICS)
         inserted = {one.id: one.wire["tier"] for one in self.report.suggestions if one.action in _INSERTED}
         with self.report.step("diagnose") as step:
@@ -197,7 +197,7 @@ class _Demo:
         self.screen.hover(f"def {HOVERED}", value or words.NO_SUMMARY)
 
     async def _settle(self) -> Evidence:
-        """Save, and read from the store what the server made of it."""
+        """Save, and read the resulting labels from the store."""
         self.screen.section("Save: suggestions become labels", words.SAVE)
         evidence = Evidence(self.home)
         shown = self.report.suggestions
@@ -226,7 +226,7 @@ class _Demo:
 
     async def _refit(self, evidence: Evidence) -> None:
         self.screen.section("Refit", words.REFIT)
-        # Suggestions for one line, asked for again without leaving it, count once.
+        # Repeated suggestions for one line, without leaving it, count once.
         known = {
             one.label["episode"]
             for one in self.report.suggestions
@@ -236,7 +236,7 @@ class _Demo:
             result: dict[str, Any] = await self.editor.command("lsp-calib.refit", seconds=_REFIT)
             refitted = evidence.refitted(result)
             step["n"] = result["n"]
-            # It came to a comparison, on just these labels; and if promoted, the new one is in force.
+            # The refit compared on exactly these labels; if promoted, the new calibrator is in use.
             step["ok"] = (
                 result["n"] == len(known)
                 and result["before"] is not None
@@ -250,7 +250,7 @@ class _Demo:
             await self._ask_again(refitted.calibrator)
 
     async def _ask_again(self, calibrator: Calibrator) -> None:
-        """The line that was left alone is as it was: the same question, and the new calibrator's answer."""
+        """Ask again at the unchanged line: the same question, now with the new calibrator."""
         left = next((one for one in self.report.suggestions if one.action is Action.LEFT_ALONE), None)
         if left is None:
             return
@@ -258,7 +258,7 @@ class _Demo:
             now = suggestion_of(await self._document().complete(left.line, left.column, ANSWER)) or {}
             step["suggestion"] = now
             if now and now["rawConfidence"] is not None:
-                # The wire rounds to four digits.
+                # The protocol rounds to four digits.
                 due = calibrator.platt.predict(now["rawConfidence"])
                 step["ok"] = (
                     now["calibrator"]["id"] == calibrator.id

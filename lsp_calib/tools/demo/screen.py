@@ -1,4 +1,4 @@
-"""What a person sees of the demo. Nothing here knows a server: it is given facts and shows them."""
+"""The output of the demo for people. It knows no server: it only shows the facts it is given."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _SEVERITY = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 
 
 class Screen:
-    """A terminal, a pipe, or nobody (`quiet`)."""
+    """Prints to a terminal or a pipe, or nowhere (`quiet`)."""
 
     def __init__(self, *, quiet: bool) -> None:
         if hasattr(sys.stdout, "reconfigure"):
-            # A terminal that cannot show a mark gets a question mark, not a traceback.
+            # A terminal that cannot show a mark shows a question mark instead of a traceback.
             sys.stdout.reconfigure(errors="replace")
         console = Console(highlight=False, quiet=quiet)
         self.console = Console(highlight=False, quiet=quiet, width=min(console.width, _WIDEST))
@@ -70,7 +70,7 @@ class Screen:
         self.say(text)
 
     def check(self, ok: bool, text: str, ms: float | None = None) -> None:
-        """A step, done or not, with its time at the right edge."""
+        """Print a step as done or failed, with its time at the right edge."""
         line = Table.grid(expand=True, padding=(0, 1))
         line.add_column(width=1)
         line.add_column(ratio=1)
@@ -80,13 +80,13 @@ class Screen:
         self.console.print(Padding(line, (0, 0, 0, 1)))
 
     def failure(self, text: str) -> None:
-        """What ended the demo. Not wrapped, so that a command in it can be copied."""
+        """Print the error that ended the demo. It is not wrapped, so that a command in it can be copied."""
         self.console.print()
         self.console.print(Text.assemble(" ", ("✗", "red"), f" {text}"), soft_wrap=True)
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """A spinner, gone when the wait is over."""
+        """Show a spinner during the wait."""
         if not self.alive:
             yield
             return
@@ -96,7 +96,7 @@ class Screen:
 
     @contextmanager
     def loading(self, text: str) -> Iterator[None]:
-        """A bar for `load_progress`, gone when the wait is over."""
+        """Show a bar for `load_progress` during the wait."""
         if not self.alive:
             yield
             return
@@ -117,7 +117,7 @@ class Screen:
 
     @contextmanager
     def typing(self, shown: Shown) -> Iterator[Callable[[str, str], None]]:
-        """The line while the user works on it; the function given takes its text and the ghost text in it."""
+        """Show the line while the user edits it. Yields a function that takes its text and its ghost text."""
 
         def picture(line: str, ghost: str) -> RenderableType:
             return Group(self._line(f"line {shown.line + 1}", line, ghost), self._verdict(shown))
@@ -129,7 +129,7 @@ class Screen:
             yield lambda line, ghost: live.update(picture(line, ghost), refresh=True)
 
     def outcome(self, shown: Shown, line: str) -> None:
-        """A suggestion as it was shown, and the line as it became."""
+        """Print a suggestion as it was shown, and the final line."""
         assert shown.action is not None
         word, colour, reason = _DONE[shown.action]
         rewritten = shown.action in (Action.TYPED_OVER, Action.EDITED)
@@ -144,14 +144,14 @@ class Screen:
         self.say(text, style="yellow")
 
     def nothing(self, line: int, before: str, ms: float) -> None:
-        """The model had nothing to offer."""
+        """Print that the model offered nothing."""
         self.console.print()
         self._row(self._line(f"line {line + 1}", before, ""))
         words = f"no suggestion · {duration(ms)} · the user types on"
         self._row(Text(" " * (_GUTTER + 1) + words, style="dim"))
 
     def diagnostics(self, file: str, found: Sequence[types.Diagnostic]) -> None:
-        """As the list of problems in an editor."""
+        """Print diagnostics like the list of problems in an editor."""
         self.console.print()
         for one in found:
             severity = _SEVERITY.get(one.severity or 0, "")
@@ -214,7 +214,7 @@ class Screen:
             self._table(table)
 
     def _row(self, text: Text) -> None:
-        # `print` joins texts and forgets how each of them wants to be cut.
+        # One `print` of several texts would join them and ignore the overflow setting of each.
         self.console.print(text, no_wrap=True, overflow="ellipsis")
 
     def _line(self, label: str, line: str, ghost: str | None, colour: str = "dim") -> Text:
@@ -222,7 +222,7 @@ class Screen:
             (f" {label:<{_GUTTER}}", colour), line.lstrip(), no_wrap=True, overflow="ellipsis"
         )
         if ghost is not None:
-            # The cursor tells ghost text from the user's where there are no styles.
+            # Without styles, the cursor separates the user's text from ghost text.
             text.append(CURSOR, style="cyan")
             text.append(ghost, style=_GHOST)
         return text

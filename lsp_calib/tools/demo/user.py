@@ -1,4 +1,4 @@
-"""The demo's user: what to write where, and what to do with a suggestion."""
+"""The demo's user: the places to write at, and the reaction to each suggestion."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from lsp_calib.feedback.lines import shared_ends
 
 
 class Action(enum.StrEnum):
-    """What the user did with a suggestion."""
+    """The user's reaction to a suggestion."""
 
     KEPT = "kept"
-    KEPT_ANYWAY = "keptAnyway"  # not what was meant, but the most confident one there was
+    KEPT_ANYWAY = "keptAnyway"  # wrong, but the most confident one
     TYPED_OVER = "typedOver"
     EDITED = "edited"  # inserted first
     LEFT_ALONE = "leftAlone"
 
 
-# What the feedback store must say in the end, having seen nothing but document changes.
+# The expected labels in the feedback store, which sees only document changes.
 BECOMES = {
     Action.KEPT: How.KEPT,
     Action.KEPT_ANYWAY: How.KEPT,
@@ -51,8 +51,8 @@ class Place:
         raise DataError(f"The demo's file has no line {text!r} in {self.function}.")
 
 
-# After an indentation, in words, after dots and operators, from the top of the file to its end. Chosen so
-# that a small model gets some of them right and more of them wrong. The last one is left alone.
+# Places after an indentation, in words, and after dots and operators, from the top of the file to its end.
+# A small model gets some of them right and more of them wrong. The suggestion at the last one is left alone.
 FILE = "calibration/metrics/scores.py"
 PLACES = (
     Place("brier_score", "▏return float("),
@@ -66,17 +66,17 @@ PLACES = (
 )
 HOVERED = "skill_score"
 
-# So many characters in common at its start make a wrong suggestion worth editing.
+# A wrong suggestion is worth editing if at least this many characters at its start are right.
 _WORTH_EDITING = 4
 
 
 @attrs.define
 class Shown:
-    """A suggestion that was shown, and its story.
+    """A suggestion that was shown, and its outcome.
 
-    line, column: of the cursor, from 0. expected: what the user means to write from there on. wire: the
-    suggestion object. ms: from the request to the answer, as the editor saw it. spent_ms: what was done with
-    it. label: what the feedback store says became of it.
+    line, column: of the cursor, from 0. expected: the text that the user wants to write there. wire: the
+    suggestion object. ms: from the request to the answer, as seen by the editor. spent_ms: duration of the
+    user's reaction. label: its label in the feedback store.
     """
 
     line: int
@@ -99,7 +99,7 @@ class Shown:
 
     @property
     def right(self) -> bool:
-        """Whether it is what the user meant, white space at the end aside."""
+        """Whether it equals the intended text, ignoring white space at the end."""
         return self.text.rstrip() == self.expected.rstrip()
 
     @property
@@ -124,9 +124,9 @@ class Shown:
 
 
 def decide(shown: Shown, past: Sequence[Shown], *, last_chance: bool) -> Action:
-    """What to do with a suggestion, given what was done with those before it.
+    """Choose the reaction to a suggestion, given the reactions to earlier ones.
 
-    A right one is kept. A wrong one that begins well is inserted and edited, once; others are typed over.
+    A right one is kept. One wrong one with a good beginning is inserted and edited; others are typed over.
     last_chance: whether this is the last place at which something can be inserted and edited.
     """
     if shown.right:

@@ -1,4 +1,4 @@
-"""What the demo says."""
+"""The texts of the demo."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def again(before: Shown, now: Mapping[str, Any]) -> str:
 
 
 def closing(shown: Sequence[Shown], calibrator: Calibrator) -> list[str]:
-    """What the numbers mean, and what to do next."""
+    """The meaning of the numbers, and the next steps."""
     tiers = {
         tier: [one for one in shown if one.wire["tier"] == tier] for tier in ("accept", "review", "reject")
     }

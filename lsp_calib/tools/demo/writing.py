@@ -1,4 +1,4 @@
-"""The demo's user at the keyboard: asks at each place, and does with the answer what a user does."""
+"""The demo's user at the keyboard: asks at each place, and reacts to the answer like a user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lsp_calib.tools.demo.user import PLACES, Action, Place, Shown, decide
 # Seconds; enough on a busy machine.
 ANSWER = 120.0
 _REFRESH = 10.0
-# What is on the screen for less than 0.75 s counts as unread: to leave it would say nothing about it.
+# A suggestion shown for less than 0.75 s counts as unread; leaving it alone would give no label.
 _READING = 1.0
 _BETWEEN_KEYS = 0.015
 
@@ -27,7 +27,7 @@ _Show = Callable[[str, str], None]
 
 
 class Writer:
-    """Writes the lines of `PLACES` anew; what happens goes to the report and to the screen."""
+    """Rewrites the lines of `PLACES`; all events go to the report and to the screen."""
 
     def __init__(self, editor: Editor, document: Document, screen: Screen, report: Report) -> None:
         self._editor = editor
@@ -37,7 +37,7 @@ class Writer:
         self._original = tuple(document.lines)
 
     async def write(self) -> None:
-        """All places. At least one suggestion is kept, if there is any; the last one is left alone."""
+        """Visit all places. Keep at least one suggestion if there is any; leave the last one alone."""
         *places, last = PLACES
         for place in places:
             await self._visit(place, last_chance=place is places[-1])
@@ -46,7 +46,7 @@ class Writer:
         await self._visit(last, action=Action.LEFT_ALONE)
 
     async def _visit(self, place: Place, *, last_chance: bool = False, action: Action | None = None) -> None:
-        """Write one line: ask there, and do with the answer what the user would, or what `action` says."""
+        """Write one line: ask there, and react to the answer as the user would, or as `action` demands."""
         document, past = self._document, list(self._report.suggestions)
         line, column = place.find(self._original)
         expected = self._original[line][column:]
@@ -62,7 +62,7 @@ class Writer:
             return
         shown = Shown(line, column, before, expected, wire, ms)
         shown.action = action or decide(shown, past, last_chance=last_chance)
-        # The server's memory may offer a suggestion a second time: what counts is the end of its story.
+        # The server's memory may offer a suggestion a second time; the last outcome counts.
         self._report.suggestions[:] = [*(one for one in past if one.id != shown.id), shown]
         started = time.perf_counter()
         with self._screen.typing(shown) as show:
@@ -71,7 +71,7 @@ class Writer:
         self._screen.outcome(shown, document.lines[line])
 
     async def _act(self, shown: Shown, item: types.InlineCompletionItem, show: _Show) -> None:
-        # A person reads before anything else; nobody watches a pipe.
+        # Give a person time to read; output to a pipe needs no pause.
         reading = _READING if self._screen.alive else 0.0
         match shown.action:
             case Action.LEFT_ALONE:
@@ -89,7 +89,7 @@ class Writer:
                 await self._insert(shown, item, show)
 
     async def _insert(self, shown: Shown, item: types.InlineCompletionItem, show: _Show) -> None:
-        """What an editor does on Tab: insert the text, run the item's command, pull diagnostics."""
+        """Accept as an editor does on Tab: insert the text, run the item's command, pull diagnostics."""
         refreshes = self._editor.refreshes
         assert item.command is not None
         self._document.replace(shown.line, shown.column, shown.column, shown.text)
@@ -101,7 +101,7 @@ class Writer:
         self._report.diagnostics += await self._diagnostics_about(shown)
 
     async def _edit(self, shown: Shown, show: _Show) -> None:
-        """Take out what is wrong, write what was meant. The diagnostic goes with the first change."""
+        """Replace the wrong part with the intended text. The first change removes the diagnostic."""
         line = shown.line
         inserted, target = self._document.lines[line], self._original[line]
         start, end = shared_ends(inserted, target)
@@ -113,19 +113,19 @@ class Writer:
         return [one for one in await self._document.diagnostics() if about(one) == shown.id]
 
     async def _type(self, line: int, at: int, text: str, show: _Show) -> None:
-        """One character after the other, as from a keyboard. The ghost text goes with the first one."""
+        """Type one character after the other, as on a keyboard. The first one removes the ghost text."""
         for offset, char in enumerate(text):
             self._document.replace(line, at + offset, at + offset, char)
             show(self._document.lines[line], "")
             await asyncio.sleep(_BETWEEN_KEYS if self._screen.alive else 0.0)
 
     async def _keep_anyway(self, places: list[Place]) -> None:
-        """None was right: save, go back to the most confident one's place, and keep what is said there."""
+        """If none was right: save, return to the place of the most confident one, and keep its suggestion."""
         if not self._report.suggestions:
             return
         best = max(self._report.suggestions, key=lambda one: one.wire["confidence"] or 0.0)
         self._screen.none_right(words.NONE_RIGHT)
-        # What was typed over is settled now, so that it is not mistaken for what is kept.
+        # Save now to settle the suggestions that were typed over, before one of them is kept.
         self._document.save()
         place = next(place for place in places if place.find(self._original)[0] == best.line)
         await self._visit(place, action=Action.KEPT_ANYWAY)

@@ -1,1 +1,1 @@
-"""`lsp-calib doctor`: what is installed, what works, how fast, and what to do."""
+"""`lsp-calib doctor`: checks the installation, measures its speed, and gives advice."""

@@ -1,4 +1,4 @@
-"""What hardware llama.cpp uses, what made it crash, and how to get a faster build."""
+"""The hardware that llama.cpp uses, the causes of its crashes, and how to get a faster build."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEWER = f"CC=gcc-14 CXX=g++-14 {_REBUILD}"
 
 
 def findings() -> list[Finding]:
-    """One for the library that runs models; none where there is no such library."""
+    """One finding about the library that runs models; none if there is no such library."""
     try:
         hardware = backends.find().hardware()
     except ModelError:
@@ -27,7 +27,7 @@ def findings() -> list[Finding]:
 
 
 def described(hardware: Hardware, choices: list[Choice]) -> Finding:
-    """choices: what trials on this machine, with this build, have led to."""
+    """The finding. choices: the results of trials on this machine with this build."""
     data = {
         "build": hardware.build,
         "processor": processor.name(),

@@ -1,8 +1,8 @@
-"""A file for a bug report: what the doctor found, and those parts of the logs that cannot be source text.
+"""Writes a file for a bug report: the findings of the doctor, and the parts of logs without source text.
 
-Nobody should have to read it through before sending it: no text of a document, no suggestion, no key, no name
-of the user is in it. Of each line of a log only its time, its level, the module and the types of the errors
-it names are kept; the message is not, since it may quote what somebody typed.
+It can be sent without checking it first: it contains no text of a document, no suggestion, no key and no name
+of the user. Of each line of a log only the time, the level, the module and the types of the errors are kept;
+the message is dropped, since it may quote typed text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LINE = re.compile(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<module>(?:lsp_calib|pygls)(?:\.[a-z_]+)*): "
 )
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
-# Errors that this package, Python or its libraries raise: a class of the user's own is not among them.
+# Errors that this package, Python or its libraries raise: a class from the user's code is not among them.
 _KNOWN = (
     {name for name, one in vars(builtins).items() if inspect.isclass(one) and issubclass(one, BaseException)}
     | {name for name, one in vars(errors).items() if inspect.isclass(one) and issubclass(one, BaseException)}
@@ -50,7 +50,7 @@ Messages are left out, since they may quote what was typed; your home folder rea
 
 
 def write_bundle(path: Path, report: dict[str, Any]) -> None:
-    """Write the ZIP file, readable by its owner alone. Raises LspCalibError if it cannot be written."""
+    """Write the ZIP file, readable only by its owner. Raises LspCalibError if it cannot be written."""
     try:
         path.touch(mode=0o600)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -62,9 +62,9 @@ def write_bundle(path: Path, report: dict[str, Any]) -> None:
 
 
 def scrubbed(value: Any, user: str | None = None, folder: Path | None = None) -> Any:
-    """JSON without what says who the user is: the home folder, and the user's name in paths.
+    """JSON without text that identifies the user: the home folder, and the user's name in paths.
 
-    user, folder: the name and the home folder; None for those of whoever runs this.
+    user, folder: the name and the home folder; None for those of the current user.
     """
     user = _user() if user is None else user
     folder = Path.home() if folder is None else folder
@@ -76,7 +76,7 @@ def scrubbed(value: Any, user: str | None = None, folder: Path | None = None) ->
 
 
 def safe_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Of each line of a log what cannot be source text; lines of another shape are counted, not shown."""
+    """The parts of each log line that cannot be source text; lines of another form are only counted."""
     hidden = 0
     for line in lines:
         match = _LINE.match(line)
@@ -108,7 +108,7 @@ def _scrubbed_text(text: str, user: str, folder: Path) -> str:
     if len(home_folder) > 1:
         text = re.sub(re.escape(home_folder) + r"(?![\w.-])", "~", text)
     if user:
-        # In a path, or as the name before an address; not inside other words.
+        # Replace the name in a path, or before an "@" in an address; not inside other words.
         text = re.sub(rf"(?<=[/\\]){re.escape(user)}(?![\w.-])", "user", text)
         text = re.sub(rf"(?<![\w.-]){re.escape(user)}(?=@)", "user", text)
     return re.sub(r"(?<=://)[^/@\s]+@", "", without_value(text))

@@ -1,4 +1,4 @@
-"""Checks that load no model. They change nothing, except that missing folders are made."""
+"""Checks that load no model. They change nothing, but create missing folders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.finding import Finding, Level
 from lsp_calib.values import ModelIdentity
 
-# Below this, the feedback store and the log may soon not be written any more.
+# With less free space, writing the feedback store and the log may soon fail.
 _LEAST_FREE = 200 << 20
 _ENGINES = {
     "llama-cpp-python": (
@@ -53,7 +53,7 @@ def package() -> Finding:
 
 
 def engine(trusted: Trusted) -> Finding:
-    """Which engine would run a model, and what the others would bring."""
+    """The engine that would run a model, and the advantages of the others."""
     versions = {name: _version(name) for name in _ENGINES}
     missing = [
         f"{name} is not installed ({what}; `{command}`)"
@@ -83,7 +83,7 @@ def engine(trusted: Trusted) -> Finding:
 
 
 def state_folder() -> list[Finding]:
-    """Where state lives, whether it can be written, and whether others can read it. Raises nothing."""
+    """The state folder: its path, whether it is writable, and whether others can read it. Never raises."""
     try:
         folder = home.home()
     except LspCalibError as error:
@@ -123,7 +123,7 @@ def state_folder() -> list[Finding]:
 
 
 def configuration(trusted: Trusted, problems: Sequence[str]) -> list[Finding]:
-    """What is set, and what is wrong with it."""
+    """The settings, and their problems."""
     set_ = {name: value for name, value in _shown(trusted).items() if value}
     says = "Settings of your own: " + ", ".join(f"{name} = {value}" for name, value in set_.items()) + "."
     found = [
@@ -141,7 +141,7 @@ def configuration(trusted: Trusted, problems: Sequence[str]) -> list[Finding]:
 
 
 def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
-    """The installed models and whether they can be used; those that can."""
+    """The findings about installed models, and the usable models."""
     entries = [entry for entry in inventory() if entry.installed]
     usable = [entry for entry in entries if not entry.fault]
     found = [_model(entry) for entry in entries]
@@ -161,7 +161,7 @@ def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
 
 
 def calibrators(usable: Sequence[Entry]) -> list[Finding]:
-    """The calibrator of completions in force for each model, and files that had to be skipped."""
+    """The calibrator in use for completions of each model, and files that had to be skipped."""
     found: list[Finding] = []
     complaints: dict[str, None] = {}
     for entry in usable:
@@ -195,7 +195,7 @@ def feedback() -> Finding:
             "feedback", Level.GOOD, "No feedback yet: the store is made with the first suggestion."
         )
     try:
-        # mode=ro still lets SQLite read what another process has in its write-ahead log.
+        # With mode=ro SQLite still reads the write-ahead log of another process.
         with contextlib.closing(
             sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5)
         ) as connection:
@@ -219,7 +219,7 @@ def feedback() -> Finding:
 
 
 def processes() -> Finding:
-    """Model processes of this user that run now."""
+    """The running model processes of this user."""
     held = (lockfile.holder(lock) for lock in sorted((home.home() / "run").glob("*.lock")))
     running = [pid for pid in held if pid is not None]
     if not running:
@@ -250,7 +250,7 @@ def _model(entry: Entry) -> Finding:
 
 
 def _misnamed(model: str) -> str:
-    """Why the server would not find the model that the settings name; "" if it would."""
+    """The reason why the server would not find the model in the settings; "" if it would find it."""
     try:
         locate(model)
     except LspCalibError as error:
@@ -259,7 +259,7 @@ def _misnamed(model: str) -> str:
 
 
 def _shown(trusted: Trusted) -> dict[str, object]:
-    """The settings as the user wrote them, but for what leads to a key."""
+    """The settings as the user wrote them, without the path of a key file."""
     return {
         "model": trusted.model,
         "threads": trusted.threads,

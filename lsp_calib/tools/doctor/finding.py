@@ -18,10 +18,10 @@ class Level(enum.StrEnum):
 
 @attrs.frozen
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
-    about: what it is about: "engine", "model". says: what was found, a sentence. advice: what to do about it,
-    empty if nothing has to be done. fatal: no completions can be had before that is done.
+    about: the subject, such as "engine" or "model". says: the result as a sentence. advice: next steps for
+    the user, empty if none. fatal: whether completions cannot work before that is done.
     data: the same for programs, JSON types only.
     """
 

@@ -22,15 +22,15 @@ from lsp_calib.tools.doctor.bundle import write_bundle
 from lsp_calib.tools.doctor.finding import Finding, Level
 
 FORMAT = 1
-# Seconds that a remote server has to say that it is there.
+# Seconds to wait for an answer of a remote server.
 _REMOTE = 20.0
 _MARKS = {Level.GOOD: ("✓", "green"), Level.NOTE: ("•", "yellow"), Level.PROBLEM: ("✗", "red")}
 
 
 def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
-    """Print what was found; returns the exit code: 0 if completions work, else 1.
+    """Print the findings; returns the exit code: 0 if completions work, else 1.
 
-    bundle: also write it to this ZIP file. Raises LspCalibError if that cannot be written.
+    bundle: also write them to this ZIP file. Raises LspCalibError if it cannot be written.
     """
     findings = examine(quick=quick, progress=_silent if as_json else _tell)
     report = to_json(findings)
@@ -50,7 +50,7 @@ def _tell(text: str) -> None:
 
 
 def _silent(text: str) -> None:
-    """With --json nothing is shown but the document."""
+    """Show nothing: with --json only the document is printed."""
 
 
 def to_json(findings: Sequence[Finding]) -> dict[str, Any]:
@@ -64,12 +64,12 @@ def to_json(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
-    """Look at everything; quick: without measuring the models."""
+    """Run all checks. quick: do not measure the models."""
     found = [checks.package()]
     state = checks.state_folder()
     found += state
     if any(finding.fatal for finding in state):
-        # Everything else lives in there.
+        # All other checks need this folder.
         return found
     trusted, problems = resolve_trusted(Trusted(), Trusted())
     found += checks.configuration(trusted, problems)
@@ -105,7 +105,7 @@ def _speeds(usable: Sequence[Entry], trusted: Trusted, progress: Callable[[str],
 
 
 def _remote(trusted: Trusted) -> Finding:
-    """Whether the server that the user has named answers."""
+    """Check whether the remote server in the settings answers."""
 
     async def ask() -> str:
         engine = open_engine(engine_choice(trusted))

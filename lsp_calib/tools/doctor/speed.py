@@ -1,4 +1,4 @@
-"""How fast the installed models are on this machine, and which one to use."""
+"""Measures the installed models on this machine, and recommends one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ BUDGET_MS = 1e3 * LATENCY_BUDGET
 
 @attrs.frozen
 class Measurement:
-    """One model, replaying the short form of the bench.
+    """The short form of the bench with one model.
 
-    p50, p95: milliseconds from a keystroke to its suggestion, of those that asked the model and did not open
-    a document or move the cursor. first: p50 of the first in a document. n: keystrokes. load: of the machine,
-    None where the system does not tell.
+    p50, p95: milliseconds from a keystroke to its suggestion, for keystrokes that asked the model and did not
+    open a document or follow a move of the cursor. first: p50 of the first one in a document. n: number of
+    keystrokes. load: of the machine, None if the system does not report it.
     """
 
     model: str
@@ -41,7 +41,7 @@ class Measurement:
 
     @property
     def words(self) -> str:
-        """Just what was measured."""
+        """The measured values in words."""
         load = "" if self.load is None else f", load {self.load:.1f}"
         first = "" if self.first is None else f"; the first in a document {self.first:.0f} ms"
         return (
@@ -70,7 +70,7 @@ def measure(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -> 
 
 
 def measurement(model: str, report: dict[str, Any]) -> Measurement | None:
-    """What of a bench's report counts; None where no keystroke asked the model."""
+    """The relevant values of a bench's report; None if no keystroke asked the model."""
     latency = report["latencyMs"]
     asked = latency["typingModel"]
     if asked is None:
@@ -99,7 +99,7 @@ def described(measured: Measurement) -> Finding:
 
 
 def recommend(measured: Sequence[Measurement], preference: Sequence[str], trusted: Trusted) -> Finding | None:
-    """The model for this machine: of those that are quick enough the first in order of preference.
+    """The recommended model for this machine: the first in order of preference that is quick enough.
 
     preference: names, the best first. None if nothing was measured.
     """
