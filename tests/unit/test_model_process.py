@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import attrs
+import llama_scene
 import numpy as np
 import pytest
 import pytest_asyncio
@@ -267,7 +268,7 @@ class TestAnswers:
         assert again.logprobs == pytest.approx(expected.logprobs, abs=self.TOLERANCE)
 
     async def test_interactive_work_goes_before_background_work_that_waits(
-        self, engine: ModelProcess
+        self, engine: ModelProcess, model_path: Path
     ) -> None:
         order: list[str] = []
 
@@ -285,7 +286,12 @@ class TestAnswers:
         interrupted, *_ = await asyncio.gather(running, *waiting)
         assert order == ["interactive", "background"]
         whole = await engine.generate(attrs.evolve(long("first"), reuse=False))
-        assert interrupted.logprobs == pytest.approx(whole.logprobs, abs=self.TOLERANCE)
+        # On a busy machine the rest of the prompt is evaluated in other steps.
+        scratch = llama_scene.Reference(model_path)
+        given = scratch.tokens(long("first").prompt.segments[0][1])
+        apart, _ = llama_scene.spread(scratch, [*given, *(token.id for token in whole.tokens)], len(given))
+        scratch.close()
+        assert interrupted.logprobs == pytest.approx(whole.logprobs, abs=apart)
 
     async def test_a_request_that_was_cancelled_while_it_waited_is_never_run(
         self, engine: ModelProcess
