@@ -197,7 +197,7 @@ class Session:
             self._forget_assessments()
 
     def _refitted(self, ref: CalibratorRef) -> None:
-        """A refit of this session has put a calibrator in force."""
+        """A refit over this connection has put a calibrator in force."""
         self._estimator.notice()
         if self.status.calibrator != ref:
             self._calibrator_changed(ref)
