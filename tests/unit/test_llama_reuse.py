@@ -71,7 +71,8 @@ class Typist:
             lines.pop()
         else:
             lines[random.randrange(len(lines))] = random.choice(LINES)
-        del lines[:-7]
+        if len(lines) > 7:
+            del lines[3:-3]  # the beginning stays: it is there to be reused
         words = random.choice(LINES).split(" ")
         return "\n".join([*lines, " ".join(words[: random.randint(1, len(words))])])
 
