@@ -75,8 +75,9 @@ else
 endif
 
 .PHONY: bench
-bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn
+bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn, and the features of a suggestion
 	$(bin)/python -m pytest tests/benchmarks -m long --benchmark-group-by=group --benchmark-columns=median,min,max $(ARGS)
+	$(bin)/python tests/programs/text_features_speed.py
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, types and which room imports which
@@ -93,6 +94,18 @@ format: $(VENV)/.dev ## Format the code
 .PHONY: settings
 settings: $(VENV)/.dev ## Write the table of settings into docs/reference.md and VS Code's package.json
 	$(bin)/python tests/programs/write_settings.py
+
+.PHONY: calibrators
+calibrators: $(VENV)/.dev ## Fit the shipped calibrators again from records and pinned sources, and write the tables
+	for name in $(notdir $(basename $(wildcard models/records/line-*.jsonl))); do \
+		$(bin)/lsp-calib calibrate --quiet --records models/records/$$name.jsonl \
+			--sources $${LSP_CALIB_DATA:?}/projects --output models/calibrators/$$name.json || exit 1; \
+	done
+	$(bin)/python tests/programs/write_confidence.py
+
+.PHONY: confidence
+confidence: $(VENV)/.dev ## Write the tables on the shipped records and calibrators into the documentation
+	$(bin)/python tests/programs/write_confidence.py
 
 .PHONY: lock
 lock: $(VENV)/.dev ## Write the installed versions to constraints.txt

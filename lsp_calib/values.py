@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import re
 import uuid
+from collections.abc import Mapping
 from typing import Any, Self
 
 import attrs
@@ -68,6 +69,24 @@ class Softmax:
 
 
 @attrs.frozen
+class Observation:
+    """What was observed of the distribution that a token was chosen from; None where it was not requested.
+
+    entropy: of the unmodified softmax, in nats.
+    margin: log-probability of the most likely token minus that of the second, in nats, at most 100. second:
+        the second's id; None if only one token could come. While characters already typed are reproduced,
+        both are of the tokens that agree with these.
+    newline: natural logarithm of the probability, given what is typed, that the line ends here: of all tokens
+        together that end the text, or begin with a line's end, white space before it aside. At least -200.
+    """
+
+    entropy: float | None = None
+    margin: float | None = None
+    second: int | None = None
+    newline: float | None = None
+
+
+@attrs.frozen
 class Token:
     """A generated (or a scored) token.
 
@@ -76,6 +95,7 @@ class Token:
         characters were left.
     text: the text that it adds to the answer.
     softmax: the distribution it came from, if the request asked for it.
+    seen: what the request wanted to be observed; None if nothing, or if the engine cannot.
     """
 
     id: int
@@ -83,6 +103,7 @@ class Token:
     typed_logprob: float
     text: str
     softmax: Softmax | None = None
+    seen: Observation | None = None
 
 
 class Stop(enum.StrEnum):
@@ -121,6 +142,9 @@ class Generation:
     tokens: those of the answer, with the token that ended it last; tokens of forced text only are left out.
     doubt: why the probabilities are missing or invalid, in words for the user; empty if they are fine. No
         confidence is derived from an answer in doubt.
+    healing: ids of the tokens of forced text only, which came before `tokens`.
+    state: the model's last state (after its last normalisation), from which the last token was predicted: as
+        many numbers as the model is wide. Empty if it was not requested, or cannot be had.
     """
 
     text: str
@@ -128,6 +152,15 @@ class Generation:
     stop: Stop
     timing: Timing
     doubt: str = ""
+    healing: tuple[int, ...] = ()
+    state: tuple[float, ...] = ()
+
+    @property
+    def entropies(self) -> tuple[float, ...] | None:
+        """Of the tokens' softmaxes, in nats; None unless all are known."""
+        known = [token.seen.entropy for token in self.tokens if token.seen is not None]
+        entropies = tuple(entropy for entropy in known if entropy is not None)
+        return entropies if len(entropies) == len(self.tokens) else None
 
     @property
     def logprobs(self) -> tuple[float, ...]:
@@ -137,6 +170,23 @@ class Generation:
         `return`.
         """
         return tuple(min(token.logprob - token.typed_logprob, 0.0) for token in self.tokens)
+
+
+@attrs.frozen
+class Evidence:
+    """All that is known of an answer when its confidence is computed.
+
+    logprobs: natural logarithms of its tokens' probabilities, given the characters already typed.
+    features: finite numbers by name, see `confidence.features`. One that cannot be had is missing: a remote
+        engine gives no entropies, a language without a grammar no syntax.
+    place: the kind of place of the cursor, see `confidence.features.PLACES`; "" if there is none.
+    doubtful: the word of the answer that holds its least certain token, for sentences; "" if there is none.
+    """
+
+    logprobs: tuple[float, ...] = ()
+    features: Mapping[str, float] = attrs.field(factory=dict)
+    place: str = ""
+    doubtful: str = ""
 
 
 @attrs.frozen
@@ -170,7 +220,11 @@ class Confidence:
 
 @attrs.frozen
 class Suggestion:
-    """A completion or a summary with its confidence: the one object on every wire."""
+    """A completion or a summary with its confidence: the one object on every wire.
+
+    doubt: (start, end) of the word of the text that holds the least certain token, in code points of the
+    text, start < end; None if there is none.
+    """
 
     id: str
     kind: str
@@ -180,12 +234,23 @@ class Suggestion:
     tokens: int
     source: str
     timing: Timing
+    doubt: tuple[int, int] | None = None
 
     @classmethod
-    def new(cls, kind: str, text: str, confidence: Confidence, model: str, generation: Generation) -> Self:
-        """A suggestion that a model has just made, with an id of its own."""
+    def new(
+        cls,
+        kind: str,
+        text: str,
+        confidence: Confidence,
+        model: str,
+        generation: Generation,
+        *,
+        id: str = "",
+        doubt: tuple[int, int] | None = None,
+    ) -> Self:
+        """A suggestion that a model has just made. id: from `new_suggestion_id`; "" draws one."""
         return cls(
-            id=uuid.uuid4().hex[:_ID_DIGITS],
+            id=id or new_suggestion_id(),
             kind=kind,
             text=text,
             confidence=confidence,
@@ -193,6 +258,7 @@ class Suggestion:
             tokens=len(generation.tokens),
             source="model",
             timing=generation.timing,
+            doubt=doubt,
         )
 
     def to_wire(self) -> dict[str, Any]:
@@ -203,8 +269,8 @@ class Suggestion:
             "id": self.id,
             "kind": self.kind,
             "text": self.text,
-            "confidence": _rounded(c.calibrated, 4),
-            "rawConfidence": _rounded(c.raw, 4),
+            "confidence": c.calibrated,
+            "rawConfidence": c.raw,
             "measure": c.measure,
             "tier": c.tier.value,
             "reason": c.reason,
@@ -222,7 +288,17 @@ class Suggestion:
                 "generateMs": round(t.generate_ms, 1),
                 "totalMs": round(t.total_ms, 1),
             },
+            "rank": 1,
+            "doubt": self._doubt_on_wire(),
         }
+
+    def _doubt_on_wire(self) -> dict[str, int] | None:
+        """The doubtful span in UTF-16 units of the text, as editors count."""
+        if self.doubt is None:
+            return None
+        start, end = self.doubt
+        before, inside = utf16_units(self.text[:start]), utf16_units(self.text[start:end])
+        return {"start": before, "end": before + inside}
 
 
 @attrs.frozen
@@ -237,10 +313,16 @@ class ModelIdentity:
     sha256: str
 
 
+def new_suggestion_id() -> str:
+    """A random id for a suggestion."""
+    return uuid.uuid4().hex[:_ID_DIGITS]
+
+
+def utf16_units(text: str) -> int:
+    """The length of a text in UTF-16 code units."""
+    return len(text) + sum(char > "\uffff" for char in text)
+
+
 def is_suggestion_id(text: object) -> bool:
     """Whether a text may be the id of a suggestion that was made here: 16 hexadecimal digits."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
-
-
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)

@@ -8,6 +8,9 @@ const { Badge } = require('./badge');
 const settings = require('./settings');
 const { StatusItem } = require('./status');
 
+const WHY = 'Why is nothing here?';
+const HAD_ONE = 'The last request for a completion here had a suggestion, or there was none yet.';
+
 let client;
 let badge;
 let status;
@@ -67,9 +70,9 @@ async function restart() {
 }
 
 /** The server's answer to one of its commands; undefined, and a message, where there is none. */
-async function ask(command) {
+async function ask(command, ...args) {
   try {
-    return await client.sendRequest('workspace/executeCommand', { command, arguments: [] });
+    return await client.sendRequest('workspace/executeCommand', { command, arguments: args });
   } catch (error) {
     void vscode.window.showErrorMessage(`lsp-calib: ${error.message}`);
     return undefined;
@@ -92,8 +95,20 @@ async function showStatus() {
   }
   status.update(state);
   client.outputChannel.appendLine(JSON.stringify(state, null, 2));
-  if (await vscode.window.showInformationMessage(status.sentence(), 'Details')) {
+  const choice = await vscode.window.showInformationMessage(status.sentence(), WHY, 'Details');
+  if (choice === WHY) {
+    await explain();
+  } else if (choice) {
     client.outputChannel.show();
+  }
+}
+
+async function explain() {
+  const document = vscode.window.activeTextEditor?.document;
+  const uri = document && client.code2ProtocolConverter.asUri(document.uri);
+  const answer = await ask('lsp-calib.explain', { uri });
+  if (answer !== undefined) {
+    void vscode.window.showInformationMessage(answer ? answer.message : HAD_ONE);
   }
 }
 
@@ -111,6 +126,7 @@ async function activate(context) {
     status,
     vscode.commands.registerCommand('lspCalib.refit', refit),
     vscode.commands.registerCommand('lspCalib.showStatus', showStatus),
+    vscode.commands.registerCommand('lspCalib.explain', explain),
     vscode.commands.registerCommand('lspCalib.hide', hide),
     vscode.workspace.onDidChangeConfiguration((event) => (settings.needRestart(event) ? restart() : undefined))
   );

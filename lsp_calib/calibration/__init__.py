@@ -21,7 +21,16 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "CalibratorStore",
         "Choice",
     ),
+    "calibrators.curve": (
+        "Curve",
+        "Shift",
+        "Weighted",
+    ),
     "calibrators.fitting": ("fit_calibrator",),
+    "calibrators.recipes": (
+        "RECIPES",
+        "Recipe",
+    ),
     "calibrators.refit": (
         "RefitResult",
         "refit",

@@ -14,6 +14,7 @@ from lsp_calib.cli.shared import (
     json_option,
     model_option,
     print_json,
+    tell,
     threads_option,
     warn,
 )
@@ -43,6 +44,27 @@ _resamples = click.option(
 )
 _output = click.option(
     "--output", type=_FOLDER, help="Keep records and tables in this folder; a stopped run resumes from it."
+)
+OBSERVED = ("margin", "newline", "agreement", "state")
+
+
+def _observed(_context: click.Context, _option: click.Parameter, value: str) -> frozenset[Any]:
+    from lsp_calib.evaluation.item_worker import Observed
+
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    for name in names:
+        if name not in OBSERVED:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(OBSERVED)}.")
+    return frozenset(map(Observed, names))
+
+
+_observe = click.option(
+    "--observe",
+    callback=_observed,
+    default="",
+    metavar="LIST",
+    help=f"Record more of each answer: any of {', '.join(OBSERVED)}, separated by commas. "
+    "docs/evaluation.md has the cost of each.",
 )
 _replay = click.option(
     "--records", type=_FILE, help="Score the records in this file, without a model or source."
@@ -98,17 +120,24 @@ def _take_workers(options: dict[str, Any]) -> Any:
     type=_FILE,
     help="Keep (and resume) generations in this file; without PATH, fit on those in it.",
 )
+@click.option(
+    "--sources",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Before fitting on --records, compute their text features again from the projects in this folder "
+    "(`data pull projects`), and write them into the file. Takes the model's vocabulary, no decoding.",
+)
 @click.option("--output", type=_FILE, help="Write the calibrator to this file only; the one in force stays.")
 @click.option(
     "--install", is_flag=True, help="Put the new calibrator in force even if the present one predicts better."
 )
 @click.option("--created", metavar="DATE", help="YYYY-MM-DD; default: the day of the records, or today.")
+@_observe
 @_workers
 @_quiet
 @json_option
 @model_option
 @threads_option
-def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
+def calibrate(as_json: bool, quiet: bool, sources: Path | None, **options: Any) -> None:
     """Fit a calibrator on Python source or on lines of your own (.jsonl, docs/data.md). Each PATH is a
     project, kept together in cross-validation.
 
@@ -117,6 +146,10 @@ def calibrate(as_json: bool, quiet: bool, **options: Any) -> None:
     from lsp_calib.commands.calibrate import calibrate as run
 
     del options["task"]  # there is only one
+    if sources is not None:
+        from lsp_calib.commands.recompute import recompute
+
+        tell(recompute(options["records"], options["paths"], sources, options["model"]))
     workers = _take_workers(options)
     apart = options.pop("held_out")
     report = run(**options, held_out_projects=apart, workers=workers, quiet=quiet or as_json, say=warn)
@@ -137,6 +170,7 @@ def evaluate() -> None:
 @_seed
 @_held_out
 @_resamples
+@_observe
 @_replay
 @_output
 @_workers
@@ -165,6 +199,7 @@ def line(paths: tuple[Path, ...], samples: int, **options: Any) -> None:
 @_seed
 @_held_out
 @_resamples
+@_observe
 @_replay
 @_output
 @_workers
@@ -180,6 +215,48 @@ def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: A
     _evaluate("infill", lambda: infill_task(data_dir, samples, seed, tests=tests), options)
 
 
+def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+    """NEED=MS pairs as a table."""
+    costs = {}
+    for pair in given:
+        need, _, number = pair.partition("=")
+        try:
+            costs[need] = float(number)
+        except ValueError:
+            raise click.BadParameter(f"{pair!r} must be such as text=1.5, in milliseconds.") from None
+        if need not in ("entropies", "text", "log-probabilities"):
+            raise click.BadParameter(f"{need!r} must be log-probabilities, entropies or text.")
+    return costs
+
+
+@evaluate.command()
+@click.argument(
+    "records", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option("--output", type=_FOLDER, help="Write the tables to this folder.")
+@click.option("--figure", is_flag=True, help="Draw the figures as well, to the --output folder.")
+@click.option(
+    "--cost",
+    "costs",
+    metavar="NEED=MS",
+    multiple=True,
+    callback=_costs,
+    help="Milliseconds a suggestion for features that need entropies or text (text=1.5), for the table.",
+)
+@_seed
+@_resamples
+@json_option
+def confidence(as_json: bool, **options: Any) -> None:
+    """What each step of evidence adds to the confidence of lines: a ladder for each file of records."""
+    from lsp_calib.commands.confidence import compare_evidence
+
+    report = compare_evidence(**options)
+    if as_json:
+        print_json(report.to_wire())
+    else:
+        report.print()
+
+
 def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
     """Run a task or replay its records, and print the scores."""
     from lsp_calib.commands.evaluate import evaluate as run
@@ -188,6 +265,7 @@ def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) 
     as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
     records, apart, seed = options.pop("records"), options.pop("held_out"), options.pop("seed")
     resamples, workers = options.pop("resamples"), _take_workers(options)
+    observe = options.pop("observe")
     if records is not None:
         report = replay(name, records, output, seed=seed, held_out_projects=apart, resamples=resamples)
     else:
@@ -199,6 +277,7 @@ def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) 
             seed=seed,
             held_out_projects=apart or 0,
             resamples=resamples,
+            observe=observe,
             quiet=quiet or as_json,
             **options,
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
+from itertools import compress
 from pathlib import Path
 from typing import Any, overload
 
@@ -13,16 +15,19 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
 from lsp_calib.calibration.calibrators.promotion import may_replace
 from lsp_calib.calibration.calibrators.refit import MIN_LABELS
+from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.commands.collect import collect_records
+from lsp_calib.commands.comparison import Comparison
 from lsp_calib.commands.engine import Say
-from lsp_calib.confidence import raw_confidences
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
+from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.records import Header, Record, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.tasks import held_out, line_task
@@ -34,6 +39,7 @@ class Report:
 
     promoted: whether it is in force now. reason: why, or why not. present: id of the calibrator that it was
     compared with, and that it replaced if it was promoted; None if it was only written to a file.
+    comparison: with the one in force before, on the lines that it had not seen; on all if these are too few.
     """
 
     calibrator: Calibrator
@@ -42,6 +48,7 @@ class Report:
     promoted: bool
     reason: str
     present: str | None
+    comparison: Comparison
 
     def to_wire(self) -> dict[str, Any]:
         return {
@@ -51,6 +58,7 @@ class Report:
             "reason": self.reason,
             "present": self.present,
             "calibrator": self.calibrator.to_json(),
+            "comparison": self.comparison.to_wire(),
         }
 
     def print(self) -> None:
@@ -61,10 +69,11 @@ class Report:
             known = interval.low is not None and interval.high is not None
             table.add_row(name, value, f"{interval.low:+.3f} to {interval.high:+.3f}" if known else "")
         console.print(table)
+        self.comparison.print(console)
         c = self.calibrator
         console.print(
-            f"{c.n} of {self.asked} lines had an answer, {c.n_correct} of them right; {c.measure}, "
-            f"slope {c.platt.slope:.2f}, intercept {c.platt.intercept:.2f}. It is in {self.path}."
+            f"\n{c.n} of {self.asked} lines had an answer, {c.n_correct} of them right. "
+            f"Its measure is {c.measure}. It is in {self.path}."
         )
         if self.promoted:
             console.print(f"It is now in force instead of {self.present}: {self.reason}.")
@@ -89,6 +98,7 @@ def calibrate(
     held_out_projects: int | None = None,
     install: bool = False,
     workers: Workers = ALONE,
+    observe: frozenset[Observed] = frozenset(),
     quiet: bool = False,
 ) -> Report:
     """Fit a calibrator of line completion on the Python source below `paths`, each a project.
@@ -100,7 +110,7 @@ def calibrate(
         keeps it beside the earlier ones.
     install: put it in force without that proof. created: ISO date; None: the day of the records.
     held_out_projects: the number of projects left out of the fit; None: those that the records name.
-    model, threads, quiet, say: as for `collect_records`.
+    model, threads, observe, quiet, say: as for `collect_records`.
     Raises DataError if there is too little source, SettingsError if there is nothing to fit on.
     """
     if install and output is not None:
@@ -121,6 +131,7 @@ def calibrate(
                 quiet=quiet,
                 created=created,
                 held_out=held_out(groups, held_out_projects or 0, seed),
+                observe=observe,
             )
     elif records is not None:
         header, kept = read_records(records)
@@ -132,10 +143,14 @@ def calibrate(
     day = created or header.created or datetime.date.today().isoformat()
     asked = sum(record.group not in header.held_out for record in kept)
     fitted, shown = _fit(header, kept, shipped=output is not None, created=day)
+    store = CalibratorStore.open()
+    present = store.choose(fitted.calibrator.purpose).calibrator
+    judged = _Judged.of(fitted, header, shown, present)
     if output is None:
-        return _put_in_force(fitted, shown, asked, install=install)
+        return _put_in_force(store, fitted.calibrator, judged, asked, install=install)
     fitted.calibrator.save(output)
-    return Report(fitted.calibrator, output, asked, False, "it was written to a file only", None)
+    reason = "it was written to a file only"
+    return Report(fitted.calibrator, output, asked, False, reason, None, judged.comparison())
 
 
 def _check_writable(*paths: Path | None) -> None:
@@ -145,42 +160,81 @@ def _check_writable(*paths: Path | None) -> None:
             raise SettingsError(f"There is no folder {wanted.absolute().parent} to write {wanted.name} to.")
 
 
-def _put_in_force(fitted: Fitted, shown: list[Record], asked: int, *, install: bool) -> Report:
+def _put_in_force(
+    store: CalibratorStore, fitted: Calibrator, judged: _Judged, asked: int, *, install: bool
+) -> Report:
     """Put a new calibrator in force if it is no worse than the present one, or if `install` says so."""
-    store = CalibratorStore.open()
-    present = store.choose(fitted.calibrator.purpose).calibrator
-    calibrator = attrs.evolve(fitted.calibrator, parent=present.id)
-    promoted, reason = _proof(fitted, shown, present)
+    present = judged.present
+    calibrator = attrs.evolve(fitted, parent=present.id)
+    promoted, reason = judged.proof()
     if install and not promoted:
         promoted, reason = True, f"installed because of --install, although {reason}"
     path = store.promote(calibrator) if promoted else store.keep(calibrator)
-    return Report(calibrator, path, asked, promoted, reason, present.id)
+    return Report(calibrator, path, asked, promoted, reason, present.id, judged.comparison())
 
 
-def _proof(fitted: Fitted, shown: list[Record], present: Calibrator) -> tuple[bool, str]:
-    """Whether a new calibrator may replace the present one, by the rule of a refit; and why.
+@attrs.frozen(eq=False)
+class _Judged:
+    """The present and the new calibrator on the lines that the new one was fitted on.
 
-    It applies to every workspace, not only to the one whose lines it was fitted on. Lines that the present
-    one was fitted on do not count: they would make it look better than it is.
+    old, new: confidences, the new ones out of fold. correct: the labels. fresh: whether the present one was
+    not fitted on the line's project: lines that it was fitted on would make it look better than it is. All of
+    shape (n,).
     """
-    seen = {(origin.name, origin.version) for origin in present.provenance}
-    sources = [sources_of([record])[0] for record in shown]
-    fresh = np.array([(source.name, source.version) not in seen for source in sources], dtype=np.bool_)
-    n = int(np.count_nonzero(fresh))
-    if n < MIN_LABELS:
-        few = f"{n} of {len(shown)} are of projects that the present one was not fitted on"
-        return False, f"too few lines to compare it with the present calibrator: {few}"
-    correct = np.array([record.correct["exact"] for record in shown])
-    raw = raw_confidences(present.measure, [record.logprobs_given_typed for record in shown])
-    old = present.platt.predict(raw)
-    return may_replace(
-        fitted.calibrator.platt,
-        fitted.confidence[fresh],
-        old[fresh],
-        correct[fresh],
-        compared=f"{n} lines",
-        used=f"{len(shown)} lines",
-    )
+
+    fitted: Fitted
+    present: Calibrator
+    old: FloatArray
+    new: FloatArray
+    correct: BoolArray
+    fresh: BoolArray
+    groups: list[str]
+
+    @classmethod
+    def of(cls, fitted: Fitted, header: Header, shown: list[Record], present: Calibrator) -> _Judged:
+        seen = {(origin.name, origin.version) for origin in present.provenance}
+        sources = [sources_of([record])[0] for record in shown]
+        return cls(
+            fitted,
+            present,
+            present.probabilities([record.evidence(header) for record in shown]),
+            fitted.confidence,
+            np.array([record.correct["exact"] for record in shown], dtype=np.bool_),
+            np.array([(source.name, source.version) not in seen for source in sources], dtype=np.bool_),
+            [record.group for record in shown],
+        )
+
+    def proof(self) -> tuple[bool, str]:
+        """Whether the new calibrator may replace the present one, by the rule of a refit; and why.
+
+        It applies to every workspace, not only to the one whose lines it was fitted on.
+        """
+        n, all_lines = int(np.count_nonzero(self.fresh)), self.fresh.size
+        if n < MIN_LABELS:
+            few = f"{n} of {all_lines} are of projects that the present one was not fitted on"
+            return False, f"too few lines to compare it with the present calibrator: {few}"
+        total = self.fitted.calibrator.curve("total")
+        return may_replace(
+            1.0 if total is None else total.features[0].weight,
+            self.new[self.fresh],
+            self.old[self.fresh],
+            self.correct[self.fresh],
+            compared=f"{n} lines",
+            used=f"{all_lines} lines",
+        )
+
+    def comparison(self) -> Comparison:
+        """Both on the fresh lines; on all of them if these are too few."""
+        enough = np.count_nonzero(self.fresh) >= MIN_LABELS
+        items = self.fresh if enough else np.ones_like(self.fresh)
+        new = self.fitted.calibrator
+        return Comparison.of(
+            (self.present.id, self.present.source, self.old[items]),
+            (new.id, new.source, self.new[items]),
+            self.correct[items],
+            list(compress(self.groups, items)),
+            fresh=bool(self.fresh[items].all()),
+        )
 
 
 def fit_records(header: Header, records: list[Record], *, shipped: bool, created: str) -> Calibrator:
@@ -208,7 +262,7 @@ def _fit(
     ]
     fitted = fit_calibrator(
         Purpose(header.model, header.prompt_version, "line", header.language),
-        [record.logprobs_given_typed for record in shown],
+        [record.evidence(header) for record in shown],
         [record.correct["exact"] for record in shown],
         groups_of(shown),
         source="shipped" if shipped else "workspace",
@@ -225,16 +279,19 @@ def _rounded(calibrator: Calibrator) -> Calibrator:
     same records must give the same file on all of them."""
     return attrs.evolve(
         calibrator,
-        platt=attrs.evolve(
-            calibrator.platt, slope=_nine(calibrator.platt.slope), intercept=_nine(calibrator.platt.intercept)
-        ),
-        metrics={
-            name: attrs.evolve(
-                interval, value=_nine(interval.value), low=_nine(interval.low), high=_nine(interval.high)
-            )
-            for name, interval in calibrator.metrics.items()
-        },
+        curves=tuple(curve.rounded(_nine) for curve in calibrator.curves),
+        metrics=_rounded_metrics(calibrator.metrics),
+        by_place={place: _rounded_metrics(metrics) for place, metrics in calibrator.by_place.items()},
     )
+
+
+def _rounded_metrics(metrics: Mapping[str, Interval]) -> dict[str, Interval]:
+    return {
+        name: attrs.evolve(
+            interval, value=_nine(interval.value), low=_nine(interval.low), high=_nine(interval.high)
+        )
+        for name, interval in metrics.items()
+    }
 
 
 @overload

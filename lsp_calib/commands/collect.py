@@ -8,6 +8,7 @@ from pathlib import Path
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.evaluation.collect import Workers, collect
+from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.records import Header, Record
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.settings import Trusted, engine_choice
@@ -25,11 +26,12 @@ def collect_records(
     quiet: bool,
     created: str | None = None,
     held_out: frozenset[str] = frozenset(),
+    observe: frozenset[Observed] = frozenset(),
 ) -> tuple[Header, list[Record]]:
     """The records of a task, kept in `path`; progress goes to standard error unless `quiet`.
 
     model, threads: of the command line, as for `settings_in_force`. say: reports settings that cannot be
-    used. Raises what `evaluation.collect.collect` raises.
+    used. observe: as for `evaluation.collect.collect`. Raises what `evaluation.collect.collect` raises.
     """
     if workers.remotes:
         given = Trusted(remote_url=workers.remotes[0], remote_model=model)
@@ -45,5 +47,6 @@ def collect_records(
             seed=seed,
             created=created or datetime.date.today().isoformat(),
             held_out=held_out,
+            observe=observe,
             on_progress=show,
         )

@@ -8,7 +8,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.commands.engine import Say, with_engine
 from lsp_calib.commands.source_files import read_source
-from lsp_calib.completion import CompletionService, Cursor
+from lsp_calib.completion import Completion, CompletionService, Cursor
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import language_of
 from lsp_calib.settings import Trusted
@@ -32,6 +32,6 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
     async def ask(engine: Engine) -> list[Suggestion]:
         service = CompletionService(engine, ConfidenceEstimator(CalibratorStore.open()))
         completion = await service.complete(cursor)
-        return [] if completion is None else [completion.suggestion]
+        return [completion.suggestion] if isinstance(completion, Completion) else []
 
     return with_engine(ask, given, say)

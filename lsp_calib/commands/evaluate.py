@@ -13,6 +13,7 @@ from lsp_calib.commands.engine import Say
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
 from lsp_calib.evaluation.collect import Workers
+from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, score
 from lsp_calib.evaluation.tasks import Task, held_out
@@ -48,11 +49,12 @@ def evaluate(
     seed: int,
     held_out_projects: int = 0,
     resamples: int = RESAMPLES,
+    observe: frozenset[Observed] = frozenset(),
     quiet: bool = False,
 ) -> Report:
     """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
 
-    The same call resumes a run that was stopped. model, threads, say: as for `collect_records`.
+    The same call resumes a run that was stopped. model, threads, observe, say: as for `collect_records`.
     Raises SettingsError if the folder cannot be made, and what `collect` and `score` raise.
     """
     # An impossible split fails before the model is asked.
@@ -68,6 +70,7 @@ def evaluate(
         seed=seed,
         quiet=quiet,
         held_out=apart,
+        observe=observe,
     )
     apart = frozenset(header.held_out).intersection(record.group for record in records)
     scores = score(header, records, apart, resamples=resamples, seed=seed)

@@ -1,6 +1,8 @@
 """From a cursor in a document to a line completion with its confidence."""
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.service import Completion, CompletionService
+from lsp_calib.completion.hiding import Hidden
+from lsp_calib.completion.postprocess import Removal
+from lsp_calib.completion.service import Completion, CompletionService, Nothing
 
-__all__ = ["Completion", "CompletionService", "Cursor"]
+__all__ = ["Completion", "CompletionService", "Cursor", "Hidden", "Nothing", "Removal"]

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import clean
+from lsp_calib.completion.doubt import doubtful_span
+from lsp_calib.completion.features import FeatureExtractor, place_of
+from lsp_calib.completion.hiding import EXPLORED, Hidden, Hiding, is_explored, marked
+from lsp_calib.completion.postprocess import Removal, cleaned
 from lsp_calib.completion.prompt import build_ahead, build_prompt
-from lsp_calib.inference.engine import Engine, Priority, Request
-from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop, Suggestion
+from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
+from lsp_calib.values import (
+    Confidence,
+    Evidence,
+    Generation,
+    ModelIdentity,
+    Prompt,
+    Stop,
+    Suggestion,
+    new_suggestion_id,
+)
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
@@ -22,18 +35,29 @@ MOST_TOKENS = 64
 
 @attrs.frozen
 class Completion:
-    """A suggestion with the data that a label needs: the log-probabilities and the line it would make."""
+    """A suggestion with the data that a label needs: the evidence and the line it would make.
+
+    shown_probability: of being shown, in (0, 1]; below 1 for one that is to be hidden.
+    """
 
     suggestion: Suggestion
     cursor: Cursor
-    logprobs: tuple[float, ...]
+    evidence: Evidence
     model: ModelIdentity
     prompt_version: str
+    shown_probability: float = 1.0
 
     @property
     def expected_line(self) -> str:
         """The current line as it would be with the suggestion in it."""
         return self.cursor.before + self.suggestion.text + self.cursor.after
+
+
+@attrs.frozen
+class Nothing:
+    """The model has nothing to offer: why nothing of its answer is left."""
+
+    removal: Removal
 
 
 class CompletionService:
@@ -42,30 +66,71 @@ class CompletionService:
     def __init__(self, engine: Engine, estimator: ConfidenceEstimator) -> None:
         self._engine = engine
         self._estimator = estimator
+        self._features = FeatureExtractor()
         self._card: ModelCard | None = None  # of the model that was asked last
 
     async def complete(
-        self, cursor: Cursor, priority: Priority = Priority.INTERACTIVE, *, document: str = ""
-    ) -> Completion | None:
-        """The completion of the line at `cursor`, None if the model has nothing to offer there.
+        self,
+        cursor: Cursor,
+        priority: Priority = Priority.INTERACTIVE,
+        *,
+        document: str = "",
+        hide_below: float = 0.0,
+    ) -> Completion | Hidden | Nothing:
+        """The completion of the line at `cursor`, if the model has one to offer there.
 
         document: where given, a later request for the same document supersedes this one.
+        hide_below: a completion with a lower confidence is `Hidden`; 0: none is.
         Raises ModelError or EngineError if it could not be asked.
         """
-        model = (await self._engine.ready()).identity
-        prompt, generation = await self.ask(cursor, priority, document=document)
+        loaded = await self._engine.ready()
+        prompt = self._prompt(loaded, cursor)
+        identity = new_suggestion_id()
+
+        def assess(evidence: Evidence, doubt: str = "") -> Confidence:
+            return self._estimator.assess(
+                loaded.identity, prompt.version, "line", cursor.language, evidence, doubt=doubt
+            )
+
+        hiding: Hiding | None = None
+        if hide_below:
+            hiding = Hiding(hide_below, assess, place_of(cursor), MOST_TOKENS, is_explored(identity))
+        request = Request(prompt, MOST_TOKENS, priority, document=document, observe=Observe.ENTROPY)
+        features = self._features.of(document)
+        # While the model works; the evidence waits for it.
+        asyncio.get_running_loop().run_in_executor(None, features.read, cursor)
+        generation = await self._engine.generate(request, hiding.early_stop if hiding else None)
+        if hiding and generation.stop is Stop.EARLY:
+            return Hidden(hiding.ceiling(generation.logprobs), generation.timing)
         if generation.stop is Stop.LENGTH:
-            return None
-        text = clean(generation.text, cursor)
-        if not text:
-            return None
+            return Nothing(Removal.NEVER_ENDED)
+        answer = cleaned(generation.text, cursor)
+        if answer.removal is not None:
+            return Nothing(answer.removal)
+        text = answer.text
         # Doubtful numbers are not kept: nothing should be learned from them.
-        logprobs = () if generation.doubt else generation.logprobs
-        confidence = self._estimator.assess(
-            model, prompt.version, "line", cursor.language, logprobs, doubt=generation.doubt
+        evidence = Evidence()
+        if not generation.doubt:
+            evidence = await asyncio.to_thread(features.evidence, cursor, text, generation)
+        confidence = assess(evidence, generation.doubt)
+        hidden = hiding is not None and hiding.hides(generation, confidence)
+        if hidden and not is_explored(identity):
+            return Hidden(confidence, generation.timing)
+        suggestion = Suggestion.new(
+            "line",
+            text,
+            marked(confidence, hide_below) if hidden else confidence,
+            loaded.identity.name,
+            generation,
+            id=identity,
+            doubt=None if generation.doubt else doubtful_span(generation, text),
         )
-        suggestion = Suggestion.new("line", text, confidence, model.name, generation)
-        return Completion(suggestion, cursor, logprobs, model, prompt.version)
+        chance = EXPLORED if hidden else 1.0
+        return Completion(suggestion, cursor, evidence, loaded.identity, prompt.version, chance)
+
+    def forget(self, document: str) -> None:
+        """Drop what is remembered of a document."""
+        self._features.forget(document)
 
     def ahead(self, cursor: Cursor) -> Prompt | None:
         """The new beginning that prompts near `cursor` will soon have, for `prepare`; None if there is
@@ -83,15 +148,16 @@ class CompletionService:
         *,
         document: str = "",
         reuse: bool = True,
-        temperatures: tuple[float, ...] = (),
+        observe: Observe = Observe.ENTROPY,
     ) -> tuple[Prompt, Generation]:
         """The prompt for `cursor` and the model's bare answer, for evaluation.
 
-        document, reuse, temperatures: as for `Request`.
+        document, reuse, observe: as for `Request`.
         """
-        card = self._card = (await self._engine.ready()).card
-        prompt = build_prompt(cursor, card.completion, card.window)
-        request = Request(
-            prompt, MOST_TOKENS, priority, document=document, reuse=reuse, temperatures=temperatures
-        )
+        prompt = self._prompt(await self._engine.ready(), cursor)
+        request = Request(prompt, MOST_TOKENS, priority, document=document, reuse=reuse, observe=observe)
         return prompt, await self._engine.generate(request)
+
+    def _prompt(self, loaded: LoadedModel, cursor: Cursor) -> Prompt:
+        card = self._card = loaded.card
+        return build_prompt(cursor, card.completion, card.window)

@@ -12,7 +12,7 @@ import attrs
 
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.executors import DaskPool, DirectPool, JoblibPool, TeamPool
-from lsp_calib.evaluation.item_worker import Answerer, Completing, close_engines
+from lsp_calib.evaluation.item_worker import Answerer, Completing, Observed, close_engines
 from lsp_calib.evaluation.records import Header, Record, read_records
 from lsp_calib.evaluation.runner import Pool, run
 from lsp_calib.evaluation.tasks import Task
@@ -58,14 +58,17 @@ def collect(
     seed: int,
     created: str,
     held_out: frozenset[str] = frozenset(),
+    observe: frozenset[Observed] = frozenset(),
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> tuple[Header, list[Record]]:
     """Write the records of all items of `task` to `path`; returns its header and them. See `runner.run`.
 
-    created: ISO date for a new file. held_out: groups that are excluded from fitting.
-    Raises DataError if servers do not run the same model, and the errors of `run`.
+    created: ISO date for a new file. held_out: groups that are excluded from fitting. observe: what the
+        records hold besides what every record holds.
+    Raises DataError if servers do not run the same model, SettingsError if the engine cannot observe what is
+    to be observed, and the errors of `run`.
     """
-    asks = _asks(task, choice, workers)
+    asks = _asks(task, choice, workers, observe)
     with _pool(asks, workers) as (pool, ask):
         described = [one.describe() for one in asks] if len(asks) > 1 else [pool.call(asks[0].describe)]
         answerer = described[0]
@@ -89,6 +92,7 @@ def collect(
             sources=task.sources,
             held_out=tuple(sorted(held_out)),
             created=created,
+            features=answerer.features,
         )
         if isinstance(pool, TeamPool):
             pool = TeamPool([_expecting(one, answerer) for one in asks])
@@ -97,12 +101,14 @@ def collect(
     return found, records
 
 
-def _asks(task: Task, choice: EngineChoice, workers: Workers) -> list[Completing]:
+def _asks(
+    task: Task, choice: EngineChoice, workers: Workers, observe: frozenset[Observed]
+) -> list[Completing]:
     if not workers.remotes:
-        return [Completing(choice, task.criteria)]
+        return [Completing(choice, task.criteria, observe=observe)]
     known = choice.remote or Remote("")
     return [
-        Completing(attrs.evolve(choice, remote=attrs.evolve(known, url=url)), task.criteria)
+        Completing(attrs.evolve(choice, remote=attrs.evolve(known, url=url)), task.criteria, observe=observe)
         for url in workers.remotes
     ]
 

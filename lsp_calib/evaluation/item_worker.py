@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import enum
+import functools
 import hashlib
 import json
 import math
+import operator
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,17 +26,21 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.completion import CompletionService, Cursor
+from lsp_calib.completion.features import text_features
 from lsp_calib.completion.postprocess import clean
 from lsp_calib.completion.prompt import version_of
-from lsp_calib.errors import DataError, EngineDiedError
+from lsp_calib.completion.second_decode import Agreement, agreement, second_request
+from lsp_calib.completion.service import MOST_TOKENS
+from lsp_calib.errors import DataError, EngineDiedError, SettingsError
 from lsp_calib.evaluation.criteria import is_correct
-from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.projection import project
+from lsp_calib.evaluation.records import FeatureList, Record
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.tasks import line_item_of
 from lsp_calib.inference.choice import EngineChoice
-from lsp_calib.inference.engine import LoadedModel, Priority
+from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
 from lsp_calib.inference.engines import open_engine
-from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop
+from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop, Token
 
 T = TypeVar("T")
 
@@ -41,12 +48,39 @@ T = TypeVar("T")
 _TRIES = 3
 
 
+class Observed(enum.StrEnum):
+    """What records can hold besides what every record holds. docs/evaluation.md has the cost of each."""
+
+    MARGIN = "margin"
+    NEWLINE = "newline"
+    AGREEMENT = "agreement"
+    STATE = "state"
+
+
+_NEEDS = {
+    Observed.MARGIN: Observe.MARGIN,
+    Observed.NEWLINE: Observe.NEWLINE,
+    Observed.AGREEMENT: Observe.MARGIN,
+    Observed.STATE: Observe.STATE,
+}
+
+
+@attrs.frozen
+class _Answer:
+    """The answer to one item. second: None if there is none, or it was not asked for."""
+
+    prompt: Prompt
+    generation: Generation
+    second: Agreement | None = None
+
+
 @attrs.frozen
 class Answerer:
-    """The model that answers and how it is asked, for the header of a file of records."""
+    """The model that answers, how it is asked and the features of the answers: for a header of records."""
 
     model: ModelIdentity
     prompt_version: str
+    features: FeatureList
 
 
 @attrs.frozen
@@ -56,17 +90,28 @@ class Completing:
     choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
         process gets its own state folder and thus its own model process.
     criteria: names of `criteria.CRITERIA`. expected: the model that must answer.
+    observe: what the records hold besides what every record holds.
     """
 
     choice: EngineChoice
     criteria: tuple[str, ...] = ("exact",)
     private: str = ""
     expected: Answerer | None = None
+    observe: frozenset[Observed] = frozenset()
 
     def describe(self) -> Answerer:
-        """The model that answers. Raises ModelError or EngineError if there is none."""
+        """The model that answers.
+
+        Raises ModelError or EngineError if there is none, SettingsError if its engine cannot observe what is
+        to be observed.
+        """
         loaded = self._host().loaded()
-        return Answerer(loaded.identity, version_of(loaded.card.completion))
+        if self.observe and not loaded.engine.startswith("llama-cpp-python"):
+            raise SettingsError(
+                f"The engine {loaded.engine} cannot observe {', '.join(sorted(self.observe))}: leave out "
+                "--observe, or use a local model with the engine `local`."
+            )
+        return Answerer(loaded.identity, version_of(loaded.card.completion), FeatureList.present())
 
     def __call__(self, payload: Plain) -> Plain:
         """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
@@ -74,34 +119,42 @@ class Completing:
         host = self._host()
         if self.expected is not None and self.describe() != self.expected:
             raise DataError(
-                f"A worker answers with another model or prompt ({self.describe()}) than the one whose "
-                f"records these are ({self.expected}): records of two models are not mixed. Give each worker "
+                f"A worker answers with another model, prompt or features ({self.describe()}) than the one "
+                f"whose records these are ({self.expected}): these are not mixed. Give each worker "
                 "the same model and version of lsp-calib."
             )
         for attempt in range(1, _TRIES + 1):
             try:
-                prompt, generation = host.ask(item.cursor)
+                answer = host.ask(item.cursor, self.observe)
                 break
             except EngineDiedError:
                 if attempt == _TRIES:
                     raise
+        generation = answer.generation
         text = clean(generation.text, item.cursor)
         tokens = () if generation.doubt or not _believable(generation) else generation.tokens
-        softmaxes = [token.softmax for token in tokens]
+        # As in the editor, an empty or runaway answer is not offered.
+        shown = bool(text) and generation.stop is not Stop.LENGTH
         record = Record(
             item=item.id,
             group=item.group,
             stratum=item.stratum,
             correct={name: is_correct(name, item, payload, text) for name in self.criteria},
-            # As in the editor, an empty or runaway answer is not offered.
-            shown=bool(text) and generation.stop is not Stop.LENGTH,
+            shown=shown,
             stop=generation.stop.value,
             tokens=tuple(token.id for token in generation.tokens),
             logprobs=tuple(token.logprob for token in tokens),
             typed_logprobs=tuple(token.typed_logprob for token in tokens),
-            entropies=tuple(s.entropy for s in softmaxes if s is not None) if all(softmaxes) else (),
-            prompt=prompt_hash(prompt),
+            entropies=generation.entropies or () if tokens else (),
+            prompt=prompt_hash(answer.prompt),
             doubt=bool(generation.tokens) and not tokens,
+            added=len(generation.tokens[0].text) if generation.tokens and answer.prompt.forced else None,
+            features=_text_features(item.cursor, text) if shown else (),
+            features_above=_text_features(without_below(item.cursor), text) if shown else (),
+            margins=self._seen(Observed.MARGIN, tokens),
+            newlines=self._seen(Observed.NEWLINE, tokens),
+            agreement=answer.second if tokens else None,
+            state=project(generation.state) if tokens and generation.state else None,
         )
         timing = generation.timing
         return {
@@ -114,8 +167,23 @@ class Completing:
             },
         }
 
+    def _seen(self, what: Observed, tokens: Sequence[Token]) -> tuple[float, ...]:
+        """What was observed at each token; empty if that was not asked for."""
+        if what not in self.observe:
+            return ()
+        return tuple(getattr(token.seen, what.value) for token in tokens)
+
     def _host(self) -> _Host:
         return _host_for(self.choice, self.private)
+
+
+def _text_features(cursor: Cursor, text: str) -> tuple[float | None, ...]:
+    return FeatureList.present().ordered(text_features(cursor, text))
+
+
+def without_below(cursor: Cursor) -> Cursor:
+    """The cursor in a document that ends with its line."""
+    return attrs.evolve(cursor, lines=tuple(cursor.lines[: cursor.line + 1]))
 
 
 def prompt_hash(prompt: Prompt) -> str:
@@ -144,13 +212,20 @@ class _Host:
     def loaded(self) -> LoadedModel:
         return self._wait(self._engine.ready())
 
-    def ask(self, cursor: Cursor) -> tuple[Prompt, Generation]:
-        """The prompt and its answer, evaluated afresh, so that earlier requests change no number."""
-        # Other engines do not return the distributions from which entropies are computed.
-        whole = self.loaded().engine.startswith("llama-cpp-python")
-        return self._wait(
-            self._service.ask(cursor, Priority.BACKGROUND, reuse=False, temperatures=(1.0,) if whole else ())
-        )
+    def ask(self, cursor: Cursor, observed: frozenset[Observed]) -> _Answer:
+        """The answer, evaluated afresh, so that earlier requests change no number."""
+        return self._wait(self._ask(cursor, observed))
+
+    async def _ask(self, cursor: Cursor, observed: frozenset[Observed]) -> _Answer:
+        observe = functools.reduce(operator.or_, (_NEEDS[one] for one in observed), Observe.ENTROPY)
+        prompt, first = await self._service.ask(cursor, Priority.BACKGROUND, reuse=False, observe=observe)
+        if Observed.AGREEMENT in observed and not first.doubt and first.stop is not Stop.LENGTH:
+            # The first answer's request, so that the second one goes on in what it left in the cache.
+            request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False)
+            second = second_request(request, first)
+            if second is not None:
+                return _Answer(prompt, first, agreement(first, await self._engine.generate(second)))
+        return _Answer(prompt, first)
 
     def close(self) -> None:
         self._wait(self._engine.close())

@@ -147,6 +147,7 @@ class Journal:
             created=found.created,
             package=found.package,
             held_out=self.header.held_out or found.held_out,
+            features=self.header.features or found.features,
         )
 
     def _keep(self, row: dict[str, Any]) -> None:

@@ -2,11 +2,13 @@
 
 The first line of a file names the task and the model; each other line is one generation, in the order of the
 items. No source text and no times are kept, so that the same run gives the same bytes. This is schema 2;
-docs/evaluation.md lists every field. Files of schema 1 can be read.
+docs/evaluation.md lists every field. Files of schema 1 can be read. Fields that came later are optional: a
+file of schema 2 without them is written again as it was, to the last byte.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,17 +19,62 @@ import attrs
 
 from lsp_calib import __version__
 from lsp_calib.calibration.calibrators.calibrator import Origin
+from lsp_calib.completion.second_decode import Agreement
+from lsp_calib.confidence import features
 from lsp_calib.errors import DataError
 from lsp_calib.files import replace_file
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity, Stop
 
 SCHEMA = 2
 
-# A file holds integers: log-probabilities in 1e-5 nat, entropies in 1e-3 nat.
+# A file holds integers: log-probabilities in 1e-5 nat, entropies and margins in 1e-3 nat, features and shares
+# in 1e-4.
 _NAT = 100_000
 _ENTROPY = 1_000
+_FEATURE = 10_000
+# Signed bytes are written with this added.
+_BYTE = 128
 # The lowest log-probability; it stands for minus infinity, which JSON cannot represent.
 _LEAST = -10_000.0
+
+
+@attrs.frozen
+class FeatureList:
+    """The text features that the records of a file hold, in this order.
+
+    version: the `confidence.features.VERSION` that they were computed with.
+    """
+
+    version: int
+    names: tuple[str, ...]
+
+    @classmethod
+    def present(cls) -> Self:
+        """The text features of this version of the package."""
+        text = (name for name, feature in features.FEATURES.items() if feature.needs == "text")
+        return cls(features.VERSION, tuple(text))
+
+    def ordered(self, values: Mapping[str, float]) -> tuple[float | None, ...]:
+        """The values in the order of the names, None for a missing one."""
+        return tuple(values.get(name) for name in self.names)
+
+    def named(self, values: Sequence[float | None]) -> dict[str, float]:
+        """The inverse of `ordered`. Empty if the names are of another version: numbers of two versions are
+        never mixed."""
+        if self.version != features.VERSION or not values:
+            return {}
+        return {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
+
+
+@attrs.frozen
+class State:
+    """The model's last state, projected to a few numbers: see `evaluation.projection`.
+
+    values: integers in [-127, 127]; times `scale` they are the projection's coordinates.
+    """
+
+    scale: float
+    values: tuple[int, ...]
 
 
 @attrs.frozen
@@ -38,6 +85,7 @@ class Header:
     held_out: projects (or other groups) that are excluded from fitting.
     created: ISO date of the first generation, "" if unknown.
     package: the version of this package that made the records, "" if unknown.
+    features: the text features in the records, None if they hold none.
     """
 
     task: str
@@ -49,16 +97,22 @@ class Header:
     held_out: tuple[str, ...] = ()
     created: str = ""
     package: str = __version__
+    features: FeatureList | None = None
 
     def asks_the_same_as(self, other: Header) -> bool:
-        """Whether generations under both headers may be in one file."""
-        return self._question() == other._question()
+        """Whether generations under both headers may be in one file. Records without features may be with
+        others, but those of two versions may not."""
+        one, two = self.features, other.features
+        return self._question() == other._question() and (one is None or two is None or one == two)
 
     def _question(self) -> tuple[object, ...]:
         return self.task, self.language, self.model, self.prompt_version, self.seed
 
     def to_line(self) -> str:
-        return _line({"schema": SCHEMA, **attrs.asdict(self)})
+        row = {"schema": SCHEMA, **attrs.asdict(self)}
+        if self.features is None:
+            del row["features"]
+        return _line(row)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -72,6 +126,9 @@ class Header:
         values["model"] = ModelIdentity(**values["model"])
         values["sources"] = tuple(Origin(**origin) for origin in values.get("sources", ()))
         values["held_out"] = tuple(values.get("held_out", ()))
+        if "features" in values:
+            listed = values["features"]
+            values["features"] = FeatureList(int(listed["version"]), tuple(map(str, listed["names"])))
         return cls(**values)
 
 
@@ -86,6 +143,12 @@ class Record:
     entropies: of the softmax, in nats; empty if unknown.
     prompt: hash of the prompt, "" if unknown. seed: None if nothing was drawn at random.
     doubt: whether the probabilities are missing or unreliable; then the lists of them are empty.
+    added: the characters that the first token adds to the text; None if unknown or if nothing was typed that
+        it could begin with. The text can only be made again from the tokens if that is known.
+    features: the text features in the order of `Header.features`, None where one cannot be had; empty if they
+        were not computed. features_above: the same if everything below the cursor's line is left out.
+    margins, newlines: of the tokens, as in `Observation`; empty if they were not observed.
+    agreement, state: None if they were not asked for, or cannot be had.
     """
 
     item: str
@@ -101,6 +164,27 @@ class Record:
     prompt: str = ""
     seed: int | None = None
     doubt: bool = False
+    added: int | None = None
+    features: tuple[float | None, ...] = ()
+    features_above: tuple[float | None, ...] = ()
+    margins: tuple[float, ...] = ()
+    newlines: tuple[float, ...] = ()
+    agreement: Agreement | None = None
+    state: State | None = None
+
+    def evidence(self, header: Header, *, above: bool = False) -> Evidence:
+        """What a calibrator needs of it. header: of its file. above: nothing of the text below was used.
+
+        The features of the probabilities follow from the tokens; those of the text are left out if the file
+        has none, or those of another version.
+        """
+        if self.doubt:
+            return Evidence()
+        logprobs = self.logprobs_given_typed
+        values = features.probability_features(logprobs, self.entropies or None, Stop(self.stop))
+        if header.features is not None:
+            values |= header.features.named(self.features_above if above else self.features)
+        return Evidence(logprobs, values, self.stratum if self.stratum in features.PLACES else "")
 
     @property
     def logprobs_given_typed(self) -> tuple[float, ...]:
@@ -134,6 +218,24 @@ class Record:
         row |= {"entropy": _whole(self.entropies, _ENTROPY)} if self.entropies else {}
         row |= {"seed": self.seed} if self.seed is not None else {}
         row |= {"doubt": True} if self.doubt else {}
+        return row | self._optional()
+
+    def _optional(self) -> dict[str, Any]:
+        """The fields that came with later versions."""
+        row: dict[str, Any] = {}
+        with_below, above = _scaled(self.features), _scaled(self.features_above)
+        row |= {"added": self.added} if self.added is not None else {}
+        row |= {"features": with_below} if with_below else {}
+        row |= {"features_above": above} if above != with_below else {}
+        row |= {"margin": _whole(self.margins, _ENTROPY)} if self.margins else {}
+        row |= {"newline": _whole(self.newlines, -_NAT)} if self.newlines else {}
+        if (second := self.agreement) is not None:
+            (similarity,) = _scaled((second.similarity,))
+            (surprisal,) = _whole((second.logprob,), -_NAT)
+            row["agreement"] = [second.at, similarity, surprisal, second.tokens]
+        if (state := self.state) is not None:
+            numbers = bytes(value + _BYTE for value in state.values)
+            row["state"] = [float(f"{state.scale:.6g}"), base64.b64encode(numbers).decode("ascii")]
         return row
 
     def to_line(self) -> str:
@@ -157,7 +259,13 @@ class Record:
             typed += (0.0,) * (len(logprobs) - len(typed))
             values["entropies"] = tuple(value / _ENTROPY for value in values.pop("entropy", ()))
             values["correct"] = dict(values["correct"])
-        if len(typed) != len(logprobs) or len(logprobs) not in (len(tokens), 0):
+            values |= _read_optional(values)
+        of_tokens = (values.get(name, ()) for name in ("margins", "newlines"))
+        if (
+            len(typed) != len(logprobs)
+            or len(logprobs) not in (len(tokens), 0)
+            or any(len(numbers) not in (len(logprobs), 0) for numbers in of_tokens)
+        ):
             raise ValueError(f"the record of {values['item']!r} has lists of different lengths")
         return cls(**values, tokens=tokens, logprobs=logprobs, typed_logprobs=typed)
 
@@ -171,7 +279,12 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
         lines = path.read_text("utf-8").split("\n")
         first = json.loads(lines[0])
         header = Header.from_row(first)
-        return header, [Record.from_row(json.loads(line), first["schema"]) for line in lines[1:-1]]
+        records = [Record.from_row(json.loads(line), first["schema"]) for line in lines[1:-1]]
+        sizes = {0, 0 if header.features is None else len(header.features.names)}
+        for record in records:
+            if not sizes.issuperset((len(record.features), len(record.features_above))):
+                raise ValueError(f"the record of {record.item!r} has other features than the header says")
+        return header, records
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -198,6 +311,35 @@ def origin(group: str, count: int) -> Origin:
     """Name and version of a project in a folder such as `click-8.1.7`."""
     stem, _, version = group.rpartition("-")
     return Origin(stem, version, count) if stem and version[:1].isdigit() else Origin(group, "", count)
+
+
+def _read_optional(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `Record._optional`, taken out of a row."""
+    found: dict[str, Any] = {"features": _unscaled(values.pop("features", ()))}
+    above = values.pop("features_above", None)
+    found["features_above"] = found["features"] if above is None else _unscaled(above)
+    found["margins"] = tuple(value / _ENTROPY for value in values.pop("margin", ()))
+    found["newlines"] = tuple(_logprob(value) for value in values.pop("newline", ()))
+    if (second := values.pop("agreement", None)) is not None:
+        at, similarity, surprisal, tokens = second
+        found["agreement"] = Agreement(at, similarity / _FEATURE, _logprob(surprisal), tokens)
+    if (state := values.pop("state", None)) is not None:
+        scale, numbers = state
+        found["state"] = State(
+            float(scale), tuple(value - _BYTE for value in base64.b64decode(numbers, validate=True))
+        )
+    return found
+
+
+def _scaled(values: Sequence[float | None]) -> list[int | None]:
+    """In 1e-4. Raises DataError for NaN and the infinities, which no feature is."""
+    if not all(value is None or math.isfinite(value) for value in values):
+        raise DataError(f"A feature is not a finite number: {list(values)}.")
+    return [None if value is None else round(_FEATURE * value) for value in values]
+
+
+def _unscaled(values: Sequence[int | None]) -> tuple[float | None, ...]:
+    return tuple(None if value is None else value / _FEATURE for value in values)
 
 
 def _line(row: Mapping[str, Any]) -> str:

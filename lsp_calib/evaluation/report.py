@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsp_calib.calibration.metrics.reliability import wilson_interval
+from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.confidence import measure_name
 from lsp_calib.evaluation.scores import ALL, CHOSEN, Row, Scores
@@ -29,7 +30,7 @@ def tables(scores: Scores) -> list[Table]:
     found: list[Table] = []
     for judge in scores.first:
         rows = [row for row in scores.rows if row.judge == judge]
-        rescaled = [row for row in rows if row.measure == CHOSEN and row.rescaled]
+        rescaled = [row for row in rows if row.measure == scores.best and row.rescaled]
         whole = [row for row in rows if row.stratum == ALL and row.part == "fit"]
         found += [
             (
@@ -75,12 +76,14 @@ def summary(scores: Scores) -> list[str]:
     return lines
 
 
+_BALANCED = PRESETS["balanced"]
 NOTE = (
     "Skill: Brier skill score, 0 is always saying the base rate, 1 is knowing. Items that are fitted on "
     "(fit) are predicted out of fold: whole groups (projects, problems) are left out of the fit and of "
-    "the choice of the number of tokens (*); what is held out is predicted by what was fitted on all "
-    "others. Intervals are 95 %, by bootstrap over groups; beside ECE stands what a perfectly calibrated "
-    "score would show. Tiers: the balanced preset, accept from 80 %, reject below 30 %."
+    "every choice (*: which features, how many tokens); what is held out is predicted by what was fitted on "
+    "all others. Intervals are 95 %, by bootstrap over groups; beside ECE stands what a perfectly calibrated "
+    f"score would show. Tiers: the balanced preset, accept from {100 * _BALANCED.accept_from:g} %, reject "
+    f"below {100 * _BALANCED.reject_below:g} %."
 )
 
 
@@ -88,7 +91,7 @@ def markdown(scores: Scores) -> str:
     lines = [f"# Evaluation: {scores.header.task}, {scores.header.model.name}", ""]
     lines += [line + "\n" for line in summary(scores)] + [NOTE, ""]
     for title, columns, rows in tables(scores):
-        lines += [f"## {title}", "", _line(columns), "|" + "---|" * len(columns), *map(_line, rows), ""]
+        lines += [f"## {title}", "", *table_lines(columns, rows), ""]
     return "\n".join(lines)
 
 
@@ -143,22 +146,22 @@ def print_scores(scores: Scores, console: Console) -> None:
 
 
 def _measure(scores: Scores, row: Row) -> str:
-    if row.measure != CHOSEN:
-        return row.measure
-    return f"{measure_name(scores.first[row.judge])} *"
+    if row.measure == CHOSEN:
+        return f"{measure_name(scores.first[row.judge])} *"
+    return f"{row.measure} *" if row.measure == scores.best else row.measure
 
 
 def _quality(row: Row) -> list[str]:
     return [
-        _signed(row.metrics["skill"]),
-        _plain(row.metrics["auc"]),
-        _plain(row.metrics["ece"], digits=3),
+        signed(row.metrics["skill"]),
+        plain(row.metrics["auc"]),
+        plain(row.metrics["ece"], digits=3),
     ]
 
 
 def _share(row: Row) -> str:
     low, high = wilson_interval(row.n_correct, row.n)
-    return f"{row.n_correct} ({_percent(row.n_correct / row.n)}; {100 * low:.0f} to {100 * high:.0f})"
+    return f"{row.n_correct} ({percent(row.n_correct / row.n)}; {100 * low:.0f} to {100 * high:.0f})"
 
 
 def _tier(row: Row, tier: str) -> str:
@@ -166,22 +169,30 @@ def _tier(row: Row, tier: str) -> str:
     if not n:
         return "0 %"
     low, high = wilson_interval(right, n)
-    share = f"{_percent(right / n)} ({100 * low:.0f} to {100 * high:.0f})"
-    return f"{_percent(n / row.n)}, {right}/{n} = {share}"
+    share = f"{percent(right / n)} ({100 * low:.0f} to {100 * high:.0f})"
+    return f"{percent(n / row.n)}, {right}/{n} = {share}"
 
 
-def _percent(share: float) -> str:
+def table_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table's lines in Markdown."""
+    return [_line(columns), "|" + "---|" * len(columns), *map(_line, rows)]
+
+
+def percent(share: float) -> str:
+    """A share as whole per cent."""
     return f"{100 * share:.0f} %"
 
 
-def _signed(interval: Interval) -> str:
+def signed(interval: Interval) -> str:
+    """A skill score with its interval."""
     if interval.value is None:
         return "undefined"
     bounds = "" if interval.low is None else f" ({interval.low:+.2f} to {interval.high:+.2f})"
     return f"{interval.value:+.2f}{bounds}"
 
 
-def _plain(interval: Interval, digits: int = 2) -> str:
+def plain(interval: Interval, digits: int = 2) -> str:
+    """Another number with its interval."""
     if interval.value is None:
         return "undefined"
     bounds = "" if interval.low is None else f" ({interval.low:.{digits}f} to {interval.high:.{digits}f})"

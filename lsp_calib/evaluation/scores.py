@@ -9,7 +9,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
+from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
+from lsp_calib.calibration.calibrators.recipes import RECIPES, FeatureData
+from lsp_calib.calibration.methods.log_odds import sigmoid
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.calibration.validation.cross_validation import out_of_fold, select_first_t
@@ -33,8 +36,8 @@ class Row:
     """One line of a table: some of the items, under one confidence.
 
     part: "fit": predicted out of fold; "held-out": predicted by a calibrator fitted on all other projects.
-    judge: the criterion of correctness. stratum: the kind of place, or "all". rescaled: by Platt scaling, or
-    raw. metrics: as named by `intervals.summarise`. tiers: (items, right items) of each; empty if raw.
+    judge: the criterion of correctness. stratum: the kind of place, or "all". rescaled: calibrated, or raw.
+    metrics: as named by `intervals.summarise`. tiers: (items, right items) of each; empty if raw.
     """
 
     part: str
@@ -60,8 +63,9 @@ class Scores:
 
     asked: number of items. offered: items with an answer that an editor would have been offered.
     doubtful: offered items with missing or unreliable probabilities; no row counts them.
-    right: right answers among the offered, by judge. first: the chosen number of first tokens, by judge; None
-    means all. held_out: the projects that were excluded from fitting.
+    right: right answers among the offered, by judge. best: the measure of the calibrator's preferred curve.
+    first: the chosen number of first tokens, by judge; None means all. held_out: the projects that were
+    excluded from fitting.
     """
 
     header: Header
@@ -69,6 +73,7 @@ class Scores:
     offered: int
     doubtful: int
     right: Mapping[str, int]
+    best: str
     first: Mapping[str, int | None]
     held_out: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -99,7 +104,7 @@ def score(
     """Score the confidences of the answers that would have been offered.
 
     held_out: projects predicted by a calibrator that was fitted on all others. resamples: for the intervals.
-    headline: only the rescaled rows of the chosen measure over all places, with the same values as otherwise.
+    headline: only the rescaled rows of the best measure over all places, with the same values as otherwise.
     Raises DataError if there are fewer than 20 answers to fit on, or fewer than 3 groups of them.
     """
     offered = [record for record in records if record.shown]
@@ -111,20 +116,23 @@ def score(
             f"least {FEWEST} are needed. Ask for more."
         )
     rows: list[Row] = []
+    best = CHOSEN
     first: dict[str, int | None] = {}
     judges = list(fitted[0].correct)
     for judge in judges:
         _labels(usable, judge)  # check all judges before the slow work on the first
     for judge in judges:
-        table = _Table(judge, fitted, [r for r in usable if r.group in held_out], resamples, seed)
+        apart = [record for record in usable if record.group in held_out]
+        table = _Table(judge, header, fitted, apart, resamples, seed)
         rows += table.headline() if headline else table.rows()
-        first[judge] = table.first
+        first[judge], best = table.first, table.best
     return Scores(
         header=header,
         asked=len(records),
         offered=len(offered),
         doubtful=len(offered) - len(usable),
         right={judge: sum(record.correct[judge] for record in offered) for judge in judges},
+        best=best,
         first=first,
         held_out=tuple(sorted(held_out)),
         rows=tuple(rows),
@@ -135,7 +143,13 @@ class _Table:
     """The rows of one criterion."""
 
     def __init__(
-        self, judge: str, fitted: list[Record], others: list[Record], resamples: int, seed: int
+        self,
+        judge: str,
+        header: Header,
+        fitted: list[Record],
+        others: list[Record],
+        resamples: int,
+        seed: int,
     ) -> None:
         self._resamples = resamples
         self._judge = judge
@@ -153,20 +167,34 @@ class _Table:
             )
         self.first = chosen.first
         self._chosen = chosen.confidence
+        self._evidences = {
+            part: [record.evidence(header) for record in records] for part, records in self._records.items()
+        }
+        codes = group_codes(self._groups, len(fitted))
+        self._data = FeatureData.of(self._evidences["fit"], self._labels["fit"], codes, RECIPES)
+        # Features count that all answers have, also those of held-out projects.
+        apart = FeatureData.of(
+            self._evidences["held-out"], self._labels["held-out"], np.zeros(len(others), np.intp), RECIPES
+        )
+        self._recipes = self._data.usable(apart.usable(RECIPES))
+        self.best = FEATURES_MEASURE if self._recipes else CHOSEN
 
     def headline(self) -> list[Row]:
-        rows = [self._row("fit", ALL, CHOSEN, True, self._chosen, slice(None))]
+        rows = [self._row("fit", ALL, self.best, True, self._best(), slice(None))]
         if self._records["held-out"]:
-            rows.append(self._row("held-out", ALL, CHOSEN, True, self._held_out(), slice(None)))
+            rows.append(self._row("held-out", ALL, self.best, True, self._held_out(), slice(None)))
         return rows
 
     def rows(self) -> list[Row]:
-        rows = self._measure(CHOSEN, measure_name(self.first), self._chosen)
-        rows += self._strata(rows[1:], "fit", self._chosen)
+        confidence = self._best()
+        rows = [self._row("fit", ALL, self.best, True, confidence, slice(None))]
+        rows += self._strata(rows, "fit", confidence)
         if self._records["held-out"]:
             confidence = self._held_out()
-            held = self._row("held-out", ALL, CHOSEN, True, confidence, slice(None))
+            held = self._row("held-out", ALL, self.best, True, confidence, slice(None))
             rows += [held, *self._strata([held], "held-out", confidence)]
+        raw, *rescaled = self._measure(CHOSEN, measure_name(self.first), self._chosen)
+        rows += [raw] if self.best == CHOSEN else [raw, *rescaled]
         for name in MEASURES:
             rows += self._measure(name, name, None)
         return rows
@@ -194,7 +222,17 @@ class _Table:
             for kind in kinds
         ]
 
+    def _best(self) -> FloatArray:
+        """The items' predictions out of fold by the calibrator's preferred curve."""
+        if not self._recipes:
+            return self._chosen
+        with quietly():
+            return self._data.nested(self._recipes, seed=self._seed)
+
     def _held_out(self) -> FloatArray:
+        if self._recipes:
+            curve = self._data.curve(self.best, self._data.choose(self._recipes, seed=self._seed))
+            return sigmoid(curve.scores(self._evidences["held-out"]))
         name = measure_name(self.first)
         raw = {part: _raw(name, records) for part, records in self._records.items()}
         predicted: FloatArray = _fit(raw["fit"], self._labels["fit"]).predict(raw["held-out"])

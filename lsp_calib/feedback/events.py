@@ -77,7 +77,8 @@ class Event:
     """One thing that happened to a suggestion.
 
     at: when, in seconds.
-    data: `seconds` since showing (inserted) or since insertion (changed, survived); `unchanged` (survived).
+    data: `shownProbability`, in (0, 1] (shown): below 1 for a suggestion that was to be hidden; `seconds`
+    since showing (inserted) or since insertion (changed, survived); `unchanged` (survived).
     label: only on a settled event.
     Raises TypeError if `data` holds anything but numbers and truth values.
     """

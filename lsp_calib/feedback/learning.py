@@ -12,7 +12,8 @@ import attrs
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.refit import RefitResult, refit, seen_until
-from lsp_calib.feedback.store import FeedbackStore, LabelledRow
+from lsp_calib.feedback.rows import LabelledRow
+from lsp_calib.feedback.store import FeedbackStore
 
 
 @attrs.frozen
@@ -65,13 +66,13 @@ def refit_from_feedback(
     rows = [
         row
         for row in store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)
-        if row.language == purpose.language and row.logprobs
+        if row.language == purpose.language and row.evidence.logprobs
     ]
     current = calibrators.choose(purpose).calibrator
     base = calibrators.choose(purpose, personal=False).calibrator
     result = refit(
         current,
-        [row.logprobs for row in rows],
+        [row.evidence for row in rows],
         [row.correct for row in rows],
         created=today,
         episodes=[row.episode for row in rows],

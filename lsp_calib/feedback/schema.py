@@ -55,6 +55,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE labels ADD COLUMN episode TEXT",
         "CREATE INDEX suggestions_by_time ON suggestions (shown_at)",
     ),
+    (
+        # NULL in suggestions of formats 1 and 2. features: a JSON object of numbers by name.
+        "ALTER TABLE suggestions ADD COLUMN features TEXT",
+        "ALTER TABLE suggestions ADD COLUMN features_version INTEGER",
+        "ALTER TABLE suggestions ADD COLUMN place TEXT",
+    ),
 )
 
 # Both ends of every table and index: a few pages each, whatever the size. Damage by a crash of the system or

@@ -11,12 +11,13 @@ import json
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
 
+from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
 from lsp_calib.errors import DataError
 from lsp_calib.feedback.database import (
     identity,
@@ -26,37 +27,16 @@ from lsp_calib.feedback.database import (
     private_file,
     translated,
 )
-from lsp_calib.feedback.events import Event, How
+from lsp_calib.feedback.events import Event
+from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.schema import EPISODE, PROBES, migrate
 from lsp_calib.home import private_folder
-from lsp_calib.values import ModelIdentity, Suggestion
+from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 
 T = TypeVar("T")
 
 # Digits kept of a log-probability: finer than llama.cpp reproduces, and half the size of all digits.
 _DIGITS = 5
-
-
-@attrs.frozen
-class LabelledRow:
-    """A shown suggestion with a known outcome, for fitting a calibrator.
-
-    raw, confidence: in [0, 1], or None. logprobs: natural logarithms, shape (tokens,), 5 digits.
-    shown_at, at (of the label): Unix seconds. episode: rows that share one come from one visit to one line.
-    """
-
-    suggestion_id: str
-    language: str
-    raw: float | None
-    confidence: float | None
-    tier: str
-    calibrator_id: str
-    logprobs: tuple[float, ...]
-    correct: bool
-    how: How
-    shown_at: float
-    at: float
-    episode: str
 
 
 @attrs.frozen
@@ -109,17 +89,23 @@ class FeedbackStore:
         model: ModelIdentity,
         prompt_version: str,
         language: str,
-        logprobs: Sequence[float],
+        evidence: Evidence,
         at: float,
     ) -> None:
         """Keep the numbers of a suggestion. A suggestion that is known already stays as it is.
 
-        logprobs: of its generated tokens, natural logarithms, shape (tokens,); none are kept if any is not
-            finite. at: Unix seconds.
+        evidence: its log-probabilities (none are kept if any is not finite), its known features and its kind
+            of place. The doubtful word is not kept. at: Unix seconds.
         """
         c = suggestion.confidence
-        believable = all(math.isfinite(value) for value in logprobs)
-        kept = [round(float(value), _DIGITS) for value in logprobs] if believable else []
+        believable = all(math.isfinite(value) for value in evidence.logprobs)
+        kept = [round(float(value), _DIGITS) for value in evidence.logprobs] if believable else []
+        # Only names from the table of features: nothing else can become text in the store.
+        features = {
+            name: round(float(value), _DIGITS)
+            for name, value in evidence.features.items()
+            if name in FEATURES and math.isfinite(value)
+        }
         row = (
             suggestion.id,
             at,
@@ -135,11 +121,13 @@ class FeedbackStore:
             c.calibrated,
             c.tier.value,
             json.dumps(kept, separators=(",", ":")),
+            json.dumps(features, separators=(",", ":")),
+            VERSION,
+            evidence.place if evidence.place in PLACES else "",
         )
         self._write(
             lambda connection: connection.execute(
-                "INSERT INTO suggestions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT DO NOTHING",
+                f"INSERT INTO suggestions VALUES ({', '.join('?' * len(row))}) ON CONFLICT DO NOTHING",
                 row,
             )
         )
@@ -179,13 +167,13 @@ class FeedbackStore:
         with self._reading():
             rows = self._connection.execute(
                 "SELECT s.id, s.language, s.raw, s.confidence, s.tier, s.calibrator_id, s.logprobs, "
-                f"l.correct, l.how, s.shown_at, l.at, {EPISODE} "
+                f"s.features, s.features_version, s.place, l.correct, l.how, s.shown_at, l.at, {EPISODE} "
                 "FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
                 "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
                 "ORDER BY l.at, s.shown_at, s.id",
                 (model_sha256, prompt_version, task),
             ).fetchall()
-        return [_labelled(row) for row in rows]
+        return [LabelledRow.of(row) for row in rows]
 
     def languages(self, model_sha256: str, prompt_version: str, task: str) -> list[str]:
         """The languages of `labels`, the one with most of them first."""
@@ -230,6 +218,7 @@ class FeedbackStore:
                 yield {
                     **dict(zip(names, row, strict=False)),
                     "logprobs": json.loads(row[names.index("logprobs")]),
+                    "features": json.loads(row[names.index("features")] or "null"),
                     "label": None if how is None else label,
                     "events": [
                         {"kind": kind, "at": at, "data": json.loads(data)} for kind, at, data in events
@@ -378,21 +367,3 @@ class FeedbackStore:
             connection.close()
             raise
         return connection
-
-
-def _labelled(row: tuple[Any, ...]) -> LabelledRow:
-    id_, language, raw, confidence, tier, calibrator_id, logprobs, correct, how, shown, at, episode = row
-    return LabelledRow(
-        suggestion_id=id_,
-        language=language,
-        raw=raw,
-        confidence=confidence,
-        tier=tier,
-        calibrator_id=calibrator_id,
-        logprobs=tuple(json.loads(logprobs)),
-        correct=bool(correct),
-        how=How(how),
-        shown_at=shown,
-        at=at,
-        episode=episode,
-    )

@@ -35,6 +35,20 @@ class EngineState(enum.StrEnum):
     ERROR = "error"
 
 
+class Observe(enum.Flag):
+    """What to observe while tokens are chosen: see `Observation`, and for the state `Generation.state`.
+
+    An engine that cannot observe something leaves it out. The entropy costs next to nothing; the others are
+    for records (docs/evaluation.md has their cost).
+    """
+
+    NOTHING = 0
+    ENTROPY = 1
+    MARGIN = 2
+    NEWLINE = 4
+    STATE = 8
+
+
 @attrs.frozen
 class Sampling:
     """Draw tokens from the softmax at a temperature above 0; the same seed draws the same ones."""
@@ -57,6 +71,10 @@ class Request:
     temperatures: not empty: each token comes with its `Softmax` at these temperatures.
     reuse: False evaluates the whole prompt afresh, always in the same batches: the numbers then do not
         depend, to the last bit, on earlier requests. For reproducible measurements.
+    observe: what to observe besides log-probabilities.
+    given: ids of the tokens that the answer begins with, those of forced text included. They are part of its
+        text and count towards `max_tokens`, but are not among its `tokens`, which begin after them. An
+        engine without token ids raises EngineError.
     """
 
     prompt: Prompt
@@ -68,6 +86,8 @@ class Request:
     sampling: Sampling | None = None
     temperatures: tuple[float, ...] = ()
     reuse: bool = True
+    observe: Observe = Observe.NOTHING
+    given: tuple[int, ...] = ()
 
 
 @attrs.frozen

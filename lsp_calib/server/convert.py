@@ -43,10 +43,14 @@ def column_units(document: CalibDocument, line: str, column: int) -> int:
 
 def whole_line(document: CalibDocument, line: int, text: str) -> types.Range:
     """The range of a line's text without its indentation."""
-    start = len(text) - len(text.lstrip())
+    return part_of_line(document, line, text, len(text) - len(text.lstrip()), len(text))
+
+
+def part_of_line(document: CalibDocument, line: int, text: str, start: int, end: int) -> types.Range:
+    """The range of a part of a line's text, given in code points."""
     return types.Range(
         start=types.Position(line, column_units(document, text, start)),
-        end=types.Position(line, column_units(document, text, len(text))),
+        end=types.Position(line, column_units(document, text, end)),
     )
 
 

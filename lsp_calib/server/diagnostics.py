@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lsprotocol import types
 
 from lsp_calib.badges import tier_words
-from lsp_calib.server.convert import whole_line
+from lsp_calib.server.convert import part_of_line, whole_line
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.settings import Settings
 from lsp_calib.values import Suggestion
@@ -28,6 +28,8 @@ class Diagnostics:
     settings: those in force now.
     document: an open document by its URI, None if it is not open.
     inserted: (line from 0, suggestion) of each line of a document that carries a diagnostic.
+    doubtful: (start, end) of the least certain word of a suggestion, given its id and its line's text, in
+        code points of the line; None: the diagnostic is on the whole line.
     request_pull: asks the client to pull again; None if it does not pull.
     publish: pushes to the client.
     """
@@ -38,12 +40,14 @@ class Diagnostics:
         settings: Callable[[], Settings],
         document: Callable[[str], CalibDocument | None],
         inserted: Callable[[str], list[tuple[int, Suggestion]]],
+        doubtful: Callable[[str, str], tuple[int, int] | None],
         request_pull: Callable[[], object] | None,
         publish: Callable[[types.PublishDiagnosticsParams], None],
     ) -> None:
         self._settings = settings
         self._document = document
         self._inserted = inserted
+        self._doubtful = doubtful
         self._request_pull = request_pull
         self._publish = publish
 
@@ -55,7 +59,7 @@ class Diagnostics:
             return []
         lines = document.bare_lines
         found = (
-            _diagnostic(settings, document, line, lines[line], suggestion)
+            self._diagnostic(settings, document, line, lines[line], suggestion)
             for line, suggestion in self._inserted(uri)
             if line < len(lines)
         )
@@ -68,23 +72,23 @@ class Diagnostics:
         else:
             self._publish(types.PublishDiagnosticsParams(uri=uri, diagnostics=self.current(uri)))
 
-
-def _diagnostic(
-    settings: Settings, document: CalibDocument, line: int, text: str, suggestion: Suggestion
-) -> types.Diagnostic | None:
-    confidence = suggestion.confidence
-    severity = {
-        "accept": settings.severity_accept,
-        "review": settings.severity_review,
-        "reject": settings.severity_reject,
-    }[confidence.tier.value]
-    if severity == "off":
-        return None
-    return types.Diagnostic(
-        range=whole_line(document, line, text),
-        message=f"{tier_words(confidence.tier)}: {confidence.reason}",
-        severity=_SEVERITY[severity],
-        code=confidence.tier.value,
-        source=SOURCE,
-        data={"id": suggestion.id},
-    )
+    def _diagnostic(
+        self, settings: Settings, document: CalibDocument, line: int, text: str, suggestion: Suggestion
+    ) -> types.Diagnostic | None:
+        confidence = suggestion.confidence
+        severity = {
+            "accept": settings.severity_accept,
+            "review": settings.severity_review,
+            "reject": settings.severity_reject,
+        }[confidence.tier.value]
+        if severity == "off":
+            return None
+        span = self._doubtful(suggestion.id, text)
+        return types.Diagnostic(
+            range=part_of_line(document, line, text, *span) if span else whole_line(document, line, text),
+            message=f"{tier_words(confidence.tier)}: {confidence.reason}",
+            severity=_SEVERITY[severity],
+            code=confidence.tier.value,
+            source=SOURCE,
+            data={"id": suggestion.id},
+        )

@@ -12,12 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import attrs
+
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.completion import Completion
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.learning import Refits, refit_languages
+from lsp_calib.feedback.replay import MOST_LABELS, Replay
 from lsp_calib.feedback.store import FeedbackStore
 
 logger = logging.getLogger(__name__)
@@ -62,7 +66,7 @@ class FeedbackRecorder:
                 model=completion.model,
                 prompt_version=completion.prompt_version,
                 language=completion.cursor.language,
-                logprobs=completion.logprobs,
+                evidence=completion.evidence,
                 at=at,
             )
         )
@@ -87,6 +91,28 @@ class FeedbackRecorder:
         return await asyncio.wrap_future(
             self._submit(lambda store: refit_languages(store, calibrators, purpose, today))
         )
+
+    async def replay(
+        self, calibrators: CalibratorStore, purpose: Purpose, measure: Wanted, below: float
+    ) -> Replay:
+        """What a limit of confidence would have hidden of the labelled suggestions of a model and a task, in
+        all languages, by the calibrators in force now.
+
+        measure: the preferred curve, see `Calibrator.assess`. Raises LspCalibError.
+        """
+        if not self._enabled():
+            return Replay.of(below, [], [])
+
+        def work(store: FeedbackStore) -> Replay:
+            rows = store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)[-MOST_LABELS:]
+            chosen = {
+                language: calibrators.choose(attrs.evolve(purpose, language=language)).calibrator
+                for language in {row.language for row in rows}
+            }
+            confidences = [chosen[row.language].probability(row.evidence, measure) for row in rows]
+            return Replay.of(below, confidences, [row.correct for row in rows])
+
+        return await asyncio.wrap_future(self._submit(work))
 
     async def close(self) -> None:
         """Finish the writes that are pending, then close the store."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 from lsprotocol import types
@@ -19,11 +19,15 @@ from lsp_calib.completion import CompletionService
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
+from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.engine import Engine, EngineState, Lingering, StateListener
+from lsp_calib.server.absence import LOADING, OFF, STARTING, SUPERSEDED, TOO_SLOW, WAITING, Absence, excluded
 from lsp_calib.server.completion_requests import CompletionRequests
 from lsp_calib.server.diagnostics import Diagnostics
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
+from lsp_calib.server.hiding_notice import HidingNotice
+from lsp_calib.server.last_requests import LastRequests
 from lsp_calib.server.progress import LoadProgress
 from lsp_calib.server.protocol import CalibProtocol, pulls_diagnostics
 from lsp_calib.server.status import Status
@@ -85,7 +89,10 @@ class Session:
         self.status = Status()
         calibrators = CalibratorStore.open()
         self._estimator = ConfidenceEstimator(
-            calibrators, _policy(connection.settings), self._calibrator_changed
+            calibrators,
+            _policy(connection.settings),
+            self._calibrator_changed,
+            measure=connection.settings.measure,
         )
         self.engine = connection.make_engine(self._engine_state)
         self._recorder = FeedbackRecorder(
@@ -94,6 +101,7 @@ class Session:
             retention_days=connection.trusted.retention_days,
             warn=self._messages.warn,
         )
+        self._last_requests = LastRequests()
         self.suggestions = SuggestionLifecycle(
             self._recorder,
             calibrators,
@@ -101,14 +109,19 @@ class Session:
             model=self.engine.ready,
             on_requested=self._estimator.notice,
             on_shown=self.status.shown,
+            on_outdated=self._last_requests.outdated,
             on_marks_changed=lambda uri: self.diagnostics.refresh(uri),
             on_refitted=self._refitted,
         )
         self.completions = CompletionRequests(
             CompletionService(self.engine, self._estimator),
-            admits=self._admits,
+            last=self._last_requests,
+            refusal=self._refusal,
             on_request=self.suggestions.requested,
             on_made=self.status.made,
+            on_hidden=self.status.hidden,
+            on_nothing=self.status.withheld,
+            hide_below=lambda: connection.settings.hide_below,
             looks_ahead=lambda: connection.settings.ahead,
         )
         self.summaries = SummaryRequests(
@@ -118,6 +131,8 @@ class Session:
             on_made=self.status.made,
         )
         self.diagnostics = _diagnostics(connection, self.suggestions)
+        self._hiding = HidingNotice(self._replay, self._messages.inform, home.home() / "hide-below")
+        self._hidden_below = connection.settings.hide_below
 
     def start(self) -> None:
         """Report faults in the settings and load the model, in the background."""
@@ -139,6 +154,27 @@ class Session:
         self.completions.forget(uri)
         self.suggestions.tracking.closed(uri)
 
+    def inline_completion_is_off(self, uri: str) -> None:
+        """Inline completion was requested in this document although the settings turn it off."""
+        self._last_requests.refused(uri, OFF)
+
+    def explain(self, uri: str | None) -> dict[str, Any] | None:
+        """Why the last request for a completion has no suggestion, as it goes to the client; None if it has
+        one, or if there was none.
+
+        uri: of the document; None: the last one of all.
+        """
+        last = self._last_requests.of(uri)
+        if last is None or last.absence is None:
+            return None
+        absence = last.absence
+        if absence in (WAITING, TOO_SLOW):
+            if not self._settings_known.is_set():
+                absence = STARTING
+            elif self.status.state in (EngineState.STARTING, EngineState.LOADING):
+                absence = LOADING
+        return self._last_requests.to_wire(last, absence)
+
     async def restart_model(self) -> None:
         """Restart the engine and load the model again. Raises LspCalibError."""
         await self.engine.restart()
@@ -152,6 +188,7 @@ class Session:
         self.suggestions.settle([document.uri for document in self._connection.open_documents()])
         self._running = False
         self._messages.stop()
+        self._hiding.stop()
         if self._loading is not None:
             self._loading.cancel()
         await self.completions.close()
@@ -159,8 +196,11 @@ class Session:
         await self.engine.close()
         await self._recorder.close()
 
-    async def _admits(self, uri: str, patience: float | None = None) -> bool:
-        """Whether a document may be used for a prompt.
+    async def _admits(self, uri: str) -> bool:
+        return await self._refusal(uri) is None
+
+    async def _refusal(self, uri: str, patience: float | None = None) -> Absence | None:
+        """Why a document may not be used for a prompt, None if it may.
 
         patience: seconds to wait at the start, until the settings that exclude documents are known.
         """
@@ -169,8 +209,11 @@ class Session:
             try:
                 await asyncio.wait_for(self._settings_known.wait(), limit)
             except TimeoutError:
-                return False
-        return self._running and not self._exclusion().reason(uri)
+                return STARTING
+        if not self._running:
+            return SUPERSEDED
+        why = self._exclusion().reason(uri)
+        return excluded(why) if why else None
 
     def _exclusion(self) -> Exclusion:
         return Exclusion((*self._connection.trusted.exclude, *self._connection.settings.exclude))
@@ -192,9 +235,18 @@ class Session:
             if exclusion.reason(document.uri):
                 self.completions.forget(document.uri)
         policy = _policy(settings)
-        if policy != self._estimator.policy:
-            self._estimator.policy = policy
+        if (policy, settings.measure) != (self._estimator.policy, self._estimator.measure):
+            self._estimator.policy, self._estimator.measure = policy, settings.measure
             self._forget_assessments()
+        if settings.hide_below != self._hidden_below:
+            self._hidden_below = settings.hide_below
+            self.completions.forget_replies()
+        self._hiding.apply(settings.hide_below)
+
+    async def _replay(self, below: float) -> Replay:
+        purpose = line_purpose(await self.engine.ready(), "python")
+        estimator = self._estimator
+        return await self._recorder.replay(estimator.store, purpose, estimator.measure, below)
 
     def _refitted(self, ref: CalibratorRef) -> None:
         """A refit over this connection has put a calibrator in force."""
@@ -255,6 +307,7 @@ def _diagnostics(connection: Connection, suggestions: SuggestionLifecycle) -> Di
         settings=lambda: connection.settings,
         document=connection.open_document,
         inserted=suggestions.tracking.inserted,
+        doubtful=suggestions.tracking.doubtful,
         request_pull=(lambda: connection.workspace_diagnostic_refresh(None)) if pulls else None,
         publish=connection.text_document_publish_diagnostics,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lsp_calib.completion import Hidden, Removal
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.values import CalibratorRef, Suggestion
 
@@ -15,13 +16,16 @@ _REMEMBERED = 1000
 
 
 class Status:
-    """State, model, calibrator of completions, number of suggestions shown by tier, and latencies."""
+    """State, model, calibrator of completions, latencies, and numbers: of suggestions shown by tier, of
+    completions hidden, and of answers withheld by reason."""
 
     def __init__(self) -> None:
         self.state = EngineState.STARTING
         self.message = "Starting."
         self.model: str | None = None
         self.calibrator: CalibratorRef | None = None
+        self._hidden = 0
+        self._withheld: Counter[Removal] = Counter()
         self._tiers: Counter[str] = Counter()
         self._shown: dict[str, None] = {}  # the latest, oldest first
         self._latencies: deque[float] = deque(maxlen=200)
@@ -31,6 +35,16 @@ class Status:
         if suggestion.kind != "summary":
             self.calibrator = suggestion.confidence.calibrator
         self._latencies.append(suggestion.timing.total_ms)
+
+    def hidden(self, hidden: Hidden) -> None:
+        """The model has made a completion that is not shown."""
+        self.calibrator = hidden.confidence.calibrator
+        self._latencies.append(hidden.timing.total_ms)
+        self._hidden += 1
+
+    def withheld(self, removal: Removal) -> None:
+        """Nothing of an answer of the model can be offered."""
+        self._withheld[removal] += 1
 
     def shown(self, suggestion: Suggestion) -> None:
         """A suggestion is sent to the client; perhaps again, while the user types its text."""
@@ -52,6 +66,8 @@ class Status:
             if ref
             else None,
             "tiers": {tier: self._tiers[tier] for tier in ("accept", "review", "reject")},
+            "hidden": self._hidden,
+            "withheld": {removal.value: self._withheld[removal] for removal in Removal},
             "latencyMs": {
                 "p50": None if p50 is None else round(float(p50), 1),
                 "p95": None if p95 is None else round(float(p95), 1),

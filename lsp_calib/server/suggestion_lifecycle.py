@@ -23,6 +23,7 @@ class SuggestionLifecycle:
     model: the loaded model; raises LspCalibError if there is none.
     on_requested: called before each request is made.
     on_shown: called with each suggestion that is about to be shown, again if it is shown again.
+    on_outdated: called with the URI of each document that changed before its suggestion could be shown.
     on_marks_changed: called with the URI of each document whose inserted suggestions have changed.
     on_refitted: called with the calibrator that a refit has put in force.
     """
@@ -36,6 +37,7 @@ class SuggestionLifecycle:
         model: Callable[[], Awaitable[LoadedModel]],
         on_requested: Callable[[], None],
         on_shown: Callable[[Suggestion], None],
+        on_outdated: Callable[[str], None],
         on_marks_changed: Callable[[str], None],
         on_refitted: Callable[[CalibratorRef], None],
     ) -> None:
@@ -50,6 +52,7 @@ class SuggestionLifecycle:
         self._model = model
         self._on_requested = on_requested
         self._on_shown = on_shown
+        self._on_outdated = on_outdated
         self._on_refitted = on_refitted
         self._closed = False
 
@@ -60,7 +63,10 @@ class SuggestionLifecycle:
 
     def shown(self, uri: str, completion: Completion) -> bool:
         """Follow a suggestion that is about to be shown; False if it must not be shown any more."""
-        if self._closed or not self.tracking.shown(uri, completion):
+        if self._closed:
+            return False
+        if not self.tracking.shown(uri, completion):
+            self._on_outdated(uri)
             return False
         self._on_shown(completion.suggestion)
         return True

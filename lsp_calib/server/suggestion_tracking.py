@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+import attrs
 from lsprotocol import types
 
 from lsp_calib.completion import Completion
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 # Seconds until the next attempt after an error.
 RETRY = 5.0
+# Suggestions whose doubtful span is remembered: more than are on screen, and followed, at once.
+_SPANS = 1000
 
 
 class SuggestionTracking:
@@ -46,6 +49,7 @@ class SuggestionTracking:
         self._timer: asyncio.TimerHandle | None = None
         self._marked: dict[str, list[tuple[int, str]]] = {}
         self._saved_by_itself: set[str] = set()
+        self._spans: dict[str, tuple[int, int]] = {}  # in the comparable line, by suggestion id, oldest first
 
     def requested(self, uri: str, line: int) -> None:
         """The editor requests a completion in a line, counted from 0."""
@@ -64,7 +68,11 @@ class SuggestionTracking:
         events = self._tracker.shown(uri, lines, cursor.line, completion.expected_line, suggestion, now)
         # `suggestion.source` does not tell: one that came too late for its own request is first shown from
         # memory.
-        if any(event.kind is EventKind.SHOWN and event.suggestion_id == suggestion.id for event in events):
+        first = next((event for event in events if _shows(event, suggestion)), None)
+        if first is not None:
+            chance = {"shownProbability": completion.shown_probability}
+            events[events.index(first)] = attrs.evolve(first, data=chance)
+            self._remember_span(completion)
             self._on_first_shown(completion, now)
         self._report(events, uri)
         return True
@@ -103,6 +111,16 @@ class SuggestionTracking:
         """(line from 0, suggestion) of each inserted suggestion that is neither settled nor reviewed."""
         return self._tracker.inserted(uri)
 
+    def doubtful(self, suggestion_id: str, line: str) -> tuple[int, int] | None:
+        """(start, end) of the least certain word of an inserted suggestion, in code points of its line as it
+        is now; None if it is not known.
+
+        line: the text of the line, unchanged but for the white space at its ends.
+        """
+        span = self._spans.get(suggestion_id)
+        indentation = len(line) - len(line.lstrip())
+        return None if span is None else (span[0] + indentation, span[1] + indentation)
+
     def marked(self) -> list[str]:
         """The URIs of the documents with inserted suggestions."""
         return list(self._marked)
@@ -113,6 +131,16 @@ class SuggestionTracking:
             self._timer.cancel()
         for uri in uris:
             self._on_events(self._tracker.closed(uri, time.time()))
+
+    def _remember_span(self, completion: Completion) -> None:
+        doubt, expected = completion.suggestion.doubt, completion.expected_line
+        if doubt is None:
+            return
+        # An edit may change the indentation of the line, and nothing else of it.
+        moved = len(completion.cursor.before) - (len(expected) - len(expected.lstrip()))
+        self._spans[completion.suggestion.id] = doubt[0] + moved, doubt[1] + moved
+        if len(self._spans) > _SPANS:
+            del self._spans[next(iter(self._spans))]
 
     def _report(self, events: list[Event], uri: str | None = None) -> None:
         self._on_events(events)
@@ -149,3 +177,7 @@ class SuggestionTracking:
             # Without a timer no later suggestion would settle on its own.
             logger.exception("Due events could not be recorded. The next attempt is in %s s.", RETRY)
             self._schedule(not_before=RETRY)
+
+
+def _shows(event: Event, suggestion: Suggestion) -> bool:
+    return event.kind is EventKind.SHOWN and event.suggestion_id == suggestion.id

@@ -1,4 +1,4 @@
-"""Messages to the user, each shown once."""
+"""Messages to the user; faults are shown once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Show = Callable[[types.ShowMessageParams], None]
 
 
 class UserMessages:
-    """Shows each message once, until `forget`; none after `stop`."""
+    """Shows each error and warning once, until `forget`; no message after `stop`."""
 
     def __init__(self, show: Show) -> None:
         self._show = show
@@ -23,12 +23,17 @@ class UserMessages:
     def warn(self, message: str) -> None:
         self._once([message], types.MessageType.Warning)
 
+    def inform(self, message: str) -> None:
+        """Show a message, also if it was shown before."""
+        if not self._stopped:
+            self._show(types.ShowMessageParams(types.MessageType.Info, message))
+
     def warn_together(self, messages: Iterable[str]) -> None:
         """Show those of the messages that are new, one a line."""
         self._once(messages, types.MessageType.Warning)
 
     def forget(self) -> None:
-        """From now on the same messages are shown again."""
+        """From now on the same errors and warnings are shown again."""
         self._shown.clear()
 
     def stop(self) -> None:

@@ -72,6 +72,16 @@ def number(low: int, high: int) -> Kind:
     return _kind(words, schema, lambda value: _between(low, value, high, (int, float)), float)
 
 
+def share_or_off() -> Kind:
+    """A number between 0 and 1, or false, which becomes 0.0. Editors leave it unset instead of false."""
+
+    def fits(value: object) -> bool:
+        return value is False or (_between(0, value, 1, (int, float)) and value not in (0, 1))
+
+    schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    return _kind("false or a number above 0 and below 1", schema, fits, float)
+
+
 def or_auto(kind: Kind) -> Kind:
     """A value of some kind, or "auto", which is the default. Editors leave such a setting unset instead."""
     return _kind(

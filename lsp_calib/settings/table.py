@@ -19,6 +19,7 @@ from lsp_calib.settings.kinds import (
     number,
     one_of,
     or_auto,
+    share_or_off,
     switch,
     text,
     text_list,
@@ -113,8 +114,8 @@ class Settings:
         "tiers.preset",
         one_of("cautious", "balanced", "lenient"),
         "balanced",
-        "the thresholds of the tiers: `cautious` (accept from 90 %, reject below 50 %), `balanced` "
-        "(80 %, 30 %), `lenient` (70 %, 10 %)",
+        "the thresholds of the tiers: `cautious` (accept from 87 %, reject below 40 %), `balanced` "
+        "(78 %, 25 %), `lenient` (66 %, 10 %)",
     )
     accept_from: float | None = _setting(
         "tiers.acceptFrom",
@@ -129,6 +130,22 @@ class Settings:
         None,
         "probabilities below this one are of the tier reject",
         unset="the preset's",
+    )
+    measure: Literal["best", "geometric-mean", "total"] = _setting(
+        "confidence.measure",
+        one_of("best", "geometric-mean", "total"),
+        "best",
+        "what the confidence is computed from: `best`: everything known of a line; `total`: the probability "
+        "of all its tokens together; `geometric-mean`: the mean probability of its first tokens",
+        see="[What the numbers mean](confidence.md)",
+    )
+    hide_below: float = _setting(
+        "hideBelow",
+        share_or_off(),
+        0.0,
+        "completions with a lower probability than this are not shown, except one in a hundred",
+        unset="`false`",
+        see="[Hiding](hiding.md)",
     )
     feedback: bool = _setting("feedback.enabled", switch(), True, "remember what became of suggestions")
     linger_seconds: float = _setting(

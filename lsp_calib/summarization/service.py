@@ -11,7 +11,7 @@ from lsp_calib.characters import without_hidden
 from lsp_calib.inference.engine import Engine, Priority, Request
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.syntax import Function
-from lsp_calib.values import ModelIdentity, Stop, Suggestion
+from lsp_calib.values import Evidence, ModelIdentity, Stop, Suggestion
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
@@ -54,7 +54,7 @@ class SummaryService:
             return None
         logprobs = () if generation.doubt else generation.logprobs
         confidence = self._estimator.assess(
-            model, prompt.version, "summary", language, logprobs, doubt=generation.doubt
+            model, prompt.version, "summary", language, Evidence(logprobs), doubt=generation.doubt
         )
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
         return Summary(suggestion, logprobs, model, prompt.version)

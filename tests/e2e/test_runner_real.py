@@ -15,6 +15,7 @@ import pytest
 from dask_cluster import LIMIT, Cluster
 
 from lsp_calib.evaluation.collect import ALONE, Workers, collect
+from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.journal import journal_path
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.tasks import Task, line_task
@@ -54,7 +55,7 @@ def make_task(folder: Path) -> Task:
 
 
 def gather(task: Task, workers: Workers, path: Path, choice: EngineChoice = CHOICE) -> bytes:
-    collect(task, choice, workers, path, seed=1, created="2026-01-02")
+    collect(task, choice, workers, path, seed=1, created="2026-01-02", observe=frozenset(Observed))
     return path.read_bytes()
 
 
@@ -87,6 +88,8 @@ def test_workers_of_all_kinds_make_the_same_file(source: Path) -> None:
     _, records = read_records(source / "alone.jsonl")
     assert len(records) == COUNT
     assert all(len(r.entropies) == len(r.tokens) == len(r.logprobs) for r in records)
+    assert any(r.agreement for r in records)
+    assert any(r.state for r in records)
     assert any(r.correct["exact"] for r in records), "the model gets some right, or this shows little"
     assert gather(task, Workers(jobs=2), source / "shared.jsonl") == alone
     assert gather(task, Workers(jobs=2, own_model=True), source / "own.jsonl") == alone
@@ -107,6 +110,7 @@ def test_a_dask_worker_that_is_killed_midway_loses_nothing(source: Path, cluster
         path,
         seed=1,
         created="2026-01-02",
+        observe=frozenset(Observed),
         on_progress=kill_one,
     )
     assert cluster.workers[0].wait(LIMIT) == -signal.SIGKILL

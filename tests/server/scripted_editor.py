@@ -315,7 +315,7 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
     """
     from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
     from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-    from lsp_calib.calibration.methods.platt import PlattCalibrator, Prior
+    from lsp_calib.calibration.calibrators.curve import Curve
     from lsp_calib.home import private_folder
     from lsp_calib.values import ModelIdentity
 
@@ -324,9 +324,8 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
     for task, version in (("summary", "summary-shots-1"), ("line", "line-prefix-1")):
         calibrator = Calibrator(
             purpose=Purpose(model, version, task, "python"),
-            measure="geometric-mean-first-4",
-            platt=PlattCalibrator(1.0, intercept),
-            prior=Prior(1.0, 0.0, 1.0, 1.0),
+            curves=(Curve.of_measure("geometric-mean-first-4", 1.0, intercept),),
+            raw_measure="geometric-mean-first-4",
             n=100,
             n_correct=50,
             source="personal",

@@ -14,10 +14,13 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     otherwise    the answer for any other line
     aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
+    explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
     tcp          what `TcpChoice` takes: serve over TCP
+    log          the log file
 
-An answer is {"text", "logprobs", "stop", "heldUntil": file, "error": [class, message], "errors": how often}.
-It gives the text, after the file has appeared, unless it has to raise the error first.
+An answer is {"text", "tokens": the text in pieces, "logprobs", "stop", "heldUntil": file,
+"error": [class, message], "errors": how often}. It gives the text, after the file has appeared, unless it has
+to raise the error first.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from lsp_calib.server.tcp import TcpChoice
 from lsp_calib.settings import Trusted
 
 if TYPE_CHECKING:
-    from lsp_calib.inference.engine import Engine, LoadedModel, Request, StateListener
+    from lsp_calib.inference.engine import EarlyStop, Engine, LoadedModel, Request, StateListener
     from lsp_calib.values import Generation
 
 _HEAVY = ("numpy", "scipy", "sklearn", "tree_sitter", "llama_cpp", "sqlite3")
@@ -67,7 +70,7 @@ class ScriptedEngine:
             self._loading = asyncio.create_task(self._load())
         return await asyncio.shield(self._loading)
 
-    async def generate(self, request: Request) -> Generation:
+    async def generate(self, request: Request, early_stop: EarlyStop | None = None) -> Generation:
         await self.ready()
         text = "".join(text for _, text in request.prompt.segments) + request.prompt.forced
         if not request.max_tokens:
@@ -82,8 +85,14 @@ class ScriptedEngine:
         except asyncio.CancelledError:
             self._note("cancelled", line=line)
             raise
+        generation = _generation(answer)
+        if early_stop is not None and len(generation.tokens) >= early_stop.first:
+            first = generation.logprobs[: early_stop.first]
+            if not early_stop.worth_finishing(first):
+                self._note("stopped", line=line, tokens=len(first))
+                return _generation({**answer, "logprobs": list(first), "stop": "early"})
         self._note("answered", line=line)
-        return _generation(answer)
+        return generation
 
     async def _ahead(self, text: str) -> Generation:
         self._note("ahead", prompt=text)
@@ -169,7 +178,8 @@ def _generation(answer: dict[str, Any]) -> Generation:
     from lsp_calib.values import Generation, Stop, Timing, Token
 
     logprobs = answer.get("logprobs", [-0.05, -0.05, -0.05])
-    texts = [answer["text"], *[""] * (len(logprobs) - 1)]
+    texts = answer.get("tokens", [answer["text"]])
+    texts = [*texts, *[""] * (len(logprobs) - len(texts))]
     tokens = tuple(Token(i, p, 0.0, t) for i, (p, t) in enumerate(zip(logprobs, texts, strict=False)))
     return Generation(
         answer["text"], tokens, Stop(answer.get("stop", "line")), Timing(0.1, 40, 30, 2, 5, 7.1)
@@ -184,6 +194,9 @@ def main() -> None:
         server = create_server(command_line)
 
         def make_engine(on_state: StateListener) -> Engine:
+            from lsp_calib.completion import hiding
+
+            hiding.EXPLORED = script.get("explored", 0.0)
             return ScriptedEngine(script, on_state, server.trusted)
 
         server.make_engine = make_engine  # type: ignore[method-assign]
@@ -199,7 +212,8 @@ def main() -> None:
     tcp = script.get("tcp")
     if tcp and (file := tcp.pop("token_file", None)):
         tcp["token_file"] = Path(file)
-    entry.serve(Trusted(), tcp=TcpChoice(**tcp) if tcp else None, log_file=script.get("log"))
+    log = script.get("log")
+    entry.serve(Trusted(), tcp=TcpChoice(**tcp) if tcp else None, log_file=Path(log) if log else None)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,8 @@ async def test_the_status_object(connect: Connect) -> None:
     editor.open("a")
     await editor.suggestion(0, 1)
     status = await editor.status()
-    assert set(status) == {"state", "message", "model", "calibrator", "tiers", "latencyMs"}
+    counts = {"tiers", "hidden", "withheld", "latencyMs"}
+    assert set(status) == {"state", "message", "model", "calibrator"} | counts
     assert (status["state"], status["model"]) == ("ready", "scripted")
     assert status["message"] == "The script is ready."
     assert set(status["calibrator"]) == {"id", "source", "state", "n"}
@@ -75,7 +76,7 @@ def learn(
     """Fill the store with labels: mostly correct where the model was confident."""
     from lsp_calib.feedback.events import Event, EventKind, How, Label
     from lsp_calib.feedback.store import FeedbackStore
-    from lsp_calib.values import CalibratorRef, Confidence, ModelIdentity, Suggestion, Tier, Timing
+    from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Suggestion, Tier, Timing
 
     chance = random.Random(1)
     store = FeedbackStore(editor.home / "feedback.db")
@@ -94,7 +95,7 @@ def learn(
             model=identity,
             prompt_version="line-prefix-1",
             language=language,
-            logprobs=[logprob],
+            evidence=Evidence((logprob,)),
             at=start + number,
         )
         label = Label(suggestion.id, right, How.KEPT if right else How.EDITED, start + number)

@@ -7,7 +7,7 @@ from conftest import Connect
 from lsprotocol import types
 from scripted_editor import URI, Editor, capabilities, until
 
-SCRIPT = {"otherwise": {"text": " + b", "logprobs": [-0.5]}}
+SCRIPT = {"otherwise": {"text": " + b", "tokens": [" +", " b"], "logprobs": [-0.3, -0.7]}}
 TEXT = "import os\n\ndef add(a, b):\n    return a\n"
 
 
@@ -30,7 +30,7 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
     assert await seen(editor) == []
     editor.insert(3, 12, " + b")
     (diagnostic,) = await seen(editor)
-    assert diagnostic.range == types.Range(types.Position(3, 4), types.Position(3, 16))
+    assert diagnostic.range == types.Range(types.Position(3, 15), types.Position(3, 16)), "the word in doubt"
     assert diagnostic.source == "lsp-calib"
     assert diagnostic.code == "review"
     assert diagnostic.severity is types.DiagnosticSeverity.Information
@@ -121,4 +121,4 @@ async def test_units_of_the_client(connect: Connect) -> None:
     await editor.suggestion(0, 12)
     editor.insert(0, 12, " + b")
     (diagnostic,) = await seen(editor)
-    assert diagnostic.range == types.Range(types.Position(0, 2), types.Position(0, 16))
+    assert diagnostic.range == types.Range(types.Position(0, 15), types.Position(0, 16))

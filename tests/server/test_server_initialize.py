@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 from conftest import Connect
@@ -38,9 +40,10 @@ async def test_what_is_offered_fits_the_editor(
     assert bool(offered.diagnostic_provider) is pulls
     assert offered.hover_provider
     assert offered.execute_command_provider is not None
-    assert {f"lsp-calib.{name}" for name in ("accepted", "refit", "status")} <= set(
-        offered.execute_command_provider.commands
-    )
+    reference = (Path(__file__).parents[2] / "docs" / "reference.md").read_text("utf-8")
+    documented = re.findall(r"^\| `(lsp-calib\.\w+)` \|", reference, re.M)
+    assert sorted(offered.execute_command_provider.commands) == sorted(documented)
+    assert "lsp-calib.explain" in documented
     sync = offered.text_document_sync
     assert isinstance(sync, types.TextDocumentSyncOptions)
     assert sync.change is types.TextDocumentSyncKind.Incremental

@@ -53,6 +53,8 @@ async def test_the_item_and_its_suggestion_object(connect: Connect) -> None:
             "generateMs": number,
             "totalMs": number,
         },
+        "rank": int,
+        "doubt": {"start": int, "end": int},
     }
     _check(suggestion, shape)
     assert suggestion["kind"] == "line"

@@ -120,10 +120,17 @@ class Reference:
         return list(array[:count])
 
     def logits(
-        self, tokens: list[int], *, first: int, splits: Sequence[int] = (), ubatch: int = 64
+        self,
+        tokens: list[int],
+        *,
+        first: int,
+        splits: Sequence[int] = (),
+        ubatch: int = 64,
+        states: bool = False,
     ) -> np.ndarray:
         """Logits after each of `tokens` from the one at `first` on, float64, (len(tokens) - first, size).
 
+        states: the model's last states instead, (len(tokens) - first, width).
         splits: the numbers of tokens that are decoded at once; what is left after these, by 64.
         ubatch: how many of these llama.cpp evaluates at once.
         """
@@ -132,12 +139,18 @@ class Reference:
         params.n_ctx = params.n_batch = 1024
         params.n_ubatch = ubatch
         params.n_threads = params.n_threads_batch = 1
+        params.embeddings = states
+        get, size = (
+            (lib.llama_get_embeddings_ith, int(lib.llama_model_n_embd(self.model)))
+            if states
+            else (lib.llama_get_logits_ith, self.size)
+        )
         context = lib.llama_init_from_model(self.model, params)
         batch = lib.llama_batch_init(1024, 0, 1)
         rows = []
         start = 0
-        for size in itertools.chain(splits, itertools.repeat(64)):
-            chunk = tokens[start : start + size]
+        for step in itertools.chain(splits, itertools.repeat(64)):
+            chunk = tokens[start : start + step]
             if not chunk:
                 break
             batch.n_tokens = len(chunk)
@@ -147,8 +160,8 @@ class Reference:
                 batch.logits[n] = start + n >= first
             assert lib.llama_decode(context, batch) == 0
             for n in range(max(first - start, 0), len(chunk)):
-                pointer = lib.llama_get_logits_ith(context, n)
-                row = (ctypes.c_float * self.size).from_address(ctypes.addressof(pointer.contents))
+                pointer = get(context, n)
+                row = (ctypes.c_float * size).from_address(ctypes.addressof(pointer.contents))
                 rows.append(np.frombuffer(row, np.float32).astype(np.float64))
             start += len(chunk)
         lib.llama_batch_free(batch)

@@ -28,19 +28,32 @@ from lsp_calib.calibration import (
     fit_calibrator,
     skill_score,
 )
+from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted, is_plain
 from lsp_calib.confidence import geometric_mean
 from lsp_calib.errors import CalibratorError
-from lsp_calib.values import ModelIdentity, Tier
+from lsp_calib.values import Evidence, ModelIdentity, Tier
 
 MODEL = ModelIdentity("SmolLM2 135M/Instruct", "Q4_1", "b" * 64)
+PRIOR = Prior(1.0, 0.0, 0.5, 2.0)
+
+
+def platt(slope, intercept, measure="geometric-mean-first-4", prior=PRIOR, **changes):
+    """The fields of a calibrator whose only curve is Platt scaling of one measure."""
+    curve = attrs.evolve(Curve.of_measure(measure, slope, intercept, prior), **changes)
+    return {"curves": (curve,), "raw_measure": measure}
+
+
+def predict(calibrator, raw, measure=None):
+    """The probability of answers with these raw confidences by a curve over one measure."""
+    (feature,) = (calibrator.curve(measure or calibrator.raw_measure)).features
+    curve = calibrator.curve(measure or calibrator.raw_measure)
+    return PlattCalibrator(feature.weight, curve.intercept).predict(raw)
 
 
 def make(**changes):
     values = {
         "purpose": Purpose(MODEL, "prefix-1", "line", "python"),
-        "measure": "geometric-mean-first-4",
-        "platt": PlattCalibrator(0.9, -2.5),
-        "prior": Prior(1.0, 0.0, 0.5, 2.0),
+        **platt(0.9, -2.5),
         "n": 400,
         "n_correct": 48,
         "metrics": {
@@ -63,6 +76,31 @@ text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12
 estimate = st.none() | finite
 
 
+intervals = st.dictionaries(
+    st.sampled_from(["skill", "auc", "logLoss"]), st.builds(Interval, estimate, estimate, estimate)
+)
+weighted = st.builds(Weighted, text, finite, st.floats(1e-6, 1e6), finite)
+
+
+@st.composite
+def curves(draw):
+    measure = draw(
+        st.sampled_from(["features-1", "features-1-without-entropies", "total", "geometric-mean-first-9"])
+    )
+    plain = Curve.of_measure(measure, draw(finite), draw(finite)) if is_plain(measure) else None
+    return Curve(
+        measure,
+        plain.features
+        if plain
+        else tuple(draw(st.lists(weighted, min_size=1, max_size=4, unique_by=lambda f: f.name))),
+        draw(finite),
+        prior=draw(st.none() | st.builds(Prior, finite, finite, sd, sd)),
+        spread=draw(st.none() | sd),
+        offsets=tuple(draw(st.lists(st.tuples(text, finite), max_size=3, unique_by=lambda pair: pair[0]))),
+        shift=draw(st.none() | st.builds(Shift, finite, finite, slope_sd=sd, intercept_sd=sd)),
+    )
+
+
 @st.composite
 def calibrators(draw):
     n = draw(st.integers(0, 10**7))
@@ -73,17 +111,12 @@ def calibrators(draw):
             draw(st.sampled_from(["line", "summary"])),
             draw(text),
         ),
-        measure=draw(st.sampled_from(["total", "geometric-mean", "geometric-mean-first-9"])),
-        platt=PlattCalibrator(draw(finite), draw(finite)),
-        prior=Prior(draw(finite), draw(finite), draw(sd), draw(sd)),
+        curves=tuple(draw(st.lists(curves(), min_size=1, max_size=4, unique_by=lambda c: c.measure))),
+        raw_measure=draw(st.sampled_from(["total", "geometric-mean", "geometric-mean-first-9"])),
         n=n,
         n_correct=draw(st.integers(0, n)),
-        metrics=draw(
-            st.dictionaries(
-                st.sampled_from(["skill", "auc", "logLoss"]),
-                st.builds(Interval, estimate, estimate, estimate),
-            )
-        ),
+        metrics=draw(intervals),
+        by_place=draw(st.dictionaries(text, intervals, max_size=2)),
         strata=draw(st.dictionaries(text, st.integers(0, 99), max_size=3)),
         provenance=tuple(draw(st.lists(st.builds(Origin, text, text, st.integers(0, 99)), max_size=3))),
         source=draw(st.sampled_from(["prior", "shipped", "workspace", "personal"])),
@@ -138,7 +171,7 @@ def test_the_id_is_readable_and_follows_the_content_but_not_the_state():
     assert len(calibrator.id.rsplit("-", 1)[1]) == 8
     assert make().id == calibrator.id
     assert make(state="drifted").id == calibrator.id
-    assert make(platt=PlattCalibrator(0.9, np.nextafter(-2.5, 0))).id != calibrator.id
+    assert make(**platt(0.9, np.nextafter(-2.5, 0))).id != calibrator.id
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "..", "a\\b:c*", "ключ", "x" * 500])
@@ -177,12 +210,21 @@ def test_every_missing_or_wrong_field_is_named(field, value):
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [
-        (["schema"], 2, "schema is 2; this version reads 1"),
+        (["schema"], 3, "schema is 3; this version reads 1 and 2"),
         (["schema"], True, "schema"),
         (["model", "sha256"], 5, r"model\.sha256 must be a text"),
         (["model", "path"], "x", r"model\.path is not a known field"),
-        (["prior", "slopeSd"], 0, "prior"),
-        (["prior", "slope"], KeyError, r"prior\.slope is missing"),
+        (["curves", 0, "prior", "slopeSd"], 0, "prior"),
+        (["curves", 0, "prior", "slope"], KeyError, r"curves\[0\]\.prior\.slope is missing"),
+        (["curves"], [], "must have curves"),
+        (["curves", 0, "measure"], "features-x", "measure 'features-x' is not known"),
+        (["curves", 0, "measure"], "total", "features of 'total' must be 'total' alone"),
+        (["curves", 0, "features"], [], "at least one"),
+        (["curves", 0, "features", 0, "scale"], 0, "scale must be a number in"),
+        (["curves", 0, "features", 0, "name"], "", r"curves\[0\]\.features\[0\]\.name"),
+        (["curves", 0, "offsets"], [{"place": "a", "offset": 1}] * 2, "one finite number for each place"),
+        (["curves", 0, "shift"], {"slope": 1}, r"shift\.intercept is missing"),
+        (["byPlace"], {"mid-word": {"f1": {}}}, "f1"),
         (["metrics", "skill", "low"], math.inf, r"metrics\.skill\.low must be a finite number"),
         (["metrics", "skill", "kind"], "guess", r"metrics\.skill\.kind"),
         (["metrics", "f1"], {"value": 1, "low": 1, "high": 1, "kind": "bootstrap"}, "f1"),
@@ -191,12 +233,12 @@ def test_every_missing_or_wrong_field_is_named(field, value):
         (["n"], True, "n must be a whole number"),
         (["nCorrect"], 401, "nCorrect 401 above n 400"),
         (["task"], "token", "task must be one of"),
-        (["measure"], "os.system", "measure"),
+        (["rawMeasure"], "os.system", "measure"),
         (["firstTokens"], 5, "firstTokens does not go with"),
         (["created"], "20261120", "created"),
         (["created"], "2026-13-01", "created"),
-        (["slope"], 10**400, "slope must be a finite number"),
-        (["slope"], 1.1, "id is not that of the content"),
+        (["curves", 0, "intercept"], 10**400, "intercept must be a finite number"),
+        (["curves", 0, "intercept"], 1.1, "id is not that of the content"),
         (["extra"], 1, "extra is not a known field"),
     ],
 )
@@ -250,9 +292,9 @@ def test_it_fits_what_it_was_fitted_for_and_names_every_difference():
 def test_assess_walks_from_log_probabilities_to_a_tier():
     calibrator = make()
     logprobs = [-0.01, -0.02, -0.3, -0.1, -9.0]
-    confidence = calibrator.assess(logprobs, TierPolicy())
+    confidence = calibrator.assess(Evidence(tuple(logprobs)), TierPolicy())
     assert confidence.raw == geometric_mean(logprobs, 4)
-    assert confidence.calibrated == calibrator.platt.predict(confidence.raw)
+    assert confidence.calibrated == pytest.approx(predict(calibrator, confidence.raw), abs=1e-15)
     assert confidence.tier is Tier.REVIEW
     assert confidence.measure == "geometric-mean-first-4"
     assert confidence.first_tokens == 4
@@ -265,39 +307,39 @@ def test_assess_walks_from_log_probabilities_to_a_tier():
     [([], "gave no probabilities"), ([math.nan], "are invalid"), ([0.5], "are invalid")],
 )
 def test_no_or_impossible_probabilities_mean_review_never_accept(logprobs, reason):
-    confidence = make(platt=PlattCalibrator(1.0, 9.0)).assess(logprobs, TierPolicy())
+    confidence = make(**platt(1.0, 9.0)).assess(Evidence(tuple(logprobs)), TierPolicy())
     assert (confidence.calibrated, confidence.raw, confidence.tier) == (None, None, Tier.REVIEW)
     assert reason in confidence.reason
 
 
 def test_a_prior_is_never_accepted():
-    confident = make(platt=PlattCalibrator(1.0, 9.0))
-    assert confident.assess([-0.1], TierPolicy()).tier is Tier.ACCEPT
-    assert attrs.evolve(confident, source="prior").assess([-0.1], TierPolicy()).tier is Tier.REVIEW
+    confident = make(**platt(1.0, 9.0))
+    assert confident.assess(Evidence((-0.1,)), TierPolicy()).tier is Tier.ACCEPT
+    assert attrs.evolve(confident, source="prior").assess(Evidence((-0.1,)), TierPolicy()).tier is Tier.REVIEW
 
 
 def test_certified_is_what_is_accepted_under_a_promise_made_for_this_calibrator():
-    calibrator = make(platt=PlattCalibrator(1.0, 0.0), source="personal", state="ready")
+    calibrator = make(**platt(1.0, 0.0), source="personal", state="ready")
     promised = RiskPolicy(certificate=certify([0.85] * 40, [True] * 40, calibrator=calibrator.id))
-    accepted = calibrator.assess([-0.1], promised)
+    accepted = calibrator.assess(Evidence((-0.1,)), promised)
     assert (accepted.tier, accepted.certified) == (Tier.ACCEPT, True)
     assert "certified on 40 labels" in accepted.reason
-    reviewed = calibrator.assess([-0.5], promised)
+    reviewed = calibrator.assess(Evidence((-0.5,)), promised)
     assert (reviewed.tier, reviewed.certified) == (Tier.REVIEW, False)
-    other = attrs.evolve(calibrator, platt=PlattCalibrator(1.0, 1.0)).assess([-0.1], promised)
+    other = attrs.evolve(calibrator, **platt(1.0, 1.0)).assess(Evidence((-0.1,)), promised)
     assert (other.tier, other.certified) == (Tier.REVIEW, False)
     assert calibrator.id in other.reason
-    assert not calibrator.assess([], promised).certified
-    assert calibrator.assess([], promised).tier is Tier.REVIEW
+    assert not calibrator.assess(Evidence(()), promised).certified
+    assert calibrator.assess(Evidence(()), promised).tier is Tier.REVIEW
 
 
 def test_fitting_puts_quality_choice_and_origin_on_record():
     rng = np.random.default_rng(0)
     correct = rng.random(200) < 0.4
-    items = [list(-rng.exponential(0.3 if right else 1.2, 8)) for right in correct]
+    items = [tuple(-rng.exponential(0.3 if right else 1.2, 8)) for right in correct]
     fitted = fit_calibrator(
         Purpose(MODEL, "1", "line", "python"),
-        items,
+        [Evidence(item) for item in items],
         correct,
         np.arange(200) // 10,
         source="workspace",
@@ -312,7 +354,10 @@ def test_fitting_puts_quality_choice_and_origin_on_record():
     assert calibrator.n_correct == correct.sum()
     assert calibrator.first_tokens in (4, 8)
     raw = [geometric_mean(item, calibrator.first_tokens) for item in items]
-    assert calibrator.platt == PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
+    fit = PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
+    assert calibrator.curve(calibrator.raw_measure) == Curve.of_measure(
+        calibrator.raw_measure, fit.slope, fit.intercept, LOOSE_PRIOR
+    )
     skill = calibrator.metrics["skill"]
     assert 0.5 < skill.low < skill.value < skill.high < 1.0
     assert calibrator.metrics["baseRate"].value == pytest.approx(correct.mean())

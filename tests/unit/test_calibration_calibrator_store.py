@@ -4,22 +4,22 @@ import math
 
 import attrs
 import pytest
-from test_calibration_calibrator import make
+from test_calibration_calibrator import make, platt, predict
 
-from lsp_calib.calibration import Calibrator, CalibratorStore, PlattCalibrator, Prior, Purpose, TierPolicy
+from lsp_calib.calibration import Calibrator, CalibratorStore, Purpose, TierPolicy
 from lsp_calib.errors import CalibratorError
-from lsp_calib.values import ModelIdentity, Tier
+from lsp_calib.values import Evidence, ModelIdentity, Tier
 
 PURPOSE = make().purpose
 
 
-def other(name, slope, intercept, task="line", **changes):
+def other(name, slope, intercept, task="line", measure="geometric-mean-first-4", **changes):
     purpose = Purpose(ModelIdentity(name, "Q4", name[0] * 64), "prefix-1", task, "python")
-    return make(purpose=purpose, platt=PlattCalibrator(slope, intercept), **changes)
+    return make(purpose=purpose, **{**platt(slope, intercept, measure), **changes})
 
 
 def personal(intercept, **changes):
-    return make(platt=PlattCalibrator(0.9, intercept), source="personal", state="learning", **changes)
+    return make(**platt(0.9, intercept), source="personal", state="learning", **changes)
 
 
 @pytest.fixture
@@ -65,28 +65,47 @@ def test_borrowed_has_the_mean_and_spread_of_the_task(store):
     borrowed = store.choose(purpose).calibrator
     assert (borrowed.source, borrowed.n, borrowed.state) == ("prior", 0, "learning")
     assert borrowed.purpose == purpose
-    assert borrowed.platt.slope == pytest.approx(0.8)
-    assert borrowed.platt.intercept == pytest.approx(-2.0)
-    assert borrowed.prior.slope_sd == pytest.approx(math.sqrt((0.04 + 0.04 + 0.25) / 2))
-    assert borrowed.prior.intercept_sd == pytest.approx(math.sqrt((1 + 1 + 4) / 2))
-    assert sorted(origin.items for origin in borrowed.provenance) == [100, 400]
-    assert borrowed.assess([-1e-6] * 4, TierPolicy()).tier is Tier.REVIEW
+    assert borrowed.raw_measure == "geometric-mean-first-4"
+    curve, of_one = borrowed.curves
+    assert curve.features[0].weight == pytest.approx(0.8)
+    assert curve.intercept == pytest.approx(-2.0)
+    relative = 0.2 / 0.8  # each slope's distance from the mean, in mean slopes
+    assert curve.shift.slope_sd == pytest.approx(math.sqrt((2 * relative**2 + 0.25) / 2))
+    assert curve.shift.intercept_sd == pytest.approx(math.sqrt((1 + 1 + 4) / 2))
+    assert (curve.shift.slope, curve.shift.intercept) == (1.0, 0.0)
+    assert (of_one.measure, of_one.intercept, of_one.shift.intercept_sd) == ("total", 9.0, 2.0)
+    assert sorted(origin.items for origin in borrowed.provenance) == [100, 400, 400]
+    assert borrowed.assess(Evidence(tuple([-1e-6] * 4)), TierPolicy()).tier is Tier.REVIEW
 
 
-def test_without_any_of_the_task_the_other_task_lends(store):
-    ship(store, other("a", 0.6, -1.0))
+def test_a_users_calibrator_of_schema_1_yields_to_one_that_weighs_features(store):
+    mine = other("m", 1.0, -2.0, source="personal", schema=1)
+    store.promote(mine)
+    purpose = mine.purpose
+    ship(store, other("m", 0.6, 1.0, schema=1))
+    assert store.choose(purpose).calibrator.id == mine.id
+    ship(store, newer := other("m", 0.7, 1.5, created="2027-01-01"))
+    assert store.choose(purpose).calibrator.id == newer.id
+    store.promote(later := attrs.evolve(newer, source="personal"))
+    assert store.choose(purpose).calibrator.id == later.id
+
+
+def test_no_other_task_lends(store):
+    ship(store, other("a", 0.6, 5.0))
     borrowed = store.choose(attrs.evolve(PURPOSE, task="summary")).calibrator
     assert borrowed.purpose.task == "summary"
-    assert borrowed.platt == PlattCalibrator(0.6, -1.0)
+    assert borrowed.curves[0].intercept == -2.0
+    assert borrowed.provenance == ()
 
 
 def test_without_anything_a_cautious_default(store):
     choice = store.choose(PURPOSE)
     assert choice.skipped == ()
     assert choice.calibrator.source == "prior"
-    assert choice.calibrator.platt.predict(0.9) < 0.6
-    assert choice.calibrator.prior == Prior(1.0, -2.0, 0.5, 2.0)
-    assert choice.calibrator.assess([-1e-9], TierPolicy()).tier is Tier.REVIEW
+    assert predict(choice.calibrator, 0.9) < 0.6
+    shift = choice.calibrator.curves[0].shift
+    assert (shift.slope_sd, shift.intercept_sd) == (0.5, 2.0)
+    assert choice.calibrator.assess(Evidence((-1e-9,)), TierPolicy()).tier is Tier.REVIEW
 
 
 def test_a_corrupt_or_foreign_file_is_skipped_and_named(store):

@@ -3,6 +3,7 @@
 import json
 import math
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -29,6 +30,7 @@ from lsp_calib.calibration import (
     log_sum_exp,
     token_log_probabilities,
 )
+from lsp_calib.calibration.calibrators.curve import Curve
 from lsp_calib.calibration.document import Fields
 from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.errors import CalibratorError, DataError
@@ -252,21 +254,22 @@ def test_json_of_priors_names_trust_only_where_there_is_some():
 
 
 @pytest.mark.parametrize(
-    ("platt", "prior"),
+    ("offsets", "prior"),
     [
-        (PlattCalibrator(0.9, -2.0), LOOSE_PRIOR),
-        (PlattCalibrator(0.9, -2.0), DEFAULT_PRIOR),
-        (PlattCalibrator(0.9, -2.0), Prior(1.0, 0.0, 1.0, 1.0, fade=3.0)),
-        (PlattCalibrator(0.9, -2.0, "log-p"), LOOSE_PRIOR),
-        (PlattCalibrator(0.9, -2.0, offsets=(("go", 0.1), ("rust", -0.1 / 3))), LOOSE_PRIOR),
+        ((), LOOSE_PRIOR),
+        ((), DEFAULT_PRIOR),
+        ((), Prior(1.0, 0.0, 1.0, 1.0, fade=3.0)),
+        ((("go", 0.1), ("rust", -0.1 / 3)), LOOSE_PRIOR),
     ],
 )
-def test_a_calibrators_document_holds_its_curve_and_prior(platt, prior):
+@pytest.mark.parametrize("schema", [1, 2])
+def test_a_calibrators_document_holds_its_curve_and_prior(offsets, prior, schema):
+    curve = attrs.evolve(Curve.of_measure("total", 0.9, -2.0, prior), offsets=offsets)
     calibrator = Calibrator(
         purpose=Purpose(ModelIdentity("m", "q", ""), "1", "line", "python"),
-        measure="total",
-        platt=platt,
-        prior=prior,
+        curves=(curve,),
+        raw_measure="total",
+        schema=schema,
         n=3,
         n_correct=1,
         source="personal",
@@ -275,8 +278,9 @@ def test_a_calibrators_document_holds_its_curve_and_prior(platt, prior):
     )
     document = json.loads(json.dumps(calibrator.to_json()))
     assert Calibrator.from_json(document) == calibrator
-    usual = set(document) & {"input", "offsets"} or set(document["prior"]) & {"trust", "fade"}
-    assert bool(usual) == ((platt, prior) != (PlattCalibrator(0.9, -2.0), LOOSE_PRIOR))
+    at = document if schema == 1 else document["curves"][0]
+    unusual = set(at) & {"input", "offsets"} or set(at["prior"]) & {"trust", "fade"}
+    assert bool(unusual) == ((offsets, prior) != ((), LOOSE_PRIOR))
 
 
 @pytest.mark.parametrize(

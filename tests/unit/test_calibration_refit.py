@@ -3,19 +3,32 @@
 import json
 import math
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_calibration_calibrator import make
+from test_calibration_calibrator import make, platt, predict
 
 from lsp_calib.calibration import Calibrator, PlattCalibrator, Prior, grouped_folds, log_loss, refit
-from lsp_calib.calibration.calibrators.refit import INTERCEPT_SD, SLOPE_SD
+from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted
+from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, SLOPE_SD, refit_curve
 from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.errors import DataError
+from lsp_calib.values import Evidence
 
-SHIPPED = make(platt=PlattCalibrator(0.8, -1.2), measure="geometric-mean")
+SHIPPED = make(**platt(0.8, -1.2, "geometric-mean"))
 TODAY = "2026-12-01"
+
+
+def answer(*probabilities, **features):
+    """The evidence of an answer with these probabilities of its tokens."""
+    return Evidence(tuple(float(np.log(p)) for p in probabilities), features)
+
+
+def raws(answers):
+    """The probabilities of answers of one token, shape (n,)."""
+    return np.array([math.exp(one.logprobs[0]) for one in answers])
 
 
 def labels(n, shift=0.0, seed=0):
@@ -23,7 +36,7 @@ def labels(n, shift=0.0, seed=0):
     rng = np.random.default_rng(seed)
     raw = rng.beta(5, 1.5, 3000)
     correct = rng.random(3000) < sigmoid(0.8 * log_odds(raw) - 1.2 + shift)
-    return [[float(np.log(r))] for r in raw[:n]], correct[:n]
+    return [answer(r) for r in raw[:n]], correct[:n]
 
 
 def run(n, shift=0.0, seed=0, current=SHIPPED, **options):
@@ -54,8 +67,11 @@ def test_a_different_user_gets_a_calibrator_of_his_own():
         TODAY,
     )
     assert new.purpose == SHIPPED.purpose
-    assert new.platt.intercept < SHIPPED.platt.intercept - 0.5
-    assert new.prior == Prior(0.8, -1.2, SLOPE_SD, INTERCEPT_SD)
+    assert new.curves[0].intercept < SHIPPED.curves[0].intercept - 0.5
+    (curve,) = new.curves
+    assert (curve.shift.slope_sd, curve.shift.intercept_sd) == (SLOPE_SD, INTERCEPT_SD)
+    assert curve.features[0].weight == pytest.approx(0.8 * curve.shift.slope)
+    assert curve.intercept == pytest.approx(-1.2 * curve.shift.slope + curve.shift.intercept)
     assert run(40, shift=-2.0).calibrator.state == "learning"
 
 
@@ -67,8 +83,8 @@ def test_who_differs_is_found_and_who_does_not_is_mostly_left_alone():
 
 def test_labels_that_speak_against_a_change_prevent_it():
     # Leave-one-out on labels the shipped one explains as well as can be: each fit without the item is worse.
-    logprobs = [[math.log(0.5)]] * 8
-    current = make(platt=PlattCalibrator(1.0, 0.0), measure="geometric-mean")
+    logprobs = [answer(0.5)] * 8
+    current = make(**platt(1.0, 0.0, "geometric-mean"))
     result = refit(current, logprobs, [True, False] * 4, created=TODAY)
     assert not result.promoted
     assert result.reason.startswith("the present calibrator is better: log loss 0.")
@@ -81,16 +97,16 @@ def test_one_class_moves_it_the_right_way_and_stays_sane():
     wrong = refit(SHIPPED, logprobs, [False] * 12, created=TODAY)
     assert wrong.promoted
     assert wrong.before["skill"] is None
-    assert 0.05 < wrong.calibrator.platt.predict(0.8) < SHIPPED.platt.predict(0.8)
+    assert 0.05 < predict(wrong.calibrator, 0.8) < predict(SHIPPED, 0.8)
     right = refit(SHIPPED, logprobs, [True] * 12, created=TODAY)
-    assert SHIPPED.platt.predict(0.8) < right.calibrator.platt.predict(0.8) < 0.95
+    assert predict(SHIPPED, 0.8) < predict(right.calibrator, 0.8) < 0.95
 
 
 def test_what_prior_and_labels_agree_on_is_not_pulled_towards_one_half():
     # Platt's smoothed targets would: 1/7 for five wrong ones that were given 4 %.
-    current = make(platt=PlattCalibrator(1.0, -3.2), measure="geometric-mean")
-    result = refit(current, [[math.log(0.5)]] * 5, [False] * 5, created=TODAY)
-    assert result.calibrator.platt.predict(0.5) < current.platt.predict(0.5)
+    current = make(**platt(1.0, -3.2, "geometric-mean"))
+    result = refit(current, [answer(0.5)] * 5, [False] * 5, created=TODAY)
+    assert predict(result.calibrator, 0.5) < predict(current, 0.5)
 
 
 def test_a_personal_one_is_judged_by_labels_it_has_not_seen():
@@ -101,7 +117,7 @@ def test_a_personal_one_is_judged_by_labels_it_has_not_seen():
     more = run(60, shift=-1.0, current=first, base=SHIPPED)
     assert "on 30 labels" in more.reason
     logprobs, correct = labels(60, -1.0)
-    p = first.platt.predict(np.array([math.exp(item[0]) for item in logprobs[30:]]))
+    p = predict(first, raws(logprobs[30:]))
     assert more.before["brier"] == pytest.approx(np.mean((p - correct[30:]) ** 2))
     explicit = run(60, shift=-1.0, current=first, base=SHIPPED, seen=50)
     assert "on 10 labels" in explicit.reason
@@ -143,8 +159,12 @@ class TestEpisodes:
         assert once.promoted
         assert often.promoted
         assert (often.n, often.calibrator.n, often.calibrator.n_correct) == (n, n, once.calibrator.n_correct)
-        assert often.calibrator.platt.slope == pytest.approx(once.calibrator.platt.slope, abs=1e-6)
-        assert often.calibrator.platt.intercept == pytest.approx(once.calibrator.platt.intercept, abs=1e-6)
+        assert often.calibrator.curves[0].features[0].weight == pytest.approx(
+            once.calibrator.curves[0].features[0].weight, abs=1e-6
+        )
+        assert often.calibrator.curves[0].intercept == pytest.approx(
+            once.calibrator.curves[0].intercept, abs=1e-6
+        )
         assert often.before == pytest.approx(once.before)
         if n <= 50:  # leave-one-out has no choice of folds
             assert often.after == pytest.approx(once.after, abs=1e-6)
@@ -154,33 +174,33 @@ class TestEpisodes:
         """The quality on record is that of fits without the whole episode."""
         logprobs, correct = labels(3 * n, shift=-1.0)
         episodes = np.arange(3 * n) % n
-        raw = np.array([math.exp(item[0]) for item in logprobs])
+        scores = 0.8 * log_odds(raws(logprobs)) - 1.2
         result = refit(SHIPPED, logprobs, correct, created=TODAY, episodes=episodes)
         folds = grouped_folds(episodes, n if n <= 50 else 5)
-        predicted = np.empty(raw.size)
+        predicted = np.empty(scores.size)
         for fold in np.unique(folds):
             out = folds == fold
             assert not np.isin(episodes[~out], episodes[out]).any()
-            fitted = PlattCalibrator.fit(
-                raw[~out],
+            fitted = PlattCalibrator.fit(  # over the score of the shipped curve
+                sigmoid(scores[~out]),
                 correct[~out],
                 weights=np.full((~out).sum(), 1 / 3),
-                prior=Prior(0.8, -1.2, SLOPE_SD, INTERCEPT_SD),
+                prior=Prior(1.0, 0.0, SLOPE_SD, INTERCEPT_SD),
                 targets="plain",
             )
-            predicted[out] = fitted.predict(raw[out])
+            predicted[out] = fitted.predict(sigmoid(scores[out]))
         assert result.after["logLoss"] == pytest.approx(log_loss(predicted, correct))
         assert result.after["brier"] == pytest.approx(np.mean((predicted - correct) ** 2))
 
     def test_one_slow_line_does_not_outvote_the_others(self):
         """Forty keystrokes on a line that was wrong, and twenty lines that were right."""
-        logprobs = [[math.log(0.8)]] * 60
+        logprobs = [answer(0.8)] * 60
         correct = [False] * 40 + [True] * 20
         result = refit(SHIPPED, logprobs, correct, created=TODAY, episodes=[0] * 40 + [*range(1, 21)])
         assert result.promoted
         assert result.n == 21
         assert result.calibrator.n_correct == 20
-        assert result.calibrator.platt.predict(0.8) > SHIPPED.platt.predict(0.8)
+        assert predict(result.calibrator, 0.8) > predict(SHIPPED, 0.8)
 
 
 def test_old_labels_are_not_counted_twice():
@@ -188,7 +208,7 @@ def test_old_labels_are_not_counted_twice():
     first = run(8, shift=-2.0).calibrator
     second = run(80, shift=-2.0, current=first, base=SHIPPED)
     assert second.promoted
-    assert second.calibrator.platt == run(80, shift=-2.0).calibrator.platt
+    assert second.calibrator.curves == run(80, shift=-2.0).calibrator.curves
     assert second.calibrator.parent == first.id
     with pytest.raises(DataError, match="base"):
         run(60, current=first)
@@ -196,32 +216,31 @@ def test_old_labels_are_not_counted_twice():
 
 def test_a_borrowed_prior_knows_that_it_knows_little():
     wide = make(
-        platt=PlattCalibrator(0.8, -1.2),
-        prior=Prior(0.8, -1.2, 0.5, 2.0),
-        measure="geometric-mean",
+        **platt(0.8, -1.2, "geometric-mean", shift=Shift(slope_sd=0.5, intercept_sd=2.0)),
         source="prior",
         n=0,
         n_correct=0,
         metrics={},
     )
-    moved = [abs(run(20, -2.0, 1, current).calibrator.platt.intercept + 1.2) for current in (SHIPPED, wide)]
+    moved = [
+        abs(run(20, -2.0, 1, current).calibrator.curves[0].intercept + 1.2) for current in (SHIPPED, wide)
+    ]
     assert moved[1] > 1.3 * moved[0]
 
 
 def test_labels_that_contradict_the_raw_confidence_are_not_believed():
-    current = make(platt=PlattCalibrator(0.3, 0.0), measure="geometric-mean")
-    logprobs = [[math.log(r)] for r in np.linspace(0.05, 0.95, 40)]
-    result = refit(current, logprobs, np.arange(40) < 20, created=TODAY)
+    logprobs = [answer(r) for r in np.linspace(0.05, 0.95, 200)]
+    result = refit(SHIPPED, logprobs, np.arange(200) < 100, created=TODAY)
     assert not result.promoted
     assert "contradict" in result.reason
 
 
 def test_the_measure_of_the_new_one_is_that_of_its_base():
-    logprobs = [[math.log(0.9), math.log(0.2)]] * 10
-    base = make(platt=PlattCalibrator(0.8, -1.2), measure="geometric-mean-first-1")
-    current = make(platt=PlattCalibrator(0.8, -1.2), measure="minimum", source="personal", n=0, n_correct=0)
+    logprobs = [answer(0.9, 0.2)] * 10
+    base = make(**platt(0.8, -1.2, "geometric-mean-first-1"))
+    current = make(**platt(0.8, -1.2, "minimum"), source="personal", n=0, n_correct=0)
     result = refit(current, logprobs, [False] * 9 + [True], created=TODAY, base=base)
-    assert result.before["meanConfidence"] == pytest.approx(SHIPPED.platt.predict(0.2))
+    assert result.before["meanConfidence"] == pytest.approx(predict(SHIPPED, 0.2))
     if result.promoted:
         assert result.calibrator.measure == "geometric-mean-first-1"
 
@@ -231,7 +250,7 @@ def test_the_measure_of_the_new_one_is_that_of_its_base():
     items=st.lists(st.tuples(st.floats(-20.0, 0.0), st.booleans()), max_size=25),
 )
 def test_whatever_the_labels_the_wire_holds_json_without_nan(items):
-    result = refit(SHIPPED, [[lp] for lp, _ in items], [y for _, y in items], created=TODAY)
+    result = refit(SHIPPED, [Evidence((lp,)) for lp, _ in items], [y for _, y in items], created=TODAY)
     wire = json.loads(json.dumps(result.to_wire(), allow_nan=False))
     assert set(wire) == {"promoted", "reason", "n", "before", "after", "calibrator"}
     assert wire["promoted"] == (wire["calibrator"] is not None)
@@ -242,17 +261,16 @@ def test_whatever_the_labels_the_wire_holds_json_without_nan(items):
 
 def test_the_spread_of_the_prior_is_a_fair_trade():
     """A user like the others loses next to nothing; a different one is half understood by 10 labels or so."""
-    raw, _ = labels(3000, seed=77)
-    x = np.array([math.exp(item[0]) for item in raw])
+    x = raws(labels(3000, seed=77)[0])
 
     def excess(n, shift):
         truth = sigmoid(0.8 * log_odds(x) - 1.2 + shift)
         losses = []
         for seed in range(150):
             logprobs, correct = labels(n, shift, seed)
-            seen = np.array([math.exp(item[0]) for item in logprobs])
-            prior = Prior(0.8, -1.2, SLOPE_SD, INTERCEPT_SD)
-            p = PlattCalibrator.fit(seen, correct, prior=prior, targets="plain").predict(x)
+            codes = np.arange(n)
+            fitted = refit_curve(SHIPPED.curves[0], "shipped", logprobs, correct, codes, codes % 5).curve
+            p = sigmoid(fitted.features[0].weight * log_odds(x) + fitted.intercept)
             losses.append(np.mean(-truth * np.log(p / truth) - (1 - truth) * np.log((1 - p) / (1 - truth))))
         return float(np.mean(losses))
 
@@ -261,3 +279,139 @@ def test_the_spread_of_the_prior_is_a_fair_trade():
     assert excess(5, -1.5) > 0.4 * unadapted  # five labels alone do not turn everything over
     assert excess(20, -1.5) < 0.35 * unadapted
     assert excess(50, -1.5) < 0.2 * unadapted
+
+
+FEATURES = Curve(
+    "features-1",
+    (
+        Weighted("total", -1.0, 1.5, 1.6),
+        Weighted("broken", 0.1, 0.3, -0.9),
+        Weighted("in-word", 0.4, 0.5, 0.2),
+    ),
+    -0.3,
+    offsets=(("mid-word", 0.5),),
+)
+RICH = make(
+    curves=(FEATURES, Curve.of_measure("total", 0.8, -0.2), Curve.of_measure("geometric-mean", 0.8, -1.2)),
+    raw_measure="geometric-mean",
+)
+
+
+def rich_labels(n, truth=FEATURES, seed=0):
+    """n answers with features, right with the probabilities of `truth`."""
+    rng = np.random.default_rng(seed)
+    answers = [
+        Evidence(
+            tuple(-rng.exponential(0.5, 3)),
+            {"broken": float(rng.random() < 0.15), "in-word": float(rng.random() < 0.4)},
+            "mid-word" if rng.random() < 0.4 else "mid-line",
+        )
+        for _ in range(n)
+    ]
+    return answers, rng.random(n) < sigmoid(truth.scores(answers))
+
+
+class TestFeatures:
+    def test_a_shifted_user_gains_on_answers_never_seen(self):
+        truth = FEATURES.shifted(Shift(0.8, -1.5, slope_sd=1, intercept_sd=1))
+        unseen, right = rich_labels(3000, truth, seed=9)
+        gains = {}
+        for n in (20, 100):
+            result = refit(RICH, *rich_labels(n, truth), created=TODAY)
+            assert result.promoted
+            new = result.calibrator
+            before, after = (log_loss(c.probabilities(unseen), right) for c in (RICH, new))
+            gains[n] = before - after
+        assert 0.0 < gains[20] < gains[100]
+        best = log_loss(sigmoid(truth.scores(unseen)), right)
+        assert after - best < 0.25 * (before - best)
+        (shifted, *_) = new.curves
+        assert shifted.shift.slope * 0.5 == pytest.approx(dict(shifted.offsets)["mid-word"])
+        assert shifted.score(unseen[0]) == pytest.approx(
+            shifted.shift.slope * FEATURES.score(unseen[0]) + shifted.shift.intercept
+        )
+
+    def test_a_user_like_the_others_loses_next_to_nothing(self):
+        unseen, right = rich_labels(3000, seed=9)
+        losses = []
+        for seed in range(30):
+            curve = refit_curve(
+                FEATURES, "shipped", *rich_labels(15, seed=seed), np.arange(15), np.arange(15) % 2
+            ).curve
+            losses.append(log_loss(sigmoid(curve.scores(unseen)), right))
+        assert np.mean(losses) - log_loss(RICH.probabilities(unseen), right) < 0.015
+
+    def test_old_labels_without_features_count_for_the_plain_measures(self):
+        """Sixty old labels and none with features: those curves move, the curve over features stays."""
+        answers, correct = rich_labels(60, FEATURES.shifted(Shift(1.0, -2.0, slope_sd=1, intercept_sd=1)))
+        old = [Evidence(one.logprobs) for one in answers]
+        result = refit(RICH, old, correct, created=TODAY)
+        assert result.promoted
+        best, of_total, mean = result.calibrator.curves
+        assert (best.shift.slope, best.shift.intercept) == (1.0, 0.0)
+        assert attrs.evolve(best, shift=None) == FEATURES
+        assert of_total.shift.intercept < -0.5
+        assert mean.shift.intercept < -0.5
+        assert result.n == result.calibrator.n == 60
+
+        new, fresh = rich_labels(30, FEATURES.shifted(Shift(1.0, -2.0, slope_sd=1, intercept_sd=1)), seed=5)
+        both = refit(RICH, [*old, *new], [*correct, *fresh], created=TODAY)
+        assert both.n == 90
+        alone = refit(RICH, new, fresh, created=TODAY)
+        assert both.calibrator.curves[0] == alone.calibrator.curves[0], "fitted on labels with features only"
+        assert both.calibrator.curves[1].shift.intercept != alone.calibrator.curves[1].shift.intercept
+
+    def test_labels_of_an_episode_that_lack_features_do_not_weaken_those_that_have_them(self):
+        answers, correct = rich_labels(20, FEATURES.shifted(Shift(1.0, -2.0, slope_sd=1, intercept_sd=1)))
+        bare = [Evidence(one.logprobs) for one in answers]
+        mixed = refit(
+            RICH, [*bare, *answers], [*correct, *correct], created=TODAY, episodes=[*range(20), *range(20)]
+        )
+        alone = refit(RICH, answers, correct, created=TODAY)
+        assert mixed.n == 20
+        assert mixed.calibrator.curves[0].shift.intercept == pytest.approx(
+            alone.calibrator.curves[0].shift.intercept
+        )
+
+    @pytest.mark.parametrize("outcome", [True, False])
+    @pytest.mark.parametrize("n", [5, 40])
+    def test_one_class_never_makes_its_own_labels_look_worse(self, outcome, n):
+        answers, _ = rich_labels(n)
+        result = refit(RICH, answers, [outcome] * n, created=TODAY)
+        assert result.promoted
+        assert result.after["logLoss"] <= result.before["logLoss"]
+        for before, after in zip(RICH.curves, result.calibrator.curves, strict=True):
+            moved = after.scores(answers) - before.scores(answers)
+            assert np.mean(moved) * (1 if outcome else -1) > 0
+            assert np.all(np.abs(after.scores(answers)) < 15)
+
+    def test_the_promotion_compares_the_confidences_in_force(self):
+        """Labels without features are compared by the plain measure of either calibrator."""
+        answers, correct = rich_labels(30)
+        mixed = [one if i % 2 else Evidence(one.logprobs) for i, one in enumerate(answers)]
+        result = refit(RICH, mixed, correct, created=TODAY)
+        expected = log_loss(RICH.probabilities(mixed), correct)
+        assert result.before["logLoss"] == pytest.approx(expected)
+
+    def test_weights_move_only_with_many_labels_that_want_it(self):
+        other = attrs.evolve(
+            FEATURES,
+            features=(
+                Weighted("total", -1.0, 1.5, 1.6),
+                Weighted("broken", 0.1, 0.3, 0.6),  # broken files are this user's habit
+                Weighted("in-word", 0.4, 0.5, 1.4),
+            ),
+        )
+        for n, truth, own in ((600, other, True), (200, other, False), (600, FEATURES, False)):
+            codes = np.arange(n)
+            result = refit_curve(FEATURES, "shipped", *rich_labels(n, truth, seed=3), codes, codes % 5)
+            assert (result.curve.shift is None) == own, n
+            if own:
+                assert result.curve.features[1].weight > FEATURES.features[1].weight + 0.5
+                assert result.curve.offsets == FEATURES.offsets
+
+    def test_answers_without_valid_probabilities_are_refused(self):
+        answers, correct = rich_labels(10)
+        answers[3] = Evidence()
+        with pytest.raises(DataError, match="log-probabilities"):
+            refit(RICH, answers, correct, created=TODAY)

@@ -440,6 +440,22 @@ def test_calibrate_with_too_little_source_says_so(source: Path) -> None:
     assert "at least 20" in fails(invoke("calibrate", str(source)), errors.DataError)
 
 
+@pytest.mark.parametrize("command", [("calibrate",), ("eval", "line")])
+def test_what_can_be_recorded_is_listed_where_something_else_is_asked_for(
+    command: tuple[str, ...], source: Path
+) -> None:
+    result = invoke(*command, str(source), "--observe", "margin, colour")
+    assert result.exit_code == errors.SettingsError.exit_code
+    assert "'colour' is not one of margin, newline, agreement, state" in result.stderr
+
+
+def test_the_command_line_names_all_that_can_be_recorded() -> None:
+    from lsp_calib.cli.evaluation import OBSERVED
+    from lsp_calib.evaluation.item_worker import Observed
+
+    assert tuple(Observed) == OBSERVED
+
+
 def test_two_projects_of_one_name_are_two_projects(tmp_path: Path) -> None:
     from lsp_calib.evaluation.tasks import draw
 
@@ -539,7 +555,7 @@ async def test_a_command_without_a_server_imports_nothing_of_one(command: str, t
 
 WIRE = {
     *("id", "kind", "text", "confidence", "rawConfidence", "measure", "tier", "reason", "certified"),
-    *("calibrator", "model", "tokens", "firstTokens", "source", "timing"),
+    *("calibrator", "model", "tokens", "firstTokens", "source", "timing", "rank", "doubt"),
 }
 
 

@@ -9,7 +9,8 @@ from feedback_scene import suggestion
 
 from lsp_calib.completion import Completion, Cursor
 from lsp_calib.server.completion_requests import CompletionReply, CompletionRequests
-from lsp_calib.values import ModelIdentity
+from lsp_calib.server.last_requests import LastRequests
+from lsp_calib.values import Evidence, ModelIdentity
 
 URI = "file:///a.py"
 
@@ -20,26 +21,33 @@ class Service:
     def __init__(self) -> None:
         self.go = asyncio.Event()
 
-    async def complete(self, cursor: Cursor, *, document: str) -> Completion:
-        assert document == URI
+    async def complete(self, cursor: Cursor, *, document: str, hide_below: float) -> Completion:
+        assert (document, hide_below) == (URI, 0.0)
         await self.go.wait()
         made = suggestion("x", f"at {cursor.line}")
-        return Completion(made, cursor, (-0.1,), ModelIdentity("m", "", ""), "p1")
+        return Completion(made, cursor, Evidence((-0.1,)), ModelIdentity("m", "", ""), "p1")
 
     def ahead(self, _cursor: Cursor) -> None:
         return None
 
+    def forget(self, _document: str) -> None:
+        pass
 
-async def _admits(_uri: str, _patience: float | None) -> bool:
-    return True
+
+async def _no_refusal(_uri: str, _patience: float | None) -> None:
+    return None
 
 
 def requests(service: Any) -> CompletionRequests:
     return CompletionRequests(
         service,
-        admits=_admits,
+        last=LastRequests(),
+        refusal=_no_refusal,
         on_request=lambda *_: None,
         on_made=lambda _: None,
+        on_hidden=lambda _: None,
+        on_nothing=lambda _: None,
+        hide_below=lambda: 0.0,
         looks_ahead=lambda: False,
     )
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import attrs
 import pytest
-from test_calibration_calibrator import make
+from test_calibration_calibrator import make, platt
 
-from lsp_calib.calibration import Calibrator, CalibratorStore, PlattCalibrator
+from lsp_calib.calibration import Calibrator, CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.values import CalibratorRef
 
@@ -19,9 +19,7 @@ RUST = attrs.evolve(PURPOSE, language="rust")
 
 def personal(intercept: float, language: str = "python") -> Calibrator:
     purpose = attrs.evolve(PURPOSE, language=language)
-    made: Calibrator = make(
-        purpose=purpose, platt=PlattCalibrator(0.9, intercept), source="personal", state="learning"
-    )
+    made: Calibrator = make(purpose=purpose, **platt(0.9, intercept), source="personal", state="learning")
     return made
 
 
@@ -39,7 +37,7 @@ class Watching:
         self.estimator = ConfidenceEstimator(store, on_change=self.changes.append)
 
     def intercept(self) -> float:
-        return self.estimator.calibrator(PURPOSE).platt.intercept
+        return self.estimator.calibrator(PURPOSE).curves[0].intercept
 
 
 def test_another_process_promotes_and_rolls_back(store: CalibratorStore) -> None:

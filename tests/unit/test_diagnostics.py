@@ -30,6 +30,7 @@ def diagnostics(client: Client, *, pulls: bool) -> Diagnostics:
         document={URI: document}.get,
         # A line that is no longer there carries none.
         inserted=lambda _: [(0, suggestion("1")), (7, suggestion("gone"))],
+        doubtful=lambda *_: None,
         request_pull=client.pull if pulls else None,
         publish=client.pushed.append,
     )

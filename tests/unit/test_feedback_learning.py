@@ -9,13 +9,15 @@ from pathlib import Path
 import attrs
 import pytest
 from feedback_scene import Editor, suggestion
+from test_calibration_calibrator import make
 
+from lsp_calib.calibration import Curve, TierPolicy, Weighted
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.feedback.learning import refit_from_feedback, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity
 
 MODEL = ModelIdentity("m", "Q8_0", "abc123")
 PURPOSE = Purpose(MODEL, "p1", "line", "python")
@@ -37,13 +39,20 @@ def calibrators(tmp_path: Path) -> CalibratorStore:
     return CalibratorStore(tmp_path / "home" / "calibrators", tmp_path / "shipped")
 
 
-def show(store: FeedbackStore, identity: str, logprob: float, at: float, language: str = "python") -> None:
+def show(
+    store: FeedbackStore,
+    identity: str,
+    logprob: float,
+    at: float,
+    language: str = "python",
+    features: dict[str, float] | None = None,
+) -> None:
     store.record_shown(
         suggestion("x", identity),
         model=MODEL,
         prompt_version="p1",
         language=language,
-        logprobs=[logprob],
+        evidence=Evidence((logprob,), features or {}),
         at=at,
     )
 
@@ -182,3 +191,30 @@ class TestLanguages:
         wire = refit_languages(store, calibrators, PURPOSE, TODAY).to_wire()
         assert wire["reason"] == "not enough labels yet: 0 of 5"
         assert set(wire) == SHAPE
+
+
+def test_labels_of_before_and_after_there_were_features_are_learnt_from_together(
+    store: FeedbackStore, calibrators: CalibratorStore
+) -> None:
+    """What the store gives back is what the curve over features is fitted on, place and all."""
+    curves = (
+        Curve("features-1", (Weighted("total", 0.0, 1.0, 1.0), Weighted("broken", 0.0, 1.0, -1.0)), -0.5),
+        Curve.of_measure("total", 0.9, -0.3),
+    )
+    shipped = make(purpose=PURPOSE, curves=curves, raw_measure="geometric-mean")
+    shipped.save(calibrators.shipped / "shipped.json")
+    for number in range(40):
+        at = START + 60.0 * number
+        features = {"total": 1.0, "broken": float(number % 2)} if number >= 20 else None
+        show(store, f"{number:016x}", -0.2, at, features=features)
+        settle(store, f"{number:016x}", number % 8 == 0, at + 30.0)
+    result = refit_from_feedback(store, calibrators, PURPOSE, TODAY)
+    assert (result.promoted, result.n) == (True, 40)
+    personal = calibrators.choose(PURPOSE).calibrator
+    best, total = personal.curves
+    assert best.shift is not None
+    assert total.shift is not None
+    assert best.shift.intercept < 0 > total.shift.intercept
+    rows = store.labels(MODEL.sha256, "p1", "line")
+    measures = [personal.assess(row.evidence, TierPolicy()).measure for row in rows]
+    assert measures == ["total"] * 20 + ["features-1"] * 20

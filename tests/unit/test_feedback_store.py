@@ -18,12 +18,13 @@ import attrs
 import pytest
 from feedback_scene import suggestion
 
+from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
 from lsp_calib.feedback.database import move_aside, private_file
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity
 
 MODEL = ModelIdentity("m", "Q8_0", "abc123")
 SECRET = "hunter2_is_the_password"
@@ -49,13 +50,15 @@ def show(
     prompt: str = "p1",
     at: float = 1000.0,
     logprobs: tuple[float, ...] = (-0.1234567, -2.0),
+    features: dict[str, float] | None = None,
+    place: str = "mid-word",
 ) -> None:
     store.record_shown(
         suggestion(f"password = '{SECRET}'", identity),
         model=model,
         prompt_version=prompt,
         language="python",
-        logprobs=logprobs,
+        evidence=Evidence(logprobs, features or {}, place, doubtful=SECRET),
         at=at,
     )
 
@@ -76,13 +79,34 @@ class TestRecords:
             "confidence": 0.5,
             "tier": "review",
             "calibrator_id": "c",
-            "logprobs": (-0.12346, -2.0),
+            "evidence": {"logprobs": (-0.12346, -2.0), "features": {}, "place": "mid-word", "doubtful": ""},
             "correct": True,
             "how": How.KEPT,
             "shown_at": 1000.0,
             "at": 1060.0,
             "episode": "s",
         }
+
+    def test_features_come_back_but_no_text(self, store: FeedbackStore, path: Path) -> None:
+        features = {"total": -1.2345678, "new-names": 0.0, SECRET: 1.0, "broken": float("nan")}
+        show(store, features=features, place=f"mid-word {SECRET}")
+        show(store, "t", features={"total": 2.0})
+        store.record_events([settled("s", How.KEPT, True), settled("t", How.KEPT, True, 1061.0)])
+        first, second = store.labels("abc123", "p1", "line")
+        assert first.evidence == Evidence((-0.12346, -2.0), {"total": -1.23457, "new-names": 0.0}, "")
+        assert (second.evidence.place, second.evidence.doubtful) == ("mid-word", "")
+        assert [row["features"] for row in store.export()] == [first.evidence.features, {"total": 2.0}]
+        assert {row["features_version"] for row in store.export()} == {VERSION}
+        store.close()
+        content = b"".join(file.read_bytes() for file in path.parent.iterdir())
+        assert SECRET.encode() not in content
+
+    def test_features_of_another_version_do_not_count(self, store: FeedbackStore) -> None:
+        show(store, features={"total": 1.0})
+        store.record_events([settled("s", How.KEPT, True)])
+        store._connection.execute("UPDATE suggestions SET features_version = ?", (VERSION + 1,))
+        (row,) = store.labels("abc123", "p1", "line")
+        assert row.evidence == Evidence((-0.12346, -2.0), {}, "mid-word")
 
     def test_only_of_that_model_prompt_and_task(self, store: FeedbackStore) -> None:
         show(store, "mine")
@@ -175,6 +199,30 @@ class TestRecords:
 
 
 class TestOlderFormats:
+    def test_a_store_of_format_2_is_brought_up_to_date(self, path: Path) -> None:
+        """Its labels keep their log-probabilities and have no features."""
+        path.parent.mkdir()
+        connection = sqlite3.connect(path)
+        for statement in (*MIGRATIONS[0], *MIGRATIONS[1]):
+            connection.execute(statement)
+        connection.execute("PRAGMA user_version = 2")
+        connection.execute(
+            "INSERT INTO suggestions VALUES ('old', 1000.0, 'line', 'python', 'm', 'abc123', 'p1', 'c', "
+            "'geometric-mean', NULL, 0.5, 0.5, 'review', '[-0.5]')"
+        )
+        connection.execute("INSERT INTO labels VALUES ('old', 1, 'kept', 1060.0, 'visit')")
+        connection.commit()
+        connection.close()
+        store = FeedbackStore(path)
+        assert store.moved_aside is None
+        show(store, "new", at=900.0, features={"broken": 1.0})
+        store.record_events([settled("new", How.KEPT, True, 1090.5)])
+        old, new = store.labels("abc123", "p1", "line")
+        assert (old.evidence, old.episode) == (Evidence((-0.5,)), "visit")
+        assert new.evidence.features == {"broken": 1.0}
+        assert [row["features"] for row in store.export()] == [{"broken": 1.0}, None]
+        store.close()
+
     def test_a_store_of_format_1_is_brought_up_to_date(self, path: Path) -> None:
         """Nothing is lost. Its labels tell no episode: those that settled at one moment share one."""
         path.parent.mkdir()
@@ -237,6 +285,7 @@ def all_bytes(path: Path) -> bytes:
 def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
     """As after n suggestions with their labels, but in one transaction."""
     row = "?, ?, 'line', 'python', 'm', 'abc', 'p1', 'c', 'total', NULL, 0.5, 0.5, 'review', '[-0.5]'"
+    row += ", '{}', 1, ''"
     connection = store._connection
     connection.execute("BEGIN")
     for number in range(n):

@@ -13,12 +13,14 @@ import pytest
 from lsp_calib.calibration import CalibrationWarning
 from lsp_calib.calibration.metrics.reliability import reliability
 from lsp_calib.calibration.policies.selective_risk import risk_coverage
+from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.confidence import token_positions
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.figures import (
     DARK,
     LIGHT,
     THEMES,
+    draw_ladder,
     draw_reliability,
     draw_risk_coverage,
     draw_skill_by_t,
@@ -37,7 +39,13 @@ SKILL = {
 LENGTHS = [len(item) for item in LOGPROBS]
 
 
+STEPS = ["one measure", "features", "all of it"]
+LADDER = {
+    "large": [Interval(0.2, 0.1, 0.3), Interval(0.5, 0.45, 0.55), Interval(0.55, 0.5, 0.6)],
+    "small": [Interval(0.4, 0.3, 0.45), None, Interval(0.6, None, None)],
+}
 DRAWINGS = {
+    "ladder": partial(draw_ladder, STEPS, LADDER, (1250, 900)),
     "reliability": partial(draw_reliability, reliability(CONFIDENCE, CORRECT)),
     "mass": partial(draw_reliability, reliability(CONFIDENCE, CORRECT, strategy="mass")),
     "skill": partial(draw_skill_by_t, SKILL, LENGTHS, chosen=[4, 4, 8]),
@@ -180,6 +188,46 @@ def test_one_threshold_and_perfect_answers_can_be_drawn():
     with pytest.warns(CalibrationWarning):
         perfect = risk_coverage([0.5, 0.6], [True, True])
     draw_risk_coverage(perfect).canvas.draw()
+
+
+def test_a_ladder_has_a_row_for_each_step_and_a_dot_for_each_value():
+    (axes,) = draw_ladder(STEPS, LADDER, (1250, 900)).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == STEPS
+    low, high = axes.get_ylim()
+    assert low > high, "from top to bottom"
+    bars = {bar.get_label(): bar for bar in axes.containers}
+    assert bars["large"].lines[0].get_xdata().tolist() == [0.2, 0.5, 0.55]
+    assert bars["small"].lines[0].get_xdata().tolist() == [0.4, 0.6], "what is not known is not drawn"
+    segments = [path[:, 0].tolist() for path in bars["large"].lines[2][0].get_segments()]
+    assert segments == [pytest.approx([item.low, item.high]) for item in LADDER["large"]]
+    # The rows of two series stand apart, but each next to its name.
+    heights = [bars[name].lines[0].get_ydata()[0] for name in LADDER]
+    assert heights[0] < 0 < heights[1]
+    assert max(map(abs, heights)) < 0.5
+    assert {"+0.20", "+0.60", "n = 1,250 and 900"} < set(texts(axes.figure))
+
+
+@pytest.mark.parametrize(
+    ("skill", "counts"),
+    [
+        ({}, ()),
+        ({"a": [None] * 3}, (9,)),
+        ({"a": [Interval(None, None, None)] * 3}, (9,)),
+        ({"a": LADDER["large"][:2]}, (9,)),
+        ({"a": LADDER["large"]}, (9, 9)),
+        (dict.fromkeys("abc", LADDER["large"]), (9, 9, 9)),
+    ],
+)
+def test_a_ladder_without_values_or_of_three_models_is_refused(skill, counts):
+    with pytest.raises(DataError, match="A ladder needs"):
+        draw_ladder(STEPS, skill, counts)
+
+
+def test_a_description_is_kept_in_the_file(tmp_path):
+    for suffix in ("png", "svg"):
+        light, dark = save_both(DRAWINGS["ladder"], tmp_path / f"a.{suffix}", "0123456789abcdef")
+        assert b"0123456789abcdef" in light.read_bytes()
+        assert b"0123456789abcdef" in dark.read_bytes()
 
 
 def test_two_files_are_written_and_the_same_data_make_the_same_bytes(tmp_path):

@@ -34,6 +34,28 @@ def test_the_answer_is_what_follows_the_forced_characters(
     assert "".join(token.text for token in generation.tokens) == text
 
 
+@given(st.data(), texts, texts)
+def test_given_tokens_are_part_of_the_text_as_if_they_had_been_chosen(
+    data: st.DataObject, forced: str, text: str
+) -> None:
+    cut = data.draw(pieces(forced + text + "\nmore"))
+    chosen, begun = GenerationBuilder(forced, one_line=True), GenerationBuilder(forced, one_line=True)
+    some = data.draw(st.integers(0, len(cut)))
+    for token, piece in enumerate(cut):
+        if chosen.stop is None:
+            chosen.add(token, -1.0, 0.0, piece)
+            if token < some:
+                begun.give(piece)
+            else:
+                begun.add(token, -1.0, 0.0, piece)
+    one, other = chosen.finish(Timing()), begun.finish(Timing())
+    assert (other.text, other.stop, begun.length) == (one.text, one.stop, chosen.length)
+    assert other.tokens == tuple(token for token in one.tokens if token.id >= some)
+    assert one.healing == tuple(range(len(one.healing))), "the first tokens"
+    assert sum(len(cut[token]) for token in one.healing) <= len(forced.encode())
+    assert not one.tokens or one.tokens[0].id == len(one.healing)
+
+
 @given(st.data(), st.text(max_size=12))
 def test_several_lines_are_kept_as_they_are(data: st.DataObject, text: str) -> None:
     text = text.encode("utf-8", "replace").decode()

@@ -31,7 +31,7 @@ from scipy.stats import chisquare
 
 from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import Acceleration, Interrupted, LoadOptions, TurnOver
-from lsp_calib.inference.engine import Priority, Sampling, ScoreRequest
+from lsp_calib.inference.engine import Observe, Priority, Sampling, ScoreRequest
 from lsp_calib.values import Stop, Token
 
 llama = pytest.importorskip("lsp_calib.inference.local.llama")
@@ -133,6 +133,75 @@ class TestNumbers:
 
     def test_without_temperatures_there_is_no_softmax(self, model: llama.LlamaModel) -> None:
         assert all(token.softmax is None for token in generate(model, request(SOURCE)).tokens)
+
+    def test_what_is_observed_is_that_of_float64(self, model: llama.LlamaModel, reference: Reference) -> None:
+        asked = request(SOURCE, observe=~Observe.NOTHING, reuse=False)
+        generation = generate(model, asked)
+        plain = generate(model, attrs.evolve(asked, observe=Observe.NOTHING))
+        assert [t.logprob for t in generation.tokens] == [t.logprob for t in plain.tokens], "to the last bit"
+        assert all(token.seen is None for token in plain.tokens)
+        given = reference.tokens(SOURCE)
+        ids = [token.id for token in generation.tokens]
+        splits = one_by_one(len(given), len(ids))
+        how: dict[str, Any] = {"first": len(given) - 1, "splits": splits}
+        logits = reference.logits([*given, *ids[:-1]], **how)
+        pieces = model._machine.vocabulary.pieces
+        ending = [
+            token
+            for token in range(len(pieces))
+            if pieces[token].lstrip(b" \t\r").startswith(b"\n") or model._weights.ends_text(token)
+        ]
+        for row, token in zip(logits, generation.tokens, strict=True):
+            assert token.seen is not None
+            p = np.exp(row - row.max())
+            p /= p.sum()
+            assert token.seen.entropy == pytest.approx(-(p[p > 0] * np.log(p[p > 0])).sum(), abs=1e-5)
+            assert token.seen.newline == pytest.approx(math.log(p[ending].sum()), abs=1e-4)
+            second, first = np.argsort(row)[-2:]
+            assert (token.id, token.seen.second) == (first, second)
+            assert token.seen.margin == pytest.approx(row[first] - row[second], abs=EXACT)
+        states = reference.logits([*given, *ids[:-1]], **how, states=True)
+        assert generation.state == pytest.approx(states[-1], abs=1e-3 * np.abs(states[-1]).max())
+        assert plain.state == ()
+
+    @pytest.mark.parametrize("forced", ["", "    retu"])
+    def test_an_answer_goes_on_from_given_tokens_as_it_did_from_chosen_ones(
+        self, model: llama.LlamaModel, forced: str
+    ) -> None:
+        """The same bits, whether the cache still has them or not."""
+        source = "def area(r):\n" if forced else SOURCE
+        asked = request(source, forced, reuse=False, priority=Priority.BACKGROUND)
+        whole = generate(model, asked)
+        assert len(whole.tokens) >= 3
+        assert bool(whole.healing) == bool(forced)
+        given = (*whole.healing, *(token.id for token in whole.tokens[:2]))
+        again = attrs.evolve(asked, given=given)
+        for cached in (True, False):
+            if not cached:
+                generate(model, request("else", most=1, priority=Priority.BACKGROUND))
+            rest = generate(model, again)
+            assert (rest.text, rest.tokens, rest.stop) == (whole.text, whole.tokens[2:], whole.stop)
+            assert rest.timing.generated_tokens == len(rest.tokens)
+            assert (rest.timing.prompt_reused >= rest.timing.prompt_tokens) == cached
+            generate(model, asked)
+
+    def test_given_tokens_count_towards_the_most(self, model: llama.LlamaModel) -> None:
+        whole = generate(model, request(LONG, most=8, one_line=False, reuse=False))
+        given = tuple(token.id for token in whole.tokens[:5])
+        rest = generate(model, request(LONG, most=8, one_line=False, reuse=False, given=given))
+        assert rest.tokens == whole.tokens[5:]
+        over = generate(model, request(LONG, most=5, one_line=False, given=given))
+        assert (over.tokens, over.stop, over.timing.generated_tokens) == ((), Stop.LENGTH, 0)
+
+    def test_a_given_token_may_end_the_answer(self, model: llama.LlamaModel, reference: Reference) -> None:
+        (newline,) = reference.tokens("\n")
+        assert generate(model, request(SOURCE, given=(newline,))).stop is Stop.LINE
+        end = next(token for token in range(reference.size) if model._weights.ends_text(token))
+        assert generate(model, request(SOURCE, given=(end,))).stop is Stop.END_OF_TEXT
+
+    def test_a_given_token_that_there_is_not_is_an_engine_error(self, model: llama.LlamaModel) -> None:
+        with pytest.raises(EngineError, match="no token"):
+            model.begin(request(SOURCE, given=(1 << 30,)), on_tokens=ignore)
 
     def test_healing_keeps_the_probabilities_of_the_whole_vocabulary(
         self, model: llama.LlamaModel, reference: Reference
@@ -255,18 +324,23 @@ class TestInterruptions:
         assert [t.id for t in found] == [t.id for t in expected]
         assert [t.logprob for t in found] == pytest.approx([t.logprob for t in expected], abs=EXACT)
 
+    @pytest.mark.parametrize("between", ["another", "the same"])
+    @pytest.mark.parametrize("given", [0, 3])
     def test_without_reuse_an_interrupted_answer_is_the_same_to_the_last_bit(
-        self, model: llama.LlamaModel
+        self, model: llama.LlamaModel, between: str, given: int
     ) -> None:
-        wanted = request(LONG + SOURCE, most=20, one_line=False, reuse=False, priority=Priority.BACKGROUND)
-        expected = generate(model, wanted)
-        run = model.begin(wanted, on_tokens=lambda _: model.interrupt(), tell_after=7)
+        whole = request(SOURCE, most=12, one_line=False, reuse=False, priority=Priority.BACKGROUND)
+        expected = generate(model, whole).tokens
+        wanted = attrs.evolve(whole, given=tuple(token.id for token in expected[:given]))
+        run = model.begin(wanted, on_tokens=lambda _: model.interrupt(), tell_after=4)
         with pytest.raises(Interrupted):
             run.advance()
         model.resume()
         # Somebody else's background work takes the sequence, in the middle.
-        generate(model, request(LONG, most=1, priority=Priority.BACKGROUND))
-        assert finish(run).tokens == expected.tokens
+        generate(model, request(LONG[:80], most=1, priority=Priority.BACKGROUND))
+        if between == "the same":
+            generate(model, whole)
+        assert finish(run).tokens == expected[given:]
 
     def test_an_interruption_waits_for_the_next_advance(self, model: llama.LlamaModel) -> None:
         run = model.begin(request(SOURCE), on_tokens=ignore)

@@ -22,7 +22,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.inference.backend import Interrupted, LoadOptions, Run
 from lsp_calib.inference.engine import Priority, Request, Sampling
-from lsp_calib.values import Generation
+from lsp_calib.values import Evidence, Generation
 
 llama = pytest.importorskip("lsp_calib.inference.local.llama")
 
@@ -161,7 +161,9 @@ class Judged:
         self._theirs.append(self._assess(found).tier is not self._assess(scratch).tier)
 
     def _assess(self, logprobs: Any) -> Any:
-        return self._calibrator.assess([min(float(value), 0.0) for value in logprobs], self._policy)
+        return self._calibrator.assess(
+            Evidence(tuple(min(float(value), 0.0) for value in logprobs)), self._policy
+        )
 
 
 def test_log_probabilities_are_as_near_to_those_from_scratch_as_llama_cpp_is_to_itself(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lsp_calib.completion import Completion, Cursor
 from lsp_calib.completion.memory import continued
-from lsp_calib.values import CalibratorRef, Confidence, ModelIdentity, Suggestion, Tier, Timing
+from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Suggestion, Tier, Timing
 
 line_texts = st.text(st.characters(exclude_characters="\r\n"), max_size=12)
 CONFIDENCE = Confidence(
@@ -17,7 +17,7 @@ CONFIDENCE = Confidence(
 
 def completion(cursor: Cursor, text: str) -> Completion:
     suggestion = Suggestion("an-id", "line", text, CONFIDENCE, "m", 3, "model", Timing(1, 2, 3, 4, 5, 6))
-    return Completion(suggestion, cursor, (-0.1, -0.2), ModelIdentity("m", "Q4", "0" * 64), "v")
+    return Completion(suggestion, cursor, Evidence((-0.1, -0.2)), ModelIdentity("m", "Q4", "0" * 64), "v")
 
 
 def moved(cursor: Cursor, typed: str) -> Cursor:
@@ -42,10 +42,11 @@ def test_typing_along_leaves_the_same_line_the_same_id_and_the_same_confidence(
     rest = continued(old, moved(old.cursor, old.suggestion.text[:typed]))
     assert rest is not None
     assert rest.expected_line == old.expected_line
-    assert rest.suggestion == attrs.evolve(
-        old.suggestion, text=old.suggestion.text[typed:], source="memory", timing=Timing()
+    left = old.suggestion.text[typed:]
+    assert attrs.evolve(rest.suggestion, doubt=old.suggestion.doubt) == attrs.evolve(
+        old.suggestion, text=left, source="memory", timing=Timing()
     )
-    assert rest.logprobs == old.logprobs
+    assert rest.evidence == old.evidence
 
 
 @given(completions(), line_texts)
@@ -61,6 +62,17 @@ def test_what_is_left_always_makes_the_line_that_was_predicted(old: Completion, 
 @given(completions())
 def test_nothing_is_left_once_all_is_typed(old: Completion) -> None:
     assert continued(old, moved(old.cursor, old.suggestion.text)) is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "doubt"), [("", (3, 5)), ("a.", (1, 3)), ("a.b", (0, 2)), ("a.bc", (0, 1)), ("a.bcd", None)]
+)
+def test_the_span_of_doubt_goes_with_what_is_typed(typed: str, doubt: tuple[int, int] | None) -> None:
+    old = completion(Cursor.at(["x = "], 0, 4, "python"), "a.bcd()")
+    old = attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(3, 5)))
+    rest = continued(old, moved(old.cursor, typed))
+    assert rest is not None
+    assert rest.suggestion.doubt == doubt
 
 
 OLD = completion(Cursor.at(["above", "x = fo)", "below"], 1, 6, "python"), "o(1")

@@ -22,8 +22,9 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from lsp_calib.completion.second_decode import agreement, second_request
 from lsp_calib.errors import EngineDiedError, EngineError, ModelError, ModelFileError, NoModelError
-from lsp_calib.inference.engine import EngineState, LoadedModel, Priority, Request
+from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Priority, Request
 from lsp_calib.inference.models import cards
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process.client import ModelProcess
@@ -155,6 +156,26 @@ class TestAnswers:
             expected = reference.log_probabilities(prompt + [t.id for t in generation.tokens[:at]])
             assert token.logprob == pytest.approx(expected[token.id], abs=self.TOLERANCE)
             assert expected[token.id] >= expected.max() - 2 * self.TOLERANCE, "the most likely token"
+
+    async def test_all_that_can_be_observed_comes_through_the_process(self, engine: ModelProcess) -> None:
+        plain = attrs.evolve(request(SOURCE), reuse=False)
+        asked = attrs.evolve(plain, observe=~Observe.NOTHING)
+        first = await engine.generate(asked)
+        assert len(first.tokens) >= 3
+        assert first.entropies is not None
+        for token in first.tokens:
+            assert token.seen is not None
+            assert None not in attrs.astuple(token.seen)
+        assert len(first.state) >= 100
+        second = second_request(asked, first)
+        assert second is not None
+        found = agreement(first, await engine.generate(second))
+        assert 0.0 <= found.similarity < 1.0
+        assert found.logprob < first.logprobs[found.at]
+        assert found.tokens >= 1
+        unobserved = await engine.generate(plain)
+        assert unobserved.logprobs == first.logprobs, "to observe changes nothing"
+        assert unobserved.entropies is None
 
     async def test_healing_keeps_the_probabilities_of_the_whole_vocabulary(
         self, engine: ModelProcess, reference: Reference

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import clean
+from lsp_calib.completion.postprocess import Cleaned, Removal, clean, cleaned
 
 
 def at(before: str, after: str = "") -> Cursor:
@@ -168,6 +168,30 @@ def test_a_bracket_that_the_answer_itself_opened_stays_closed(before: str, text:
 
 def test_an_answer_that_is_all_there_already_is_nothing_to_offer() -> None:
     assert clean(")", at("f(", ")")) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "after", "removal"),
+    [
+        ("", "", Removal.EMPTY),
+        ("", ")", Removal.EMPTY),
+        (" \t", "", Removal.WHITE_SPACE),
+        (")", ")", Removal.REPEATS_SUFFIX),
+        ("  ):  ", "):", Removal.REPEATS_SUFFIX),
+        ("is\u200b_admin", "", Removal.HIDDEN_CHARACTERS),
+        ("\ufffd", "", Removal.HIDDEN_CHARACTERS),
+        ("\x07", "\x07", Removal.HIDDEN_CHARACTERS),
+    ],
+)
+def test_the_reason_why_nothing_is_left_of_an_answer(text: str, after: str, removal: Removal) -> None:
+    assert cleaned(text, at("f(", after)) == Cleaned("", removal)
+
+
+@given(st.text(max_size=9), st.text(st.characters(exclude_characters="\r\n"), max_size=9))
+def test_there_is_a_reason_just_when_nothing_is_left(text: str, after: str) -> None:
+    answer = cleaned(text, at("x", after))
+    assert (answer.removal is None) == bool(answer.text)
+    assert answer.text == clean(text, at("x", after))
 
 
 @given(

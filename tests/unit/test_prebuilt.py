@@ -193,6 +193,8 @@ class TestAnswers:
             model.begin(ScoreRequest(prompt, "y"), on_tokens=lambda _: None)
         with pytest.raises(EngineError, match=r"lsp-calib\[local\]"):
             begin(model, request("x", temperatures=(1.0,)))
+        with pytest.raises(EngineError, match=r"lsp-calib\[local\]"):
+            begin(model, request("x", given=(1,)))
 
 
 @pytest.mark.model

@@ -14,16 +14,20 @@ from hypothesis import strategies as st
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Origin
+from lsp_calib.completion.second_decode import Agreement
+from lsp_calib.confidence.features import FEATURES, VERSION, probability_features
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.records import (
+    FeatureList,
     Header,
     Record,
+    State,
     origin,
     read_records,
     sources_of,
     write_records,
 )
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity, Stop
 
 HEADER = Header(
     "line",
@@ -59,7 +63,15 @@ SCHEMA_1 = (
     '"stop":"endOfText","tokens":[],"logprobs":[],"typed_logprob":0.0,"ms":12}\n'
 )
 
+LISTED = FeatureList.present()
+SHIPPED = sorted((home.shipped_models() / "records").glob("*.jsonl"))
+
 numbers = st.floats(-50.0, 0.0)
+listed = st.just(()) | st.tuples(*[st.none() | st.floats(-1e4, 1e4)] * len(LISTED.names))
+agreements = st.builds(Agreement, st.integers(0, 63), st.floats(0.0, 1.0), numbers, st.integers(1, 64))
+states = st.builds(
+    State, st.floats(1e-6, 1e6), st.lists(st.integers(-127, 127), min_size=64, max_size=64).map(tuple)
+)
 
 
 @st.composite
@@ -79,6 +91,12 @@ def records(draw: st.DrawFn) -> Record:
         entropies=tuple(-value for value in draw(st.just(()) | of_tokens)),
         prompt=draw(st.sampled_from(["", "0123456789abcdef"])),
         seed=draw(st.none() | st.integers(0, 9)),
+        features=draw(listed),
+        features_above=draw(listed),
+        margins=tuple(-value for value in draw(st.just(()) | of_tokens)),
+        newlines=draw(st.just(()) | of_tokens),
+        agreement=draw(st.none() | agreements),
+        state=draw(st.none() | states),
     )
 
 
@@ -88,6 +106,20 @@ def test_a_line_gives_back_its_record_to_five_digits(record: Record) -> None:
     assert again.logprobs == pytest.approx(record.logprobs, abs=5.1e-6)
     assert again.typed_logprobs == pytest.approx(record.typed_logprobs, abs=5.1e-6)
     assert again.entropies == pytest.approx(record.entropies, abs=5.1e-4)
+    assert again.margins == pytest.approx(record.margins, abs=5.1e-4)
+    assert again.newlines == pytest.approx(record.newlines, abs=5.1e-6)
+    for name in ("features", "features_above"):
+        for value, expected in zip(getattr(again, name), getattr(record, name), strict=True):
+            assert value == (None if expected is None else pytest.approx(expected, abs=5.1e-5))
+    if record.agreement is None or again.agreement is None:
+        assert again.agreement is record.agreement
+    else:
+        assert attrs.astuple(again.agreement) == pytest.approx(attrs.astuple(record.agreement), abs=5.1e-5)
+    if record.state is None or again.state is None:
+        assert again.state is record.state
+    else:
+        assert again.state.values == record.state.values
+        assert again.state.scale == pytest.approx(record.state.scale, rel=1e-5)
     for name in ("item", "group", "stratum", "correct", "shown", "stop", "tokens", "prompt", "seed", "doubt"):
         assert getattr(again, name) == getattr(record, name)
     assert Record.from_row(json.loads(again.to_line())) == again, "what was read once is read the same again"
@@ -97,6 +129,77 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     write_records(path, HEADER, RECORDS)
     assert read_records(path) == (HEADER, RECORDS)
+    with_features = attrs.evolve(HEADER, features=LISTED)
+    write_records(path, with_features, RECORDS)
+    assert read_records(path) == (with_features, RECORDS)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_files_without_the_later_fields_are_written_as_they_were(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / path.name
+    write_records(copy, *read_records(path))
+    assert copy.read_bytes() == path.read_bytes()
+
+
+def test_the_evidence_is_that_of_the_tokens_and_of_the_text() -> None:
+    header = attrs.evolve(HEADER, features=LISTED)
+    values = dict.fromkeys(LISTED.names, 0.5)
+    record = attrs.evolve(
+        RECORDS[1],
+        features=LISTED.ordered(values),
+        features_above=LISTED.ordered({**values, LISTED.names[-1]: 0.25}),
+    )
+    logprobs = (-0.25, -1.25, -1.0)
+    expected = probability_features(logprobs, (0.5, 1.125, 0.0), Stop.LINE)
+    assert record.evidence(header) == Evidence(logprobs, {**expected, **values}, "mid-line")
+    assert record.evidence(header).features.keys() == FEATURES.keys()
+    above = record.evidence(header, above=True).features
+    assert above[LISTED.names[-1]] == 0.25
+    assert above["total"] == expected["total"]
+
+
+def test_what_is_not_known_is_missing_from_the_evidence() -> None:
+    header = attrs.evolve(HEADER, features=LISTED)
+    known = {LISTED.names[0]: 1.0}
+    record = attrs.evolve(RECORDS[1], entropies=(), features=LISTED.ordered(known), stratum="elsewhere")
+    evidence = record.evidence(header)
+    assert evidence.place == ""
+    assert "entropy-sum" not in evidence.features
+    assert evidence.features.keys() & set(LISTED.names) == known.keys()
+    assert record.evidence(header, above=True).features.keys().isdisjoint(LISTED.names)
+    assert attrs.evolve(record, doubt=True, logprobs=(), typed_logprobs=()).evidence(header) == Evidence()
+
+
+def test_features_of_another_version_are_not_evidence() -> None:
+    other = attrs.evolve(LISTED, version=VERSION + 1)
+    record = attrs.evolve(RECORDS[1], features=LISTED.ordered(dict.fromkeys(LISTED.names, 0.5)))
+    evidence = record.evidence(attrs.evolve(HEADER, features=other))
+    assert evidence == RECORDS[1].evidence(HEADER)
+
+
+def test_records_with_features_of_two_versions_are_not_in_one_file() -> None:
+    with_features = attrs.evolve(HEADER, features=LISTED)
+    other = attrs.evolve(HEADER, features=attrs.evolve(LISTED, version=VERSION + 1))
+    assert with_features.asks_the_same_as(HEADER)
+    assert HEADER.asks_the_same_as(with_features)
+    assert not with_features.asks_the_same_as(other)
+
+
+@pytest.mark.parametrize("features", [None, attrs.evolve(LISTED, names=("one", "two"))])
+def test_more_features_than_the_header_names_are_a_data_error(
+    tmp_path: Path, features: FeatureList | None
+) -> None:
+    path = tmp_path / "r.jsonl"
+    write_records(
+        path, attrs.evolve(HEADER, features=features), [attrs.evolve(RECORDS[0], features=(1.0, 0.0, 0.5))]
+    )
+    with pytest.raises(DataError, match="features"):
+        read_records(path)
+
+
+def test_a_feature_that_is_no_number_is_refused() -> None:
+    with pytest.raises(DataError, match="not a finite number"):
+        attrs.evolve(RECORDS[0], features=(math.nan,)).to_line()
 
 
 def test_no_source_text_and_no_times_are_kept(tmp_path: Path) -> None:
@@ -115,7 +218,7 @@ def test_a_line_takes_few_bytes() -> None:
         attrs.evolve(r, prompt="0123456789abcdef", entropies=tuple(-1.5 * value for value in r.logprobs))
         for r in shipped
     ]
-    assert sum(len(record.to_line()) for record in whole) / len(whole) < 400
+    assert sum(len(record.to_line()) for record in whole) / len(whole) < 450
 
 
 def test_the_group_is_told_from_the_item_where_it_can_be() -> None:

@@ -12,7 +12,7 @@ from lsp_calib.calibration.policies.tiers import RISK_PRESETS
 from lsp_calib.completion import CompletionService, Cursor
 from lsp_calib.summarization import SummaryService
 from lsp_calib.syntax import functions
-from lsp_calib.values import ModelIdentity, Tier
+from lsp_calib.values import Evidence, ModelIdentity, Tier
 
 CODE = ["def add(a, b):", "    return a + b"]
 
@@ -24,11 +24,11 @@ def test_a_doubt_is_the_reason_whatever_the_numbers_and_the_policy() -> None:
     ):
         model = ModelIdentity("mine", "", "")
         confidence = judge.assess(
-            model, "line-prefix-1", "line", "python", (-0.01,) * 4, doubt="it is a liar"
+            model, "line-prefix-1", "line", "python", Evidence((-0.01,) * 4), doubt="it is a liar"
         )
         assert (confidence.calibrated, confidence.raw, confidence.certified) == (None, None, False)
         assert (confidence.tier, confidence.reason) == (Tier.REVIEW, "it is a liar")
-        believed = judge.assess(model, "line-prefix-1", "line", "python", (-0.01,) * 4)
+        believed = judge.assess(model, "line-prefix-1", "line", "python", Evidence((-0.01,) * 4))
         assert believed.calibrated is not None
 
 
@@ -40,7 +40,7 @@ async def test_a_completion(play: Play, dialect: str) -> None:
     )
     assert completion is not None
     assert completion.suggestion.text == "turn a + b"
-    assert bool(completion.logprobs) == (dialect == "vllm")
+    assert bool(completion.evidence.logprobs) == (dialect == "vllm")
     confidence = completion.suggestion.confidence
     assert (confidence.raw is None) == (dialect == "ollama")
     assert ("no log-probabilities" in confidence.reason) == (dialect == "ollama")

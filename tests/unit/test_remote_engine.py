@@ -22,7 +22,7 @@ from lsp_calib.errors import (
     SupersededError,
 )
 from lsp_calib.inference.choice import EngineChoice, Remote, base_url, in_the_clear, is_local, is_url
-from lsp_calib.inference.engine import EarlyStop, EngineState, Priority, Sampling, ScoreRequest
+from lsp_calib.inference.engine import EarlyStop, EngineState, Observe, Priority, Sampling, ScoreRequest
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.remote.engine import RemoteEngine
@@ -135,6 +135,18 @@ class TestAnAnswer:
         scene = await play()
         with pytest.raises(EngineError, match="local model"):
             await scene.say(temperatures=(1.0,))
+
+    async def test_an_answer_that_begins_with_given_tokens_cannot_be_had(self, play: Play) -> None:
+        scene = await play()
+        with pytest.raises(EngineError, match="local model"):
+            await scene.say(given=(1,))
+
+    async def test_what_cannot_be_observed_is_left_out(self, play: Play) -> None:
+        scene = await play()
+        got = await scene.say(observe=~Observe.NOTHING)
+        assert got.tokens
+        assert all(token.seen is None for token in got.tokens)
+        assert (got.entropies, got.state) == (None, ())
 
 
 class TestWhatIsTyped:

@@ -65,7 +65,8 @@ def test_the_main_row_is_what_the_calibrator_says_of_itself() -> None:
     header, records = read_records(SHIPPED)
     calibrator = Calibrator.load(state.shipped_models() / "calibrators" / "line-smollm2-135m.json")
     scores = score(header, records, frozenset(header.held_out), resamples=20, headline=True)
-    row = row_of(scores, measure=CHOSEN, rescaled=True, stratum=ALL, part="fit")
+    row = row_of(scores, measure=calibrator.measure, rescaled=True, stratum=ALL, part="fit")
+    assert scores.best == calibrator.measure
     assert (row.n, row.n_correct) == (calibrator.n, calibrator.n_correct)
     for name, interval in calibrator.metrics.items():
         assert row.metrics[name].value == pytest.approx(interval.value, rel=1e-8)
@@ -74,7 +75,7 @@ def test_the_main_row_is_what_the_calibrator_says_of_itself() -> None:
 
 def test_a_headline_is_what_it_is_among_all_rows(scores: Scores) -> None:
     alone = score(HEADER, made_up(400), frozenset(scores.held_out), resamples=50, headline=True)
-    same = [r for r in scores.rows if (r.measure, r.stratum, r.rescaled) == (CHOSEN, ALL, True)]
+    same = [r for r in scores.rows if (r.measure, r.stratum, r.rescaled) == (scores.best, ALL, True)]
     assert {(r.judge, r.part) for r in same} == {
         (j, p) for j in ("exact", "tests") for p in ("fit", "held-out")
     }
@@ -84,7 +85,7 @@ def test_a_headline_is_what_it_is_among_all_rows(scores: Scores) -> None:
 def test_what_is_held_out_is_in_no_row_of_the_fit(scores: Scores) -> None:
     offered = [r for r in made_up(400) if r.shown]
     apart = [r for r in offered if r.group in scores.held_out]
-    fit = row_of(scores, judge="exact", part="fit", stratum=ALL, measure=CHOSEN, rescaled=True)
+    fit = row_of(scores, judge="exact", part="fit", stratum=ALL, measure=scores.best, rescaled=True)
     held = row_of(scores, judge="exact", part="held-out", stratum=ALL)
     assert (fit.n, held.n) == (len(offered) - len(apart), len(apart))
     assert held.n_correct == sum(r.correct["exact"] for r in apart)
@@ -109,7 +110,7 @@ def test_strata_tiers_and_judges_add_up(scores: Scores) -> None:
             rows = [
                 r
                 for r in scores.rows
-                if (r.judge, r.part, r.measure, r.rescaled) == (judge, part, CHOSEN, True)
+                if (r.judge, r.part, r.measure, r.rescaled) == (judge, part, scores.best, True)
             ]
             (whole,) = [r for r in rows if r.stratum == ALL]
             kinds = [r for r in rows if r.stratum != ALL]
@@ -180,9 +181,8 @@ def test_markdown_tables_are_whole(scores: Scores) -> None:
         widths = {line.count("|") for line in block.splitlines() if line.startswith("|")}
         assert len(widths) == 1, block
     assert "project-1.1" in text
-    skill = row_of(scores, judge="exact", part="fit", stratum=ALL, measure=CHOSEN, rescaled=True).metrics[
-        "skill"
-    ]
+    best = row_of(scores, judge="exact", part="fit", stratum=ALL, measure=scores.best, rescaled=True)
+    skill = best.metrics["skill"]
     assert f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})" in text
 
 
@@ -243,6 +243,12 @@ class TestCommand:
         assert (document["present"], document["calibrator"]["parent"]) == (before, before)
         assert document["calibrator"]["created"] == "2026-03-04"
         assert document["calibrator"]["source"] == "workspace"
+        comparison = document["comparison"]
+        assert (comparison["before"]["id"], comparison["fresh"]) == (before, True)
+        assert comparison["n"] == document["calibrator"]["n"]
+        skill = document["calibrator"]["metrics"]["skill"]["value"]
+        assert comparison["after"]["skill"]["value"] == pytest.approx(skill)
+        assert comparison["gain"]["value"] > 0
         assert document["calibrator"]["id"] == self.in_force()
         assert Path(document["path"]).is_file()
 
@@ -273,6 +279,7 @@ class TestCommand:
         assert second["reason"].startswith(
             "too few lines to compare it with the present calibrator: 0 of 180"
         )
+        assert (second["comparison"]["n"], second["comparison"]["fresh"]) == (180, False)
         assert self.in_force() == first["calibrator"]["id"]
 
     def test_a_file_and_a_place_in_force_are_two_things(self, kept: Path, tmp_path: Path) -> None:

@@ -48,6 +48,14 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "tiers.preset": ("preset", (["cautious", "balanced", "lenient"], ["bold", 1, True, []])),
     "tiers.acceptFrom": ("accept_from", SHARE),
     "tiers.rejectBelow": ("reject_below", SHARE),
+    "confidence.measure": (
+        "measure",
+        (["best", "geometric-mean", "total"], ["Best", "geometric-mean-first-4", "", 1, True, []]),
+    ),
+    "hideBelow": (
+        "hide_below",
+        ([False, 0.2, 0.999], [True, 0, 1, 0.0, 1.0, -0.1, 1.1, 20, "0.2", float("nan"), [], {}]),
+    ),
     "feedback.enabled": ("feedback", SWITCH),
     "exclude": (
         "exclude",

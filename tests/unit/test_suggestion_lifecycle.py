@@ -17,7 +17,7 @@ from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity
 
 IDENTITY = "0123456789abcdef"
 
@@ -40,7 +40,9 @@ class Scene:
     def offer(self, text: str) -> Completion:
         """A completion at the end of the first line."""
         cursor = Cursor.at(tuple(self.lines), 0, len(self.lines[0]), "python")
-        return Completion(suggestion(text, IDENTITY), cursor, (-0.1,), ModelIdentity("m", "", ""), "p1")
+        return Completion(
+            suggestion(text, IDENTITY), cursor, Evidence((-0.1,)), ModelIdentity("m", "", ""), "p1"
+        )
 
     def type(self, text: str) -> None:
         self.lines[0] += text
@@ -70,6 +72,7 @@ def make_scene(folder: Path, *, enabled: bool = True) -> Scene:
         model=_no_model,
         on_requested=lambda: calls.append("requested"),
         on_shown=lambda shown: calls.append(f"shown {shown.id}"),
+        on_outdated=lambda uri: calls.append(f"outdated {uri}"),
         on_marks_changed=lambda uri: calls.append(f"marks {uri}"),
         on_refitted=lambda ref: calls.append(f"refitted {ref.id}"),
     )
@@ -101,7 +104,7 @@ async def test_a_suggestion_for_a_line_that_has_changed_is_not_shown(scene: Scen
     scene.type("2")
     assert not scene.lifecycle.shown(URI, offer)
     assert not scene.lifecycle.shown("file:///closed.py", offer)
-    assert scene.calls == []
+    assert scene.calls == [f"outdated {URI}", "outdated file:///closed.py"]
 
 
 async def test_after_settling_nothing_is_shown(scene: Scene) -> None:

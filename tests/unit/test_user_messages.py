@@ -1,4 +1,4 @@
-"""Messages are shown once."""
+"""Faults are shown once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ def test_each_message_is_shown_once_until_they_are_forgotten_and_none_after_the_
     messages.forget()
     messages.error("a")
     assert shown[-1] == types.ShowMessageParams(types.MessageType.Error, "a")
+    for _ in range(2):
+        messages.inform("e")
+    assert shown[-2:] == [types.ShowMessageParams(types.MessageType.Info, "e")] * 2
     messages.stop()
     messages.warn("d")
-    assert len(shown) == 3
+    messages.inform("e")
+    assert len(shown) == 5

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
+from lsp_calib.inference.engine import Observe, Priority, Request, Sampling, ScoreRequest
 from lsp_calib.inference.process import wire
-from lsp_calib.values import Generation, Prompt, Segment, Softmax, Stop, Timing, Token
+from lsp_calib.values import Generation, Observation, Prompt, Segment, Softmax, Stop, Timing, Token
 
 anything = st.text(st.characters())  # lone surrogates included: editors do send them
 numbers = st.floats(0, 1e9)
@@ -35,6 +35,8 @@ requests = st.builds(
     st.none() | st.builds(Sampling, st.floats(1e-3, 10), st.integers(0, 2**63)),
     temperatures,
     st.booleans(),
+    st.integers(0, 15).map(Observe),
+    st.lists(counts, max_size=5).map(tuple),
 )
 scores = st.builds(ScoreRequest, prompts, anything, st.sampled_from(Priority), temperatures.filter(bool))
 generations = st.builds(
@@ -48,12 +50,18 @@ generations = st.builds(
             st.floats(-1e6, 0),
             anything,
             st.none() | st.builds(Softmax, finite, st.lists(finite, max_size=3).map(tuple), numbers),
+            st.none()
+            | st.builds(
+                Observation, st.none() | numbers, st.none() | numbers, st.none() | counts, st.none() | finite
+            ),
         ),
         max_size=20,
     ).map(tuple),
     st.sampled_from(Stop),
     st.builds(Timing, numbers, counts, counts, numbers, numbers, numbers, numbers, counts),
     anything,
+    st.lists(counts, max_size=3).map(tuple),
+    st.lists(finite, max_size=5).map(tuple),
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -199,6 +207,11 @@ def test_a_request_without_one_of_its_fields_is_an_engine_error(field: str) -> N
         {"sampling": [1.0]},
         {"sampling": [0, 1]},
         {"sampling": [1.0, 0.5]},
+        {"observe": 16},
+        {"observe": -1},
+        {"observe": ["entropy"]},
+        {"given": [-1]},
+        {"given": ["a"]},
         {"temperatures": [0.0]},
         {"temperatures": [float("inf")]},
         {"temperatures": [1.0] * 1000},

@@ -13,45 +13,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from confidence_rendering import RECORDS, SHIPPED, fitted_on, ladders, records_of
+from PIL import Image
+from write_confidence import FIGURE, PAGES, written
 
-from lsp_calib import home
-from lsp_calib.calibration import Calibrator, auc, out_of_fold, skill_score
+from lsp_calib.calibration import Calibrator, auc, bootstrap_difference, out_of_fold, skill_score
 from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.completion.prompt import version_of
 from lsp_calib.confidence import by_name
+from lsp_calib.confidence.features import FEATURES
 from lsp_calib.evaluation.datasets.pinned import PROJECTS
+from lsp_calib.evaluation.ladder import SHIPPED as SHIPPED_ROW
+from lsp_calib.evaluation.ladder_report import checksum
 from lsp_calib.evaluation.lines import STRATA
-from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.evaluation.scores import ALL, CHOSEN, score
+from lsp_calib.evaluation.records import FeatureList, read_records
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import Stop
 
-MODELS = home.shipped_models()
-SHIPPED = sorted((MODELS / "calibrators").glob("*.json"))
-ROOT = Path(__file__).parents[2]
-README, DOCS = ROOT / "README.md", ROOT / "docs"
-RECORDS = sorted((MODELS / "records").glob("*.jsonl"))
 LINES = [file for file in RECORDS if file.stem.startswith("line-")]
 INFILLING = [file for file in RECORDS if file.stem.startswith("infill-")]
-
-
-PLACES = {
-    "line-start": "start of the line",
-    "after-indentation": "after the indentation",
-    "mid-line": "in the line",
-    "mid-word": "in a word",
-    "": "all",
-}
-
-
-def records_of(path: Path) -> Path:
-    return MODELS / "records" / path.with_suffix(".jsonl").name
-
-
-def fitted_on(path: Path) -> list[Record]:
-    """The records that a shipped calibrator was fitted on."""
-    header, records = read_records(records_of(path))
-    return [record for record in records if record.shown and record.group not in header.held_out]
 
 
 @pytest.fixture(params=SHIPPED, ids=lambda path: path.stem)
@@ -124,19 +104,23 @@ def test_records_hold_no_source(file: Path) -> None:
     _, *lines = file.read_text("utf-8").splitlines()
     texts = {"item": r"[\w.+-]+/[\w./+@-]+(:\d+:\d+)?", "group": r"[\w.+-]+(/\w+)?", "prompt": "[0-9a-f]{16}"}
     texts |= {"stratum": "|".join(STRATA), "stop": "|".join(Stop)}
-    numbers = {"tokens", "surprisal", "typed", "entropy"}
+    numbers = {"tokens", "surprisal", "typed", "entropy", "margin", "newline"}
+    features = {"features", "features_above"}
     for line in lines:
         row = json.loads(line)
-        assert row.keys() <= {*texts, *numbers, "correct", "shown", "doubt"}
+        assert row.keys() <= {*texts, *numbers, *features, "added", "correct", "shown", "doubt"}
         for key in row.keys() & texts.keys():
             assert re.fullmatch(texts[key], row[key])
         for key in row.keys() & numbers:
             assert all(type(value) is int for value in row[key])
+        assert type(row.get("added", 0)) is int
+        for key in row.keys() & features:
+            assert all(value is None or type(value) is int for value in row[key])
         assert all(type(value) is bool for value in row["correct"].values())
 
 
 @pytest.mark.parametrize("file", LINES, ids=lambda file: file.stem)
-def test_lines_are_of_many_pinned_projects_some_of_them_held_out(file: Path) -> None:
+def test_lines_are_of_many_pinned_projects_and_none_is_held_out(file: Path) -> None:
     header, records = read_records(file)
     assert len(records) >= 1200
     pinned = {project.folder for project in PROJECTS}
@@ -144,11 +128,20 @@ def test_lines_are_of_many_pinned_projects_some_of_them_held_out(file: Path) -> 
     assert len(projects) >= 60
     assert projects <= pinned
     assert sum(source.items for source in header.sources) == len(records)
-    assert len(header.held_out) >= 10
-    assert set(header.held_out) < projects
+    assert header.held_out == ()
     for stratum, share in STRATA.items():
         drawn = sum(record.stratum == stratum for record in records) / len(records)
         assert drawn == pytest.approx(share, abs=0.04)
+
+
+@pytest.mark.parametrize("file", LINES, ids=lambda file: file.stem)
+def test_lines_that_were_offered_have_the_text_features_of_today(file: Path) -> None:
+    header, records = read_records(file)
+    assert header.features == FeatureList.present()
+    for record in records:
+        assert bool(record.features) == record.shown
+        assert len(record.features_above) == len(record.features)
+        assert record.doubt or record.evidence(header).features.keys() == FEATURES.keys() or not record.shown
 
 
 @pytest.mark.parametrize("file", INFILLING, ids=lambda file: file.stem)
@@ -169,43 +162,40 @@ def test_lines_and_infilling_are_there_for_both_models() -> None:
     assert {file.stem for file in LINES} == {path.stem for path in SHIPPED}
 
 
-@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
-def test_the_documentation_quotes_the_scores(file: Path) -> None:
-    text = (DOCS / "evaluation.md").read_text("utf-8")
-    for row in score_rows(file):
-        assert row in text
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_documentation_says_what_records_and_calibrators_say(page: Path) -> None:
+    """If not: make confidence."""
+    text = page.read_text("utf-8")
+    assert written(text, PAGES[page]()) == text
 
 
-def score_rows(file: Path) -> list[str]:
-    """The rows of docs/evaluation.md on a file of records, one for each way to judge."""
-    header, records = read_records(file)
-    scores = score(header, records, frozenset(header.held_out), headline=True)
-    words = []
-    for judge, right in scores.right.items():
-        cells = [
-            header.model.name,
-            f"{header.task}, {judge}",
-            str(scores.asked),
-            str(scores.offered),
-            str(right),
-        ]
-        for part in ("fit", "held-out"):
-            found = [
-                row
-                for row in scores.rows
-                if (row.part, row.judge, row.stratum, row.rescaled) == (part, judge, ALL, True)
-                and row.measure == CHOSEN
-            ]
-            if not found:
-                cells += ["–"] * 3
-                continue
-            metrics = found[0].metrics
-            skill, roc, ece = metrics["skill"], metrics["auc"], metrics["ece"]
-            cells.append(f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})")
-            cells.append(f"{roc.value:.2f}")
-            cells.append(f"{ece.value:.3f} ({ece.low:.3f} to {ece.high:.3f})")
-        words.append("| " + " | ".join(cells) + " |")
-    return words
+def test_the_figure_shows_todays_ladder() -> None:
+    for theme in ("light", "dark"):
+        with Image.open(FIGURE.with_stem(f"{FIGURE.stem}-{theme}")) as image:
+            assert image.info["Description"] == checksum(ladders()), "Draw it again: make confidence"
+
+
+def test_what_ships_is_the_last_row_of_the_ladder(shipped: Path) -> None:
+    """The calibrator's own figures, and the ladder's, are of the same predictions."""
+    calibrator = Calibrator.load(shipped)
+    (ladder,) = [ladder for ladder in ladders() if ladder.model == calibrator.purpose.model.name]
+    row = ladder.rows[-1]
+    assert row.name == SHIPPED_ROW
+    assert (row.n, row.n_correct) == (calibrator.n, calibrator.n_correct)
+    for name, interval in calibrator.metrics.items():
+        assert row.metrics[name].value == pytest.approx(interval.value, rel=1e-8)
+
+
+def test_it_is_better_than_every_plain_measure_and_calibrated_at_every_place(shipped: Path) -> None:
+    (ladder,) = [found for found in ladders() if found.model == Calibrator.load(shipped).purpose.model.name]
+    first, total, *_, last = ladder.rows
+    for plain in (first, total):
+        difference = bootstrap_difference(
+            skill_score, last.confidence, plain.confidence, ladder.correct, ladder.groups, resamples=200
+        )
+        assert difference.low is not None
+        assert difference.low > 0.0
+    assert last.calibrated, {place: error for place, error in last.errors.items() if not error.inside}
 
 
 def test_what_is_typed_is_known(shipped: Path) -> None:
@@ -213,7 +203,7 @@ def test_what_is_typed_is_known(shipped: Path) -> None:
 
     In the middle of a word, where they differ most, they rank better.
     """
-    measure = by_name(Calibrator.load(shipped).measure)
+    measure = by_name(Calibrator.load(shipped).raw_measure)
     records = fitted_on(shipped)
     correct = np.array([record.correct["exact"] for record in records])
     groups = [record.group for record in records]
@@ -224,48 +214,6 @@ def test_what_is_typed_is_known(shipped: Path) -> None:
     assert skill_score(out_of_fold(given, correct, groups), correct) > skill_score(
         out_of_fold(plain, correct, groups), correct
     )
-
-
-def test_the_readme_quotes_it(shipped: Path) -> None:
-    calibrator = Calibrator.load(shipped)
-    text = README.read_text("utf-8")
-    skill = calibrator.metrics["skill"]
-    assert skill.value is not None
-    assert f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})" in text
-    assert re.search(rf"\b{calibrator.n}\b", text)
-    ece, roc = calibrator.metrics["ece"], calibrator.metrics["auc"]
-    assert f"{ece.value:.3f}; a calibrated score would show {ece.low:.3f} to {ece.high:.3f}" in text
-    assert f"{roc.value:.2f} ({roc.low:.2f} to {roc.high:.2f})" in text
-
-
-def test_the_documentation_quotes_the_records(shipped: Path) -> None:
-    """The table of what is typed, in docs/confidence.md, is what the records say."""
-    text = (DOCS / "confidence.md").read_text("utf-8")
-    for row in typed_rows(shipped):
-        assert row in text
-
-
-def typed_rows(shipped: Path) -> list[str]:
-    """The rows of docs/confidence.md on a shipped calibrator, and its sentence on skill."""
-    measure = by_name(Calibrator.load(shipped).measure)
-    records = fitted_on(shipped)
-    correct = np.array([record.correct["exact"] for record in records])
-    groups = [record.group for record in records]
-    plain = np.array([measure(record.logprobs) for record in records])
-    given = np.array([measure(record.logprobs_given_typed) for record in records])
-    strata = np.array([record.stratum for record in records])
-    rows = []
-    for stratum, words in PLACES.items():
-        at = strata == stratum if stratum else np.ones(strata.size, np.bool_)
-        ranks = (
-            [f"{auc(raw[at], correct[at]):.2f}" for raw in (plain, given)]
-            if 0 < correct[at].sum() < at.sum()
-            else ["–", "–"]
-        )
-        cells = [words, str(at.sum()), f"{correct[at].mean():.0%}".replace("%", " %"), *ranks]
-        rows.append("| " + " | ".join(cells) + " |")
-    without, with_typed = (skill_score(out_of_fold(raw, correct, groups), correct) for raw in (plain, given))
-    return [*rows, f"Skill, out of fold: {without:+.2f} without, {with_typed:+.2f} with."]
 
 
 def assert_same(left: Any, right: Any, where: str = "") -> None:

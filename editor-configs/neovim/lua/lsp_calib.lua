@@ -113,11 +113,14 @@ local function on_status(_, status)
   vim.cmd.redrawstatus()
 end
 
---- Run a command of the server and say what it answered.
-function M.command(name)
+--- Run a command of the server and say what it answered. opts: arguments; words(result), what to say of the result.
+function M.command(name, opts)
+  opts = opts or {}
   local client = vim.lsp.get_clients({ name = 'lsp_calib' })[1]
   if not client then return vim.notify('lsp-calib is not running; see :checkhealth vim.lsp', vim.log.levels.WARN) end
-  client:exec_cmd({ title = name, command = 'lsp-calib.' .. name }, { bufnr = 0 }, function(err, result)
+  local command = { title = name, command = 'lsp-calib.' .. name, arguments = opts.arguments }
+  client:exec_cmd(command, { bufnr = 0 }, function(err, result)
+    if opts.words and not err then return vim.notify(opts.words(result), vim.log.levels.INFO) end
     local lines = { 'lsp-calib ' .. name }
     for key, value in vim.spairs(type(result) == 'table' and result or {}) do
       local text = type(value) == 'table' and vim.inspect(value, { newline = ' ', indent = '' }) or tostring(value)
@@ -125,6 +128,14 @@ function M.command(name)
     end
     vim.notify(err and err.message or table.concat(lines, '\n'), vim.log.levels[err and 'ERROR' or 'INFO'])
   end)
+end
+
+--- Say why the last request in this buffer got no suggestion.
+function M.explain()
+  M.command('explain', { arguments = { { uri = vim.uri_from_bufnr(0) } }, words = function(result)
+    if type(result) == 'table' then return 'lsp-calib: ' .. result.message end
+    return 'lsp-calib: the last request for a completion here had a suggestion, or there was none yet'
+  end })
 end
 
 function M.setup(opts)
@@ -155,6 +166,7 @@ function M.setup(opts)
   vim.keymap.set('i', opts.keys.prev, function() M.select(-1) end, { desc = 'Previous suggestion' })
   api.nvim_create_user_command('LspCalibRefit', function() M.command('refit') end, { desc = 'Refit the calibrator' })
   api.nvim_create_user_command('LspCalibStatus', function() M.command('status') end, { desc = 'What lsp-calib does' })
+  api.nvim_create_user_command('LspCalibExplain', M.explain, { desc = 'Why there is no suggestion' })
 end
 
 return M

@@ -1,10 +1,11 @@
-"""A calibrator: the fitted curve, its data, model and quality. One JSON file each."""
+"""A calibrator: the fitted curves, their data, model and quality. One JSON file each."""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -12,18 +13,22 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import attrs
+import numpy as np
 
-from lsp_calib.calibration.calibrators.serialization import field_names
+from lsp_calib.calibration.arrays import FloatArray
+from lsp_calib.calibration.calibrators.curve import Curve, Wanted, curve_of, in_order, is_plain
+from lsp_calib.calibration.calibrators.reasons import reason as reason_of
+from lsp_calib.calibration.calibrators.stored_metrics import by_place_of, metrics_of, metrics_to_json
 from lsp_calib.calibration.document import Fields, parse
-from lsp_calib.calibration.methods.platt import PlattCalibrator, Prior
 from lsp_calib.calibration.policies.tiers import Policy
-from lsp_calib.calibration.validation.intervals import Interval, Kind
+from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.confidence import by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.files import write_atomically
-from lsp_calib.values import CalibratorRef, Confidence, ModelIdentity, Tier
+from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
 
-SCHEMA = 1
+Schema = Literal[1, 2]
+SCHEMA: Schema = 2
 MAX_BYTES = 1_000_000  # a calibrator is a few kilobytes; anything larger is something else
 
 Task = Literal["line", "summary"]
@@ -59,28 +64,33 @@ class Origin:
 class Calibrator:
     """A fitted calibrator and everything a reader needs to judge it.
 
-    measure: name of the raw confidence, as `confidence.by_name` takes it.
-    platt: the curve. prior: the belief it was fitted under.
+    curves: at least one, one for each measure, the preferred first: an answer gets its probability from the
+        first curve whose features are all known.
+    raw_measure: name of the raw confidence, as `confidence.by_name` takes it: a number that needs no labels,
+        shown beside the probability.
     n, n_correct: labels it was fitted on, and how many of them were correct.
-    metrics: of out-of-fold predictions, by name (METRICS), each with its interval.
-    strata: how many labels of each kind (such as where in the line the cursor stood).
+    metrics: of out-of-fold predictions of the first curve, by name (METRICS), each with its interval.
+    by_place: some of these metrics for each kind of place of the cursor.
+    strata: how many labels of each kind of place.
     created: ISO date, YYYY-MM-DD. parent: id of the calibrator that it replaced, or None.
+    schema: of its file. One read from a file of schema 1 keeps it: its id is computed from that form.
     Raises CalibratorError for values that contradict each other.
     """
 
     purpose: Purpose
-    measure: str
-    platt: PlattCalibrator
-    prior: Prior
+    curves: tuple[Curve, ...]
+    raw_measure: str
     n: int
     n_correct: int
     metrics: Mapping[str, Interval] = attrs.field(factory=dict)
+    by_place: Mapping[str, Mapping[str, Interval]] = attrs.field(factory=dict)
     strata: Mapping[str, int] = attrs.field(factory=dict)
     provenance: tuple[Origin, ...] = ()
     source: Source
     state: State
     created: str
     parent: str | None = None
+    schema: Schema = SCHEMA
 
     def __attrs_post_init__(self) -> None:
         _validate(self, "The calibrator")
@@ -95,44 +105,78 @@ class Calibrator:
         return f"{self.purpose.task}-{slug(self.purpose.model.name)}-{digest}"
 
     @property
+    def measure(self) -> str:
+        """The measure of the preferred curve."""
+        return self.curves[0].measure
+
+    @property
     def first_tokens(self) -> int | None:
-        """How many tokens the measure looks at; None: all."""
-        return first_tokens(self.measure)
+        """How many tokens the raw confidence looks at; None: all."""
+        return first_tokens(self.raw_measure)
+
+    def curve(self, measure: str) -> Curve | None:
+        """The curve of a measure, if there is one."""
+        return curve_of(self.curves, measure)
 
     @cached_property
     def ref(self) -> CalibratorRef:
         """The reference to it that a suggestion carries."""
         return CalibratorRef(id=self.id, source=self.source, state=self.state, n=self.n)
 
-    def assess(self, logprobs: Sequence[float], policy: Policy) -> Confidence:
-        """Token log-probabilities (natural logarithms, in order) -> confidence with its tier.
+    def assess(self, evidence: Evidence, policy: Policy, wanted: Wanted = "best") -> Confidence:
+        """The evidence of an answer -> confidence with its tier.
 
-        Never raises for bad log-probabilities: if they are missing or impossible, there is no confidence, and
-        the tier is review. A suggestion is certified if it is accepted under a certificate for this
-        calibrator.
+        wanted: "best": the first curve whose features are all known. "geometric-mean" and "total": the curve
+            of that measure, if there is one, before all others.
+        Never raises for bad evidence: a curve with a missing feature leaves its place to the next one. If
+        none is left, or the log-probabilities are impossible, there is no confidence, and the tier is review.
+        A suggestion is certified if it is accepted under a certificate for this calibrator.
         """
         ref = self.ref
         policy = policy.for_calibrator(ref.id)
         raw: float | None = None
         calibrated: float | None = None
+        used: Curve | None = None
         try:
-            raw = by_name(self.measure)(logprobs)
-            calibrated = self.platt.predict(raw)
+            if evidence.logprobs:
+                raw = by_name(self.raw_measure)(evidence.logprobs)
+                used, calibrated = self._predicted(evidence, wanted)
             tier, reason = policy.decide(calibrated, source=self.source)
+            # The tier of a calibrator without labels follows from that, not from the features.
+            if used is not None and self.source != "prior" and (words := reason_of(used, evidence, tier)):
+                reason = f"{reason}; {words}"
         except DataError as error:
-            tier, reason = policy.decide(None, source=self.source)
-            if len(logprobs):
-                tier, reason = Tier.REVIEW, f"the model's probabilities are invalid: {error}"
+            tier, reason = Tier.REVIEW, f"the model's probabilities are invalid: {error}"
         return Confidence(
             calibrated=calibrated,
             raw=raw,
-            measure=self.measure,
+            measure=(used or in_order(self.curves, wanted)[0]).measure,
             tier=tier,
             reason=reason,
             certified=policy.certified and tier is Tier.ACCEPT,
             calibrator=ref,
             first_tokens=self.first_tokens,
         )
+
+    def probability(self, evidence: Evidence, wanted: Wanted = "best") -> float | None:
+        """The calibrated probability of an answer, in [0, 1], as `assess` finds it; None if there is none."""
+        try:
+            return self._predicted(evidence, wanted)[1] if evidence.logprobs else None
+        except DataError:
+            return None
+
+    def probabilities(self, evidences: Sequence[Evidence], wanted: Wanted = "best") -> FloatArray:
+        """`probability` of n answers, float array of shape (n,); nan where there is none."""
+        found = [self.probability(evidence, wanted) for evidence in evidences]
+        return np.array([math.nan if p is None else p for p in found], dtype=np.float64)
+
+    def _predicted(self, evidence: Evidence, wanted: Wanted) -> tuple[Curve | None, float | None]:
+        """The first curve that gives a probability, and the probability. Raises DataError as they do."""
+        for curve in in_order(self.curves, wanted):
+            probability = curve.probability(evidence)
+            if probability is not None:
+                return curve, probability
+        return None, None
 
     def check_fits(self, model: ModelIdentity, prompt_version: str, task: str) -> None:
         """Raise CalibratorError, naming every difference, if this was fitted for something else.
@@ -159,21 +203,26 @@ class Calibrator:
 
     def to_json(self) -> dict[str, Any]:
         """The document as JSON types; `from_json` gives back an equal calibrator."""
-        return {"schema": SCHEMA, "id": self.id, **self._content()}
+        return {"schema": self.schema, "id": self.id, **self._content()}
 
     def _content(self) -> dict[str, Any]:
+        first = {"firstTokens": self.first_tokens}
+        by_place = {place: metrics_to_json(metrics) for place, metrics in self.by_place.items()}
+        if self.schema == 1:
+            curves = {"measure": self.measure, **first, **self.curves[0].to_schema_1()}
+        else:
+            curves = {"rawMeasure": self.raw_measure, **first}
+            curves |= {"curves": [curve.to_json() for curve in self.curves]}
         return {
             "task": self.purpose.task,
             "language": self.purpose.language,
             "model": attrs.asdict(self.purpose.model),
             "promptVersion": self.purpose.prompt_version,
-            "measure": self.measure,
-            "firstTokens": self.first_tokens,
-            **self.platt.to_json(),
-            "prior": self.prior.to_json(),
+            **curves,
             "n": self.n,
             "nCorrect": self.n_correct,
-            "metrics": {name: attrs.asdict(interval) for name, interval in self.metrics.items()},
+            "metrics": metrics_to_json(self.metrics),
+            **({} if self.schema == 1 else {"byPlace": by_place}),
             "strata": dict(self.strata),
             "provenance": [attrs.asdict(origin) for origin in self.provenance],
             "source": self.source,
@@ -192,15 +241,21 @@ class Calibrator:
         """
         fields = Fields.of(document, file)
         schema = fields.get("schema")
-        if schema != SCHEMA or isinstance(schema, bool):
+        if schema not in (1, SCHEMA) or isinstance(schema, bool):
             fields.wrong(
-                "schema", f"is {schema!r}; this version reads {SCHEMA} (newer files need a newer lsp-calib)"
+                "schema",
+                f"is {schema!r}; this version reads 1 and {SCHEMA} (newer files need a newer lsp-calib)",
             )
-        fields.only(_FIELDS)
+        fields.only(_FIELDS[1 if schema == 1 else SCHEMA])
         model = fields.object("model")
         model.only({"name", "quantisation", "sha256"})
-        metrics, strata = fields.object("metrics"), fields.object("strata")
+        strata = fields.object("strata")
         try:
+            curves = (
+                [Curve.from_schema_1(fields)]
+                if schema == 1
+                else [Curve.from_json(curve) for curve in fields.objects("curves")]
+            )
             calibrator = cls(
                 purpose=Purpose(
                     ModelIdentity(
@@ -212,26 +267,27 @@ class Calibrator:
                     cast(Task, fields.choice("task", TASKS)),
                     fields.text("language"),
                 ),
-                measure=fields.text("measure"),
-                platt=PlattCalibrator.from_json(fields),
-                prior=Prior.from_json(fields.object("prior")),
+                curves=tuple(curves),
+                raw_measure=fields.text("measure" if schema == 1 else "rawMeasure"),
                 n=fields.count("n"),
                 n_correct=fields.count("nCorrect"),
-                metrics={name: _interval(metrics.object(name)) for name in metrics.values},
+                metrics=metrics_of(fields.object("metrics")),
+                by_place={} if schema == 1 else by_place_of(fields.object("byPlace")),
                 strata={name: strata.count(name) for name in strata.values},
                 provenance=tuple(_origin(origin) for origin in fields.objects("provenance")),
                 source=cast(Source, fields.choice("source", SOURCES)),
                 state=cast(State, fields.choice("state", STATES)),
                 created=fields.text("created"),
                 parent=fields.optional_text("parent"),
+                schema=1 if schema == 1 else SCHEMA,
             )
         except DataError as error:
-            raise CalibratorError(f"{file}: slope, intercept or prior: {error}") from error
+            raise CalibratorError(f"{file}: curves, slope, intercept or prior: {error}") from error
         except CalibratorError as error:
             message = str(error)
             raise CalibratorError(message if message.startswith(file) else f"{file}: {message}") from error
         if fields.optional_count("firstTokens") != calibrator.first_tokens:
-            fields.wrong("firstTokens", f"does not go with measure {calibrator.measure!r}")
+            fields.wrong("firstTokens", f"does not go with measure {calibrator.raw_measure!r}")
         if fields.text("id") != calibrator.id:
             fields.wrong("id", f"is not that of the content ({calibrator.id}): the file was changed")
         return calibrator
@@ -264,7 +320,7 @@ class Calibrator:
             raise CalibratorError(f"{path} cannot be written: {error}.") from error
 
 
-_FIELDS = {
+_COMMON = {
     *(
         "schema",
         "id",
@@ -272,11 +328,16 @@ _FIELDS = {
         "language",
         "model",
         "promptVersion",
-        "measure",
         "firstTokens",
+        "n",
+        "nCorrect",
+        "metrics",
     ),
-    *field_names(PlattCalibrator),
-    *("prior", "n", "nCorrect", "metrics", "strata", "provenance", "source", "state", "created", "parent"),
+    *("strata", "provenance", "source", "state", "created", "parent"),
+}
+_FIELDS = {
+    1: _COMMON | {"measure", "slope", "intercept", "input", "offsets", "prior"},
+    SCHEMA: _COMMON | {"rawMeasure", "curves", "byPlace"},
 }
 
 
@@ -288,15 +349,24 @@ def slug(name: str) -> str:
 def _validate(calibrator: Calibrator, what: str) -> None:
     if calibrator.n_correct > calibrator.n:
         raise CalibratorError(f"{what} has nCorrect {calibrator.n_correct} above n {calibrator.n}.")
-    unknown = sorted(set(calibrator.metrics) - set(METRICS))
-    if unknown:
-        raise CalibratorError(
-            f"{what} has unknown metrics {', '.join(unknown)}; known: {', '.join(METRICS)}."
-        )
-    try:
-        first_tokens(calibrator.measure)
-    except DataError as error:
-        raise CalibratorError(f"{what} has a wrong measure: {error}") from error
+    for metrics in (calibrator.metrics, *calibrator.by_place.values()):
+        unknown = sorted(set(metrics) - set(METRICS))
+        if unknown:
+            raise CalibratorError(
+                f"{what} has unknown metrics {', '.join(unknown)}; known: {', '.join(METRICS)}."
+            )
+    measures = [curve.measure for curve in calibrator.curves]
+    if not measures or len(set(measures)) < len(measures):
+        raise CalibratorError(f"{what} must have curves, one for each measure.")
+    if not is_plain(calibrator.raw_measure):
+        raise CalibratorError(f"{what} has a wrong measure: {calibrator.raw_measure!r} is not known.")
+    if calibrator.schema == 1:
+        try:
+            calibrator.curves[0].to_schema_1()
+        except DataError as error:
+            raise CalibratorError(f"{what}: {error}.") from error
+        if measures != [calibrator.raw_measure] or calibrator.by_place:
+            raise CalibratorError(f"{what} has more than a file of schema 1 can hold.")
     try:
         date = datetime.date.fromisoformat(calibrator.created).isoformat()
     except ValueError:
@@ -305,16 +375,6 @@ def _validate(calibrator: Calibrator, what: str) -> None:
         raise CalibratorError(
             f"{what} has created {calibrator.created!r}; it must be a date as in 2026-01-31."
         )
-
-
-def _interval(fields: Fields) -> Interval:
-    fields.only({"value", "low", "high", "kind"})
-    return Interval(
-        fields.optional_number("value"),
-        fields.optional_number("low"),
-        fields.optional_number("high"),
-        cast(Kind, fields.choice("kind", ("bootstrap", "calibrated-band"))),
-    )
 
 
 def _origin(fields: Fields) -> Origin:

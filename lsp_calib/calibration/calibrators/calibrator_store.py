@@ -23,6 +23,15 @@ class Choice:
 
 
 @attrs.frozen
+class Listed:
+    """A calibrator's file. in_force: whether its model's suggestions are judged by it now."""
+
+    path: Path
+    calibrator: Calibrator
+    in_force: bool
+
+
+@attrs.frozen
 class CalibratorStore:
     """Two folders of calibrator files.
 
@@ -44,15 +53,40 @@ class CalibratorStore:
         personal: whether the user's own calibrators count; without them, the result is the base of a refit.
         """
         mine, skipped = self._personal(purpose) if personal else ([], [])
-        if mine:
+        if mine and mine[0][1].schema > 1:
             return Choice(mine[0][1], tuple(skipped))
         shipped, more = _read(self.shipped)
         skipped += more
         fitting = [calibrator for _, calibrator in shipped if _fits(calibrator, purpose)]
-        if fitting:
-            newest = max(fitting, key=lambda calibrator: (calibrator.created, calibrator.n, calibrator.id))
+        newest = max(fitting, key=lambda found: (found.created, found.n, found.id), default=None)
+        # A user's calibrator of schema 1 weighs one measure. One that weighs features tells right from wrong
+        # far better; the next refit brings it the user's labels.
+        if mine and (newest is None or newest.schema == 1):
+            return Choice(mine[0][1], tuple(skipped))
+        if newest is not None:
             return Choice(newest, tuple(skipped))
         return Choice(borrow(purpose, [calibrator for _, calibrator in shipped]), tuple(skipped))
+
+    def listed(self) -> tuple[list[Listed], list[str]]:
+        """All calibrators: those in force first, then those that are kept, the newest of each first; and a
+        sentence for each file that cannot be used."""
+        found: list[Listed] = []
+        skipped: list[str] = []
+        chosen: dict[Purpose, str] = {}
+        for folder in (self.personal, self.shipped, self._history):
+            pairs, more = _read(folder)
+            skipped += more
+            for path, calibrator in pairs:
+                purpose = calibrator.purpose
+                if purpose not in chosen:
+                    chosen[purpose] = self.choose(purpose).calibrator.id
+                in_force = chosen[purpose] == calibrator.id
+                # The history may hold a copy of the one in force.
+                if not (in_force and folder == self._history):
+                    found.append(Listed(path, calibrator, in_force))
+        found.sort(key=lambda one: (one.calibrator.created, one.calibrator.id), reverse=True)
+        found.sort(key=lambda one: not one.in_force)
+        return found, skipped
 
     def stamp(self, purpose: Purpose) -> object:
         """A value that differs from an earlier one if another calibrator may now be in force for a purpose.

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, Task
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.policies.tiers import PRESETS, Policy
-from lsp_calib.values import CalibratorRef, Confidence, ModelIdentity
+from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity
 
 
 class ConfidenceEstimator:
-    """Says how likely an answer is to be right, from its log-probabilities.
+    """Says how likely an answer is to be right, from its evidence.
 
     policy: turns probabilities into tiers; may be replaced at any time.
+    measure: which of a calibrator's curves is preferred, see `Calibrator.assess`; may be replaced as well.
     on_change: called when a different calibrator than before is found in force for a purpose, such as after a
         refit here, a command in a terminal or a change in another window of the editor.
     complaints: a sentence for each calibrator file that had to be skipped.
@@ -26,9 +28,12 @@ class ConfidenceEstimator:
         store: CalibratorStore,
         policy: Policy = PRESETS["balanced"],
         on_change: Callable[[CalibratorRef], None] = lambda _: None,
+        *,
+        measure: Wanted = "best",
     ) -> None:
         self.store = store
         self.policy: Policy = policy
+        self.measure: Wanted = measure
         self.complaints: list[str] = []
         self._on_change = on_change
         self._chosen: dict[Purpose, tuple[object, Calibrator]] = {}
@@ -39,19 +44,19 @@ class ConfidenceEstimator:
         prompt_version: str,
         task: Task,
         language: str,
-        logprobs: Sequence[float],
+        evidence: Evidence,
         *,
         doubt: str = "",
     ) -> Confidence:
-        """The confidence of one answer. logprobs: natural logarithms, one for each token that carries it.
+        """The confidence of one answer, from its evidence.
 
         doubt: why the log-probabilities cannot be trusted (`Generation.doubt`), or empty. With a doubt there
             is no confidence, the tier is review, and the doubt is the reason.
         """
         calibrator = self.calibrator(Purpose(model, prompt_version, task, language))
         if not doubt:
-            return calibrator.assess(logprobs, self.policy)
-        return attrs.evolve(calibrator.assess((), self.policy), reason=doubt)
+            return calibrator.assess(evidence, self.policy, self.measure)
+        return attrs.evolve(calibrator.assess(Evidence(), self.policy, self.measure), reason=doubt)
 
     def calibrator(self, purpose: Purpose) -> Calibrator:
         """The calibrator in force for a purpose now. Costs two system calls if nothing has changed."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.methods.platt import PlattCalibrator
 from lsp_calib.calibration.metrics.scores import log_loss
 
 
 def may_replace(
-    fitted: PlattCalibrator,
+    slope: float,
     new: FloatArray,
     present: FloatArray,
     correct: BoolArray,
@@ -19,8 +18,9 @@ def may_replace(
 ) -> tuple[bool, str]:
     """Whether a calibrator may replace the present one, and why, in words.
 
-    fitted: its curve; it must rise with the raw confidence. new, present: confidences of the same items by
-        both, unseen by both; their log losses decide. These, correct and weights have the shape (n,).
+    slope: of its curve over the number it was fitted on (a score, or log-odds); it must be positive.
+    new, present: confidences of the same items by both, unseen by both; their log losses decide. These,
+        correct and weights have the shape (n,).
     compared, used: the items compared and the items fitted on, in words, such as "17 labels".
     """
     old_loss = log_loss(present, correct, weights=weights)
@@ -28,7 +28,7 @@ def may_replace(
     numbers = f"log loss {new_loss:.3f} against {old_loss:.3f} on {compared}"
     if new_loss > old_loss:
         return False, f"the present calibrator is better: {numbers}"
-    if fitted.slope <= 0.0:
+    if slope <= 0.0:
         unit = used.split()[-1]
-        return False, f"the {unit} contradict the raw confidence: slope {fitted.slope:.2f} on {used}"
+        return False, f"the {unit} contradict the raw confidence: slope {slope:.2f} on {used}"
     return True, f"the new calibrator is no worse: {numbers}"

@@ -13,20 +13,19 @@ import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin
+from lsp_calib.calibration.calibrators.curve_refit import refit_curve
 from lsp_calib.calibration.calibrators.promotion import may_replace
 from lsp_calib.calibration.folds import grouped_folds
-from lsp_calib.calibration.methods.platt import PlattCalibrator, Prior
 from lsp_calib.calibration.metrics.scores import (
     brier_score,
     expected_calibration_error,
     log_loss,
     skill_score,
 )
-from lsp_calib.calibration.validation.cross_validation import held_out_predictions
 from lsp_calib.calibration.validation.intervals import summarise
 from lsp_calib.calibration.warnings import quietly
-from lsp_calib.confidence import raw_confidences
 from lsp_calib.errors import DataError
+from lsp_calib.values import Evidence
 
 # All three count episodes.
 MIN_LABELS = 5
@@ -35,14 +34,6 @@ LEAVE_ONE_OUT_TO = 50
 
 # The origin of labels from a user's own work.
 FEEDBACK = "feedback"
-
-# How far one user's curve is expected to lie from the shipped one. In simulation (base rates 0.1 and 0.4): a
-# user like the ones it was fitted on loses at most 0.011 nats of log-loss, at any n; for one whose log-odds
-# lie 1.5 off, the excess of the shipped curve (0.2 nats) is halved by 10 labels, down to a third by 20, and
-# to an eighth by 50. Twice the spread needs half the labels for the latter user, and costs the former up to
-# 0.04.
-SLOPE_SD = 0.25
-INTERCEPT_SD = 0.5
 
 
 @attrs.frozen
@@ -76,7 +67,7 @@ class RefitResult:
 
 def refit(
     current: Calibrator,
-    log_probabilities: Sequence[Sequence[float]],
+    evidences: Sequence[Evidence],
     correct: npt.ArrayLike,
     *,
     created: str,
@@ -88,8 +79,7 @@ def refit(
     """Fit a personal calibrator on all of a user's labels, and compare it with the present one.
 
     current: in force now.
-    log_probabilities: n sequences of token log-probabilities, oldest label first. correct: bool array of
-        shape (n,).
+    evidences: of n answers, with log-probabilities, oldest label first. correct: bool array of shape (n,).
     created: ISO date of today.
     episodes: array of shape (n,) of strings or integers: labels that share one come from one visit to one
         line, depend on each other and count as one. None: each label is an episode of its own.
@@ -99,10 +89,14 @@ def refit(
     seen: how many of the labels, counted from the oldest, `current` was fitted on. None: as many as a
         personal `current` says, otherwise none.
     until: the moment that the new calibrator records as its last label's (`seen_until`); None: `created`.
+    Each curve of `base` is shifted by a slope and an intercept, fitted on the labels whose features it needs:
+    labels from before there were features count for the plain measures. See `curve_refit` for when its
+    weights are fitted as well.
     It is promoted if there are at least 5 episodes, and on the fresh ones (no label seen; at least 5) its
-    out-of-fold log loss (leave-one-out up to 50 episodes, 5 folds beyond) is not above that of `current`.
-    Labels that `current` has seen would make it look better than it is.
-    Raises DataError on labels, log-probabilities and episodes that do not fit together.
+    out-of-fold log loss (leave-one-out up to 50 episodes, 5 folds beyond) is not above that of `current`,
+    each by the curve that gives the label its confidence. Labels that `current` has seen would make it look
+    better than it is.
+    Raises DataError on labels, evidence and episodes that do not fit together.
     """
     if base is None:
         base = current
@@ -110,8 +104,7 @@ def refit(
         raise DataError(
             "A refit needs the calibrator that the personal one is drawn towards: pass it as base."
         )
-    raw = raw_confidences(base.measure, log_probabilities)
-    raw, labels = paired(raw, correct, empty=True)
+    _, labels = paired(np.zeros(len(evidences)), correct, empty=True)
     codes = group_codes(np.arange(labels.size) if episodes is None else episodes, labels.size)
     sizes = np.bincount(codes)
     n = sizes.size
@@ -123,35 +116,29 @@ def refit(
         reason = f"not enough new labels yet: {n_fresh} of {MIN_LABELS} since {current.id}"
         return RefitResult(False, reason, n)
 
-    # The labels of an episode share one outcome, more or less: together they weigh as much as a single one.
-    # Ten requests on a line that was typed slowly would otherwise outvote nine lines, and overrule the prior.
-    # All of them are used rather than one of each: each was shown, with a confidence of its own.
     weights = 1.0 / sizes[codes]
-    prior = _prior(base)
-
-    def fit(items: BoolArray) -> PlattCalibrator:
-        # Plain targets: the prior is informative already. Smoothed targets would raise a confidence of 0.1
-        # after five suggestions that were wrong, as that confidence predicts.
-        return PlattCalibrator.fit(
-            raw[items], labels[items], weights=weights[items], prior=prior, targets="plain"
-        )
-
     fold = grouped_folds(codes, n if n <= LEAVE_ONE_OUT_TO else 5)
-    predicted = held_out_predictions(raw, fold, fit)
-    present = current.platt.predict(raw_confidences(current.measure, compress(log_probabilities, fresh)))
+    refitted = [refit_curve(curve, base.source, evidences, labels, codes, fold) for curve in base.curves]
+    predicted = _first_known([one.predicted for one in refitted])
+    present = current.probabilities(list(compress(evidences, fresh)))
+    if np.isnan(predicted).any() or np.isnan(present).any():
+        raise DataError("A label without valid log-probabilities says nothing about a calibrator.")
     judged = (labels[fresh], weights[fresh])
     before, after = _quality(present, *judged), _quality(predicted[fresh], *judged)
-    fitted = fit(np.ones(labels.size, dtype=np.bool_))
     promoted, reason = may_replace(
-        fitted, predicted[fresh], present, *judged, compared=f"{n_fresh} labels", used=f"{n} labels"
+        min(one.slope for one in refitted),
+        predicted[fresh],
+        present,
+        *judged,
+        compared=f"{n_fresh} labels",
+        used=f"{n} labels",
     )
     if not promoted:
         return RefitResult(False, reason, n, before, after)
     calibrator = Calibrator(
         purpose=current.purpose,
-        measure=base.measure,
-        platt=fitted,
-        prior=prior,
+        curves=tuple(one.curve for one in refitted),
+        raw_measure=base.raw_measure,
         n=n,
         n_correct=round(float(weights @ labels)),
         metrics=summarise(predicted, labels, codes),
@@ -186,11 +173,12 @@ def _fresh(codes: IntArray, seen: int) -> BoolArray:
     return fresh
 
 
-def _prior(base: Calibrator) -> Prior:
-    """The prior around the base curve; for a pooled prior, with its own width."""
-    if base.source == "prior":
-        return base.prior
-    return Prior(base.platt.slope, base.platt.intercept, SLOPE_SD, INTERCEPT_SD)
+def _first_known(predictions: Sequence[FloatArray]) -> FloatArray:
+    """For each label the first prediction that is not nan, shape (n,)."""
+    found = predictions[0].copy()
+    for predicted in predictions[1:]:
+        found = np.where(np.isnan(found), predicted, found)
+    return found
 
 
 def _quality(confidence: FloatArray, correct: BoolArray, weights: FloatArray) -> dict[str, float | None]:

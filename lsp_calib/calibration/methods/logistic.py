@@ -97,7 +97,7 @@ class LogisticCalibrator:
             fold = grouped_folds(codes, folds, seed=seed)
             losses = [_held_out_loss(table, labels, w, fold, spread) for spread in ordered]
             chosen = ordered[int(np.argmin(losses))]
-        coefficients, intercept, means, scales = _fit(table, labels, w, chosen)
+        coefficients, intercept, means, scales = fit_standardised(table, labels, w, chosen)
         return cls(
             tuple(coefficients.tolist()), intercept, tuple(means.tolist()), tuple(scales.tolist()), chosen
         )
@@ -139,16 +139,23 @@ def _held_out_loss(
     loss = 0.0
     for k in range(int(fold.max()) + 1):
         test = fold == k
-        coefficients, intercept, means, scales = _fit(table[~test], labels[~test], w[~test], spread)
+        coefficients, intercept, means, scales = fit_standardised(
+            table[~test], labels[~test], w[~test], spread
+        )
         z = (table[test] - means) / scales @ coefficients + intercept
         loss += float(w[test] @ sigmoid_and_loss(z, labels[test].astype(np.float64))[1])
     return loss
 
 
-def _fit(
-    table: FloatArray, labels: BoolArray, w: FloatArray, spread: float
+def fit_standardised(
+    table: FloatArray, labels: BoolArray, w: FloatArray, spread: float, base: FloatArray | float = 0.0
 ) -> tuple[FloatArray, float, FloatArray, FloatArray]:
-    """Coefficients, intercept, means, scales."""
+    """The coefficients of standardised features, the intercept, the means and the scales: shapes (d,), (),
+    (d,), (d,).
+
+    table: finite features, shape (n, d). labels, w (weights, none negative): shape (n,). spread: standard
+    deviation of the coefficients' prior. base: fixed log-odds, shape (n,) or one number.
+    """
     d = table.shape[1]
     total = float(np.sum(w))
     if total <= 0.0:
@@ -158,5 +165,5 @@ def _fit(
     scales = np.where(scales > 1e-12 * (1.0 + np.abs(means)), scales, 1.0)  # a constant says nothing
     design = np.column_stack(((table - means) / scales, np.ones(labels.size)))
     precision = np.append(np.full(d, spread**-2), _INTERCEPT_SD**-2)
-    fitted, _ = maximise_posterior(design, platt_targets(labels, w), w, np.zeros(d + 1), precision)
+    fitted, _ = maximise_posterior(design, platt_targets(labels, w), w, np.zeros(d + 1), precision, base)
     return fitted[:d], float(fitted[d]), means, scales

@@ -94,6 +94,30 @@ def least_trials(rate: float, delta: float, limit: int) -> IntArray:
     return np.array(_least_trials(float(rate), float(delta), int(limit)), dtype=np.intp)
 
 
+def least_rate(successes: int, trials: int, level: float = 0.95) -> float:
+    """The one-sided exact lower bound of a rate (Clopper & Pearson 1934); 0 without a success.
+
+    The largest rate at which so many successes or more have a probability of at most 1 - level.
+    Raises DataError as `lower_tail` does, or if successes exceed trials.
+
+    >>> round(least_rate(22, 22, 0.9), 3), round(least_rate(90, 100), 3)
+    (0.901, 0.836)
+    """
+    if not 0 <= successes <= trials or not 0.0 < level < 1.0:
+        raise DataError(f"There is no bound for {successes} of {trials} at level {level}.")
+    if successes == 0:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        # 1 - this is the probability of at least so many successes.
+        if lower_tail(successes - 1, trials, middle) >= level:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 def fewest_labels(risk: float = 0.1, delta: float = 0.1) -> int:
     """The fewest accepted labels that can certify anything: the least k with (1 - risk)^k <= delta.
 

@@ -8,6 +8,7 @@ functions raise DataError if it is not installed.
     save_both(partial(draw_reliability, reliability(confidence, correct)), Path("img/lines.png"))
 """
 
+from lsp_calib.evaluation.figures.ladder import draw_ladder
 from lsp_calib.evaluation.figures.reliability import draw_reliability
 from lsp_calib.evaluation.figures.selective import draw_risk_coverage
 from lsp_calib.evaluation.figures.theme import DARK, LIGHT, THEMES, Theme, save_both
@@ -18,6 +19,7 @@ __all__ = [
     "LIGHT",
     "THEMES",
     "Theme",
+    "draw_ladder",
     "draw_reliability",
     "draw_risk_coverage",
     "draw_skill_by_t",

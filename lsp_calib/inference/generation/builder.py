@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from lsp_calib.values import Generation, Softmax, Stop, Timing, Token
+from lsp_calib.values import Generation, Observation, Softmax, Stop, Timing, Token
 
 
 class TextDecoder:
@@ -34,33 +34,61 @@ class GenerationBuilder:
         self.stop: Stop | None = None
         self._one_line = one_line
         self._text = TextDecoder()
+        self._healing: list[int] = []
+        self._given: list[str] = []
+
+    @property
+    def length(self) -> int:
+        """The number of tokens that make up the text so far, given ones included."""
+        return len(self._given) + len(self.tokens)
+
+    def give(self, piece: bytes) -> None:
+        """Add a token that was not chosen here, and does not end the text."""
+        if (new := self._new(piece)) is not None:
+            self._given.append(self._text.add(new))
 
     def add(
-        self, token: int, logprob: float, typed_logprob: float, piece: bytes, softmax: Softmax | None = None
+        self,
+        token: int,
+        logprob: float,
+        typed_logprob: float,
+        piece: bytes,
+        softmax: Softmax | None = None,
+        seen: Observation | None = None,
     ) -> None:
         """Add a token that does not end the text. One that only reproduces forced characters is dropped."""
-        new = piece[len(self.remaining) :]
-        self.remaining = self.remaining[len(piece) :]
-        if not new:
-            return
-        if self._one_line:
-            new, newline, _ = new.partition(b"\n")
-            if newline:
-                self.stop = Stop.LINE
-        self.tokens.append(Token(token, logprob, typed_logprob, self._text.add(new), softmax))
+        if (new := self._new(piece)) is not None:
+            self.tokens.append(Token(token, logprob, typed_logprob, self._text.add(new), softmax, seen))
+        elif not self.tokens:
+            self._healing.append(token)
 
-    def end(self, token: int, logprob: float, softmax: Softmax | None = None) -> None:
+    def end(
+        self, token: int, logprob: float, softmax: Softmax | None = None, seen: Observation | None = None
+    ) -> None:
         """Add the token that ends the text."""
-        self.tokens.append(Token(token, logprob, 0.0, "", softmax))
+        self.tokens.append(Token(token, logprob, 0.0, "", softmax, seen))
         self.stop = Stop.END_OF_TEXT
 
     def finish(self, timing: Timing, doubt: str = "") -> Generation:
         """The generation, without an incomplete last character. Stop.LENGTH where no token ended it."""
-        text = "".join(token.text for token in self.tokens)
+        text = "".join([*self._given, *(token.text for token in self.tokens)])
         return Generation(
             text=text.rstrip("\r") if self._one_line else text,
             tokens=tuple(self.tokens),
             stop=self.stop or Stop.LENGTH,
             timing=timing,
             doubt=doubt,
+            healing=tuple(self._healing),
         )
+
+    def _new(self, piece: bytes) -> bytes | None:
+        """What a token adds, up to the line's end; None if it only reproduces forced characters."""
+        new = piece[len(self.remaining) :]
+        self.remaining = self.remaining[len(piece) :]
+        if not new:
+            return None
+        if self._one_line:
+            new, newline, _ = new.partition(b"\n")
+            if newline:
+                self.stop = Stop.LINE
+        return new

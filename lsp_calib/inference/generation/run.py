@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from lsp_calib.inference.backend import Counters
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.generation.builder import GenerationBuilder
-from lsp_calib.values import Generation, Softmax, Stop, Timing, Token
+from lsp_calib.values import Generation, Observation, Softmax, Stop, Timing, Token
 
 OnTokens = Callable[[list[Token]], None]
 
@@ -42,10 +42,14 @@ class GenerationRun(ABC):
         self._on_tokens = on_tokens
         self._tell_after = tell_after
         self._prompt = len(prompt)
-        self._tokens = prompt.copy()  # and the generated ones, as they come
+        self._tokens = prompt.copy()  # and the given and the generated ones, as they come
         self._builder = GenerationBuilder(request.prompt.forced, one_line=request.one_line)
+        for token in request.given:
+            self._tokens.append(token)
+            self._builder.give(pieces[token])
         # Forced characters may take tokens of their own; they do not use up `max_tokens`.
-        self._most = min(request.max_tokens + len(self._builder.remaining), positions - len(prompt))
+        forced = len(request.prompt.forced.encode("utf-8", "replace"))
+        self._most = min(request.max_tokens + forced, positions - len(prompt))
         self._chosen = 0
         self._reused: int | None = None
         self._doubt = ""
@@ -84,7 +88,7 @@ class GenerationRun(ABC):
             self._builder.stop = Stop.EARLY
         return (
             self._builder.stop is not None
-            or len(self._builder.tokens) >= self._request.max_tokens
+            or self._builder.length >= self._request.max_tokens
             or self._generated >= self._most
         )
 
@@ -98,7 +102,14 @@ class GenerationRun(ABC):
         self._since = now
 
     def _take(
-        self, token: int, logprob: float, typed_logprob: float, softmax: Softmax | None = None, *, ended: bool
+        self,
+        token: int,
+        logprob: float,
+        typed_logprob: float,
+        softmax: Softmax | None = None,
+        seen: Observation | None = None,
+        *,
+        ended: bool,
     ) -> None:
         """Add a token that the model has chosen. ended: it ends the text."""
         self._chosen += 1
@@ -106,9 +117,9 @@ class GenerationRun(ABC):
         self._tokens.append(token)
         builder = self._builder
         if ended:
-            builder.end(token, logprob, softmax)
+            builder.end(token, logprob, softmax, seen)
         else:
-            builder.add(token, logprob, typed_logprob, self._pieces[token], softmax)
+            builder.add(token, logprob, typed_logprob, self._pieces[token], softmax, seen)
         if len(builder.tokens) == self._tell_after > 0:
             self._on_tokens(builder.tokens.copy())
             self._tell_after = 0

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError
 
+_BLANK = b" \t\r\f\v"
+
 
 class Vocabulary:
     """The byte strings of all tokens, searchable by prefix.
@@ -29,6 +31,20 @@ class Vocabulary:
         self._ids = np.asarray(order, dtype=np.int64)
         self._sorted = [pieces[i] for i in order]
         self._longest = max((len(piece) for piece in pieces), default=0)
+        self._with_newline = [id for id, piece in enumerate(pieces) if b"\n" in piece]
+
+    def line_ends(self, remaining: bytes = b"") -> NDArray[np.int64]:
+        """Ids of the tokens that end the line after `remaining`: white space at most, then a newline."""
+        size = len(remaining)
+        return np.asarray(
+            [
+                id
+                for id in self._with_newline
+                if self.pieces[id].startswith(remaining)
+                and self.pieces[id][size:].lstrip(_BLANK)[:1] == b"\n"
+            ],
+            np.int64,
+        )
 
     def allowed(self, remaining: bytes) -> NDArray[np.int64]:
         """Ids of the tokens that may come next, where `remaining` (not empty) has still to be reproduced.

@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 import llama_cpp
 
-from lsp_calib.errors import ModelFileError
+from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import NOT_LOCKED, Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
@@ -79,12 +79,17 @@ class LlamaModel:
         on_tokens: Callable[[list[Token]], None],
         tell_after: int = 0,
     ) -> Run:
-        """A run for a request; nothing is evaluated yet. Raises EngineError if it cannot fit the context."""
+        """A run for a request; nothing is evaluated yet.
+
+        Raises EngineError if it cannot fit the context, or names a token that the model does not have.
+        """
         if isinstance(request, ScoreRequest):
             text = list(self._weights.tokenize(request.text.encode("utf-8", "replace")))
             prompt = self._tokenize_prompt(request.prompt, self.positions - len(text))
             return ScoreRun(self._machine, request, prompt, text, on_tokens=on_tokens)
         prompt = self._tokenize_prompt(request.prompt, room_for_prompt(self.positions, request.max_tokens))
+        if any(not 0 <= token < self._weights.size for token in request.given):
+            raise EngineError("The model has no token with an id that is given. Ask the model it came from.")
         if not request.max_tokens:
             return AheadRun(self._machine, prompt)
         return LocalGenerationRun(self._machine, request, prompt, on_tokens=on_tokens, tell_after=tell_after)

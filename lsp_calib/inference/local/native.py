@@ -88,6 +88,7 @@ def native_log() -> NativeLog:
 
 class Weights:
     """A model file in memory, and its vocabulary. kv_bytes: of the KV cache for one position, estimated.
+    width: numbers in a state of the model.
 
     on_progress: called with the loaded fraction in [0, 1]. Raises
     ModelFileError, with llama.cpp's own words, if it cannot be loaded.
@@ -119,7 +120,8 @@ class Weights:
         bos = int(llama_cpp.llama_vocab_bos(self.vocab))
         self.bos = bos if bos >= 0 else None
         layers, heads = llama_cpp.llama_model_n_layer(self.model), llama_cpp.llama_model_n_head(self.model)
-        width = llama_cpp.llama_model_n_embd(self.model) // max(heads, 1)
+        self.width = int(llama_cpp.llama_model_n_embd(self.model))
+        width = self.width // max(heads, 1)
         self.kv_bytes = 2 * 2 * layers * width * int(llama_cpp.llama_model_n_head_kv(self.model))
         self.begins_with_bos = bool(llama_cpp.llama_vocab_get_add_bos(self.vocab))
         self.tokenize = Tokenizer(self._tokenize)
@@ -134,19 +136,24 @@ class Weights:
 
     def pieces(self) -> list[bytes]:
         """The bytes of each token by id; empty for control tokens."""
-        vocab, buffer = self.vocab, ctypes.create_string_buffer(64)
-        to_piece, is_control = llama_cpp.llama_token_to_piece, llama_cpp.llama_vocab_is_control
-        pieces: list[bytes] = []
-        for token in range(self.size):
-            count = 0 if is_control(vocab, token) else to_piece(vocab, token, buffer, len(buffer), 0, False)
-            if count < 0:
-                buffer = ctypes.create_string_buffer(-count)
-                count = to_piece(vocab, token, buffer, len(buffer), 0, False)
-            pieces.append(buffer.raw[:count])
-        return pieces
+        return pieces_of(self.vocab, self.size)
 
     def ends_text(self, token: int) -> bool:
         return bool(llama_cpp.llama_vocab_is_eog(self.vocab, token))
 
     def close(self) -> None:
         llama_cpp.llama_model_free(self.model)
+
+
+def pieces_of(vocab: Any, size: int) -> list[bytes]:
+    """The bytes of each of the `size` tokens of llama.cpp's vocabulary by id; empty for control tokens."""
+    buffer = ctypes.create_string_buffer(64)
+    to_piece, is_control = llama_cpp.llama_token_to_piece, llama_cpp.llama_vocab_is_control
+    pieces: list[bytes] = []
+    for token in range(size):
+        count = 0 if is_control(vocab, token) else to_piece(vocab, token, buffer, len(buffer), 0, False)
+        if count < 0:
+            buffer = ctypes.create_string_buffer(-count)
+            count = to_piece(vocab, token, buffer, len(buffer), 0, False)
+        pieces.append(buffer.raw[:count])
+    return pieces

@@ -10,16 +10,18 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.engine import Priority, Request, ScoreRequest
+from lsp_calib.inference.engine import Observe, Priority, Request, ScoreRequest
 from lsp_calib.inference.generation.builder import TextDecoder
 from lsp_calib.inference.generation.kv_cache import CachedSequence
 from lsp_calib.inference.generation.run import GenerationRun, OnTokens
 from lsp_calib.inference.generation.vocabulary import Vocabulary
-from lsp_calib.inference.local.sampling import Normaliser
+from lsp_calib.inference.local.observer import Observer
+from lsp_calib.inference.local.sampling import Distribution, Normaliser
 from lsp_calib.values import Generation, Softmax, Stop, Timing, Token
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class Machine:
         self.decoder = decoder
         self.vocabulary = Vocabulary(weights.pieces(), weights.tokenize)
         self.normaliser = Normaliser(weights.size)
+        self.observer = Observer(self.vocabulary, weights.ends_text)
 
     def evaluate(
         self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, priority: Priority | None
@@ -57,10 +60,10 @@ class Machine:
             else:
                 decoder.counters.prompt_tokens += len(chunk)
 
-    def normalised(self, logits: NDArray[np.float32]) -> float:
-        """`log_sum_exp` of a row. Raises EngineError if it is not finite."""
-        whole = self.normaliser.log_sum_exp(logits)
-        if not math.isfinite(whole):
+    def distribution(self, logits: NDArray[np.float32]) -> Distribution:
+        """The softmax of a row. Raises EngineError if it is not finite."""
+        whole = self.normaliser.distribution(logits)
+        if not math.isfinite(whole.log_sum_exp):
             raise EngineError(
                 "The model's probabilities are not numbers: its file is damaged, or of a kind this version "
                 "of llama.cpp cannot run. Check it with `lsp-calib models verify`."
@@ -113,24 +116,48 @@ class LocalGenerationRun(GenerationRun):
         self._machine = machine
         sampling = request.sampling
         self._random = np.random.default_rng(sampling.seed) if sampling and sampling.temperature > 0 else None
+        self._state: NDArray[np.float32] | None = None
+        if any(machine.weights.ends_text(token) for token in request.given):
+            self._builder.stop = Stop.END_OF_TEXT
 
     def _generate(self) -> None:
         decoder = self._machine.decoder
         sequence = decoder.sequence(self._request.priority, self._tokens, self._request.document)
-        if not self._request.reuse and sequence.owner is not self:
+        if not (self._request.reuse or sequence.owner is self or self._continues(sequence.owner)):
             decoder.reuse(sequence, [], 0)
         sequence.owner = self
         if self._reused is None:
-            self._reused = decoder.reuse(sequence, self._tokens, self._prompt - 1)
+            self._reused = decoder.reuse(sequence, self._tokens, len(self._tokens) - 1)
         self._evaluate(sequence)
         self._clock()
         self._choose()
         while not self._over:
-            decoder.decode(sequence, self._tokens[-1:], 1)
+            self._decode(sequence, self._tokens[-1])
             self._choose()
+
+    def _continues(self, other: object) -> bool:
+        """Whether the sequence that `other` left holds what this run would evaluate itself, to the last bit.
+
+        That is so if both evaluate the same prompt afresh. A sequence has no logits, and to evaluate the
+        prompt's last token alone changes their last bits: so there have to be given tokens after it.
+        """
+        return (
+            self._reused is None
+            and bool(self._request.given)
+            and isinstance(other, LocalGenerationRun)
+            and not other._request.reuse
+            and other._tokens[: other._prompt] == self._tokens[: self._prompt]
+        )
+
+    def _finish(self) -> Generation:
+        generation = super()._finish()
+        if self._state is None or generation.stop not in (Stop.LINE, Stop.END_OF_TEXT):
+            return generation
+        return attrs.evolve(generation, state=tuple(self._state.tolist()))
 
     def _evaluate(self, sequence: CachedSequence) -> None:
         """Evaluate all tokens so far in the sequence."""
+        self._state = None
         if self._request.reuse:
             self._machine.evaluate(sequence, self._tokens, 1, self._request.priority)
             return
@@ -138,24 +165,34 @@ class LocalGenerationRun(GenerationRun):
         if len(sequence.tokens) < self._prompt:
             self._machine.evaluate(sequence, self._tokens[: self._prompt], 1, None)
         for token in self._tokens[len(sequence.tokens) :]:
-            self._machine.decoder.decode(sequence, [token], 1)
+            self._decode(sequence, token)
+
+    def _decode(self, sequence: CachedSequence, token: int) -> None:
+        """Evaluate one token of the answer."""
+        decoder = self._machine.decoder
+        wanted = Observe.STATE in self._request.observe
+        decoder.decode(sequence, [token], 1, state=wanted)
+        self._state = decoder.state() if wanted else None
 
     def _choose(self) -> None:
         """Choose the next token from the last logits."""
-        machine, remaining = self._machine, self._builder.remaining
+        machine, remaining, wanted = self._machine, self._builder.remaining, self._request.observe
         logits = machine.decoder.logits(-1)
-        whole = machine.normalised(logits)
+        # Observe first: what follows overwrites the distribution's arrays.
+        distribution = machine.distribution(logits)
         typed_logprob = 0.0
         if remaining:
             allowed = machine.vocabulary.allowed(remaining)
             among = logits[allowed]
+            seen = machine.observer.observe(wanted, distribution, among, allowed, remaining)
             token = int(allowed[self._pick(among)])
-            typed_logprob = min(machine.normaliser.log_sum_exp(among) - whole, 0.0)
+            typed_logprob = min(machine.normaliser.log_sum_exp(among) - distribution.log_sum_exp, 0.0)
         else:
+            seen = machine.observer.observe(wanted, distribution, logits)
             token = self._pick(logits)
-        logprob = min(float(logits[token]) - whole, 0.0)
+        logprob = min(float(logits[token]) - distribution.log_sum_exp, 0.0)
         softmax = machine.softmax(logits, token, self._request.temperatures)
-        self._take(token, logprob, typed_logprob, softmax, ended=machine.weights.ends_text(token))
+        self._take(token, logprob, typed_logprob, softmax, seen, ended=machine.weights.ends_text(token))
 
     def _pick(self, logits: NDArray[np.float32]) -> int:
         sampling = self._request.sampling
@@ -212,6 +249,6 @@ class ScoreRun:
         machine = self._machine
         token = self._text[self._scored + index]
         logits = machine.decoder.logits(index)
-        logprob = min(float(logits[token]) - machine.normalised(logits), 0.0)
+        logprob = min(float(logits[token]) - machine.distribution(logits).log_sum_exp, 0.0)
         text = self._characters.add(machine.vocabulary.pieces[token])
         return Token(token, logprob, 0.0, text, machine.softmax(logits, token, self._request.temperatures))

@@ -75,12 +75,14 @@ class PrebuiltModel:
         """A run for a request; nothing is evaluated yet.
 
         Raises EngineError if it cannot fit the context, and for requests that the server cannot answer: the
-        scores of a given text, the whole softmax at other temperatures.
+        scores of a given text, the whole softmax at other temperatures, an answer that begins with given
+        tokens. What it cannot observe is left out.
         """
-        if isinstance(request, ScoreRequest) or request.temperatures:
+        if isinstance(request, ScoreRequest) or request.temperatures or request.given:
             raise EngineError(
                 "The prebuilt engine (xllamacpp) reports the probabilities of the tokens it chooses, but it "
-                "cannot score a given text or describe a whole distribution. The engine `local` can: run "
+                "cannot score a given text, go on from given tokens or describe a whole distribution. The "
+                "engine `local` can: run "
                 "`pip install 'lsp-calib[local]'` (it needs a C compiler)."
             )
         prompt = self._tokenize(request.prompt, room_for_prompt(self.positions, request.max_tokens))

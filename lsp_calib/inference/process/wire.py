@@ -9,7 +9,8 @@ Client to process
      "threads": int, "gpuLayers": int | null, "mlock": bool}
     {"op": "generate", "id": int, "segments": [[kind, text], ...], "forced": str, "version": str,
      "maxTokens": int, "priority": int, "document": str, "deadline": float | null, "oneLine": bool,
-     "sampling": [temperature, seed] | null, "temperatures": [float, ...], "reuse": bool, "first": int}
+     "sampling": [temperature, seed] | null, "temperatures": [float, ...], "reuse": bool,
+     "observe": int, "given": [id, ...], "first": int}
     {"op": "score", "id": int, "segments": ..., "forced": str, "version": str, "text": str,
      "priority": int, "temperatures": [float, ...]}
     {"op": "enough" | "cancel" | "stats", "id": int}
@@ -27,8 +28,9 @@ Process to client
     {"id": int, "tokens": [token, ...]}                    a piece of a scored text
     {"id": int, "generation": {...}} | {"id": int, "scored": true} | {"id": int, "stats": {...}}
     {"id": int, "error": "cancelled" | "superseded" | "deadline" | "failed", "message": str}
-A token is [id, logprob, typed_logprob, text], followed by [logit, [log_sum_exp, ...], entropy] if there is a
-softmax. The last four messages with an id are the last for that id.
+A token is [id, logprob, typed_logprob, text, softmax, seen], without what is null at its end. softmax is
+[logit, [log_sum_exp, ...], entropy] or null; seen is [entropy, margin, second, newline] or null, and so is
+each of these. The last four messages with an id are the last for that id.
 """
 
 from __future__ import annotations
@@ -44,13 +46,15 @@ import msgspec
 from msgspec import Meta
 
 from lsp_calib.errors import EngineError
-from lsp_calib.inference.engine import Priority, Request, Sampling, ScoreRequest
-from lsp_calib.values import Generation, Prompt, Segment, Softmax, Stop, Timing, Token
+from lsp_calib.inference.engine import Observe, Priority, Request, Sampling, ScoreRequest
+from lsp_calib.values import Generation, Observation, Prompt, Segment, Softmax, Stop, Timing, Token
 
-PROTOCOL = 3
+PROTOCOL = 4
 MOST_BYTES = 16 << 20
 HEADER = struct.Struct(">I")
 _LARGEST = sys.float_info.max
+# More tokens than any answer has.
+_MOST_GIVEN = 1 << 16
 _UNREADABLE_ANSWER = "The model process sent an answer that cannot be read"
 
 Message = dict[str, Any]
@@ -58,6 +62,8 @@ Message = dict[str, Any]
 # NaN and the infinities are not within any bounds. No context has as many positions as `Count` allows.
 Count = Annotated[int, Meta(ge=0, le=1 << 31)]
 Finite = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
+# Any combination of the flags of `Observe`.
+Flags = Annotated[int, Meta(ge=0, lt=2 * max(flag.value for flag in Observe))]
 Positive = Annotated[float, Meta(gt=0.0, le=_LARGEST)]
 Seconds = Annotated[float, Meta(ge=0.0, le=_LARGEST)]
 
@@ -143,6 +149,8 @@ class _Generate(_Asked, frozen=True, tag="generate"):
     one_line: bool
     sampling: tuple[Positive, int] | None
     reuse: bool
+    observe: Flags
+    given: Annotated[tuple[Count, ...], Meta(max_length=_MOST_GIVEN)]
     first: Count
 
 
@@ -152,6 +160,7 @@ class _Token(msgspec.Struct, frozen=True, array_like=True):
     typed_logprob: float
     text: str
     softmax: tuple[float, tuple[float, ...], float] | None = None
+    seen: tuple[Finite | None, Finite | None, Count | None, Finite | None] | None = None
 
 
 class _Generation(msgspec.Struct, frozen=True):
@@ -160,6 +169,8 @@ class _Generation(msgspec.Struct, frozen=True):
     stop: Stop
     timing: tuple[float, int, int, float, float, float, float, int]  # the fields of `Timing`, in its order
     doubt: str
+    healing: tuple[Count, ...]
+    state: tuple[float, ...]
 
 
 def encode(message: Message) -> bytes:
@@ -269,6 +280,8 @@ def request_to_wire(request_id: int, request: Request | ScoreRequest, *, first: 
         "oneLine": request.one_line,
         "sampling": None if sampling is None else [sampling.temperature, sampling.seed],
         "reuse": request.reuse,
+        "observe": request.observe.value,
+        "given": list(request.given),
         "first": first,
     }
 
@@ -291,6 +304,8 @@ def request_from_wire(message: Message) -> tuple[int, Request | ScoreRequest, in
         sampling=None if read.sampling is None else Sampling(*read.sampling),
         temperatures=read.temperatures,
         reuse=read.reuse,
+        observe=Observe(read.observe),
+        given=read.given,
     )
     return read.id, request, read.first
 
@@ -302,6 +317,8 @@ def generation_to_wire(generation: Generation) -> Message:
         "stop": generation.stop.value,
         "timing": list(attrs.astuple(generation.timing)),
         "doubt": generation.doubt,
+        "healing": list(generation.healing),
+        "state": list(generation.state),
     }
 
 
@@ -309,7 +326,8 @@ def generation_from_wire(message: Message) -> Generation:
     """Raises EngineError if a field is missing or of another type."""
     read = _read(message, _Generation, _UNREADABLE_ANSWER)
     tokens = tuple(map(_token, read.tokens))
-    return Generation(read.text, tokens, read.stop, Timing(*read.timing), read.doubt)
+    timing = Timing(*read.timing)
+    return Generation(read.text, tokens, read.stop, timing, read.doubt, read.healing, read.state)
 
 
 def tokens_to_wire(tokens: tuple[Token, ...] | list[Token]) -> list[list[Any]]:
@@ -328,15 +346,19 @@ def logprobs_from_wire(logprobs: Any) -> tuple[float, ...]:
 
 
 def _token_to_wire(token: Token) -> list[Any]:
-    plain = [token.id, token.logprob, token.typed_logprob, token.text]
-    if (softmax := token.softmax) is None:
-        return plain
-    return [*plain, [softmax.logit, list(softmax.log_sum_exps), softmax.entropy]]
+    row: list[Any] = [token.id, token.logprob, token.typed_logprob, token.text]
+    if (softmax := token.softmax) is not None:
+        row.append([softmax.logit, list(softmax.log_sum_exps), softmax.entropy])
+    if (seen := token.seen) is not None:
+        row += [None] * (token.softmax is None)
+        row.append([seen.entropy, seen.margin, seen.second, seen.newline])
+    return row
 
 
 def _token(read: _Token) -> Token:
     softmax = None if read.softmax is None else Softmax(*read.softmax)
-    return Token(read.id, read.logprob, read.typed_logprob, read.text, softmax)
+    seen = None if read.seen is None else Observation(*read.seen)
+    return Token(read.id, read.logprob, read.typed_logprob, read.text, softmax, seen)
 
 
 def _read(value: Any, kind: Any, failure: str) -> Any:

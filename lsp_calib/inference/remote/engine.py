@@ -185,6 +185,10 @@ class RemoteEngine:
 
     async def _answered(self, request: Request, early_stop: EarlyStop | None) -> Generation:
         clock = _Clock(time.perf_counter())
+        if request.given:
+            raise EngineError(
+                "A remote server takes no ids of tokens to go on from. Use a local model for this."
+            )
         if request.temperatures:
             raise EngineError(
                 "A remote server does not report the whole distribution that `temperatures` needs. "

@@ -40,6 +40,14 @@ def register(server: CalibServer) -> None:
     async def status(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
         return ls.session.status.to_wire()
 
+    @server.command("lsp-calib.explain")
+    async def explain(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
+        """Why the last request for a completion has no suggestion."""
+        uri = _uri(arguments)
+        document = None if uri is None else ls.open_document(uri)
+        # Clients escape one URI in several ways: the one with which the document was opened counts.
+        return ls.session.explain(uri if document is None else document.uri)
+
     @server.command("lsp-calib.restartModel")
     async def restart_model(ls: CalibServer, *_arguments: Any) -> None:
         with _errors_as_answers():
@@ -53,6 +61,17 @@ def _errors_as_answers() -> Iterator[None]:
         yield
     except LspCalibError as error:
         raise JsonRpcException(str(error), types.LSPErrorCodes.RequestFailed.value) from error
+
+
+def _uri(arguments: tuple[Any, ...]) -> str | None:
+    """The document that the argument names, None if there is no argument or it names none."""
+    argument = arguments[0] if arguments and arguments[0] is not None else {}
+    uri = argument.get("uri") if isinstance(argument, dict) else argument
+    if not isinstance(argument, dict) or not isinstance(uri, str | None):
+        raise JsonRpcInvalidParams(
+            'The argument must be an object with the "uri" of a document, or left out.'
+        )
+    return uri
 
 
 def _id(arguments: tuple[Any, ...]) -> str:

@@ -14,11 +14,12 @@ def register(server: CalibServer) -> None:
     async def inline_completion(
         ls: CalibServer, params: types.InlineCompletionParams
     ) -> types.InlineCompletionList | None:
-        if not ls.settings.inline_completion:
-            return None
         uri = params.text_document.uri
         document = ls.open_document(uri)
         if document is None:
+            return None
+        if not ls.settings.inline_completion:
+            ls.session.inline_completion_is_off(uri)
             return None
         cursor = cursor_at(document, params.position)
         reply = await ls.session.completions.newest(uri, cursor)

@@ -12,8 +12,9 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.feedback.rows import evidence_of
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity
 
 
 @attrs.frozen
@@ -27,7 +28,7 @@ class Refitted:
     changes: Sequence[Mapping[str, Any]]
 
 
-class Evidence:
+class StateReader:
     """Reads a server's state folder, while the server is running."""
 
     def __init__(self, state: Path) -> None:
@@ -57,7 +58,8 @@ class Evidence:
         for row in rows:
             if row["label"] is None or row["label"]["correct"] is None:
                 continue
-            before, after = old.assess(row["logprobs"], policy), new.assess(row["logprobs"], policy)
+            evidence = _evidence(row)
+            before, after = old.assess(evidence, policy), new.assess(evidence, policy)
             changes.append(
                 {
                     "id": row["id"],
@@ -70,6 +72,11 @@ class Evidence:
                 }
             )
         return Refitted(new, sorted(changes, key=lambda one: -one["raw"]))
+
+    def probability(self, calibrator: Calibrator, suggestion_id: str) -> float | None:
+        """What a calibrator says of a suggestion that was shown; None if it is not in the store (yet)."""
+        row = next((row for row in self._rows() if row["id"] == suggestion_id), None)
+        return None if row is None else calibrator.probability(_evidence(row))
 
     def _rows(self) -> list[dict[str, Any]]:
         store = FeedbackStore(self._state / "feedback.db")
@@ -84,3 +91,7 @@ class Evidence:
         # The store does not keep the quantisation; the checksum identifies the file.
         model = ModelIdentity(row["model"], "", row["model_sha256"])
         return Purpose(model, row["prompt_version"], "line", row["language"])
+
+
+def _evidence(row: Mapping[str, Any]) -> Evidence:
+    return evidence_of(row["logprobs"], row["features"], row["features_version"], row["place"])

@@ -23,14 +23,14 @@ from lsp_calib.inference.models.cards import choose
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.tools.client import Document, Editor
 from lsp_calib.tools.demo import words
-from lsp_calib.tools.demo.evidence import Evidence
+from lsp_calib.tools.demo.evidence import StateReader
 from lsp_calib.tools.demo.report import Report, since
 from lsp_calib.tools.demo.screen import Screen
 from lsp_calib.tools.demo.user import FILE, HOVERED, PLACES, Action, line_of
 from lsp_calib.tools.demo.writing import ANSWER, Writer, about, suggestion_of
 
 # Seconds; enough on a busy machine.
-_LOAD, _HOVER, _REFIT, _SETTLE = 180.0, 120.0, 60.0, 10.0
+_LOAD, _HOVER, _REFIT, _SETTLE, _STORED = 180.0, 120.0, 60.0, 10.0, 10.0
 
 _STATES = ("ready", "noModel", "error")
 _TIER = re.compile(r"\*\*(accept|review|reject)\*\*")
@@ -196,10 +196,10 @@ class _Demo:
             step["ok"] = tier is not None and bool(summary.strip())
         self.screen.hover(f"def {HOVERED}", value or words.NO_SUMMARY)
 
-    async def _settle(self) -> Evidence:
+    async def _settle(self) -> StateReader:
         """Save, and read the resulting labels from the store."""
         self.screen.section("Save: suggestions become labels", words.SAVE)
-        evidence = Evidence(self.home)
+        evidence = StateReader(self.home)
         shown = self.report.suggestions
         with self.report.step("settle") as step, self.screen.waiting("waiting for the feedback store"):
             self._document().save()
@@ -224,7 +224,7 @@ class _Demo:
         self.screen.labels(shown)
         return evidence
 
-    async def _refit(self, evidence: Evidence) -> None:
+    async def _refit(self, evidence: StateReader) -> None:
         self.screen.section("Refit", words.REFIT)
         # Repeated suggestions for one line, without leaving it, count once.
         known = {
@@ -247,9 +247,9 @@ class _Demo:
         self.screen.paragraph(words.refitted(result))
         self.screen.refit(result, self.report.refit["changes"])
         if refitted is not None:
-            await self._ask_again(refitted.calibrator)
+            await self._ask_again(refitted.calibrator, evidence)
 
-    async def _ask_again(self, calibrator: Calibrator) -> None:
+    async def _ask_again(self, calibrator: Calibrator, evidence: StateReader) -> None:
         """Ask again at the unchanged line: the same question, now with the new calibrator."""
         left = next((one for one in self.report.suggestions if one.action is Action.LEFT_ALONE), None)
         if left is None:
@@ -257,16 +257,25 @@ class _Demo:
         with self.report.step("ask again") as step, self.screen.waiting("asking once more"):
             now = suggestion_of(await self._document().complete(left.line, left.column, ANSWER)) or {}
             step["suggestion"] = now
-            if now and now["rawConfidence"] is not None:
-                # The protocol rounds to four digits.
-                due = calibrator.platt.predict(now["rawConfidence"])
+            if now and now["confidence"] is not None:
+                due = await self._due(calibrator, evidence, now["id"])
                 step["ok"] = (
                     now["calibrator"]["id"] == calibrator.id
-                    and now["measure"] == calibrator.measure
+                    and due is not None
+                    # The store rounds to five digits.
                     and abs(now["confidence"] - due) < 1e-3
                 )
         if step["ok"]:
             self.screen.paragraph(words.again(left, now))
+
+    async def _due(self, calibrator: Calibrator, evidence: StateReader, suggestion_id: str) -> float | None:
+        """What the calibrator says of a suggestion, once the server has written it to its store."""
+        deadline = time.monotonic() + _STORED
+        while (due := evidence.probability(calibrator, suggestion_id)) is None:
+            if time.monotonic() > deadline:
+                return None
+            await asyncio.sleep(0.05)
+        return due
 
     async def _end(self) -> None:
         with self.report.step("shutdown") as step:

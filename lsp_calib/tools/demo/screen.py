@@ -196,7 +196,7 @@ class Screen:
             self._table(table)
         if changes:
             self.console.print()
-            self.say("What it changed, for the same raw confidence of the model:")
+            self.say("What it changed, for the same suggestions:")
             table = _new_table()
             table.add_column("raw", justify="right")
             table.add_column("before")

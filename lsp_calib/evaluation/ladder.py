@@ -1,0 +1,311 @@
+"""The ladder: what each step of evidence adds to a line's confidence, out of fold on the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
+from lsp_calib.calibration.calibrators.recipes import RECIPES, FeatureData, Recipe
+from lsp_calib.calibration.folds import grouped_folds
+from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator
+from lsp_calib.calibration.metrics.binomial import least_rate
+from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.calibration.validation.cross_validation import out_of_fold, select_first_t
+from lsp_calib.calibration.validation.intervals import Interval, summarise
+from lsp_calib.calibration.validation.simultaneous import BoundedError, simultaneous_errors
+from lsp_calib.calibration.warnings import quietly
+from lsp_calib.confidence import raw_confidences
+from lsp_calib.confidence.features import FEATURES, PLACES
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.records import Header, Record
+from lsp_calib.evaluation.scores import RESAMPLES, groups_of
+from lsp_calib.evaluation.tasks import FEWEST
+from lsp_calib.values import Tier
+
+ALL = "all"
+# Of what is accepted, so much is to be right.
+TARGETS = (0.9, 0.95)
+FIRST_T = "geometric-mean-first-t"
+
+
+@attrs.frozen
+class Step:
+    """The evidence of one row.
+
+    name: of the row, in words. recipes: one, or those of which the best is chosen inside the folds. A recipe
+        of one feature is a measure that Platt's method rescales; FIRST_T: with t chosen inside the folds.
+    below: whether features of the text may use what stands below the cursor's line.
+    """
+
+    name: str
+    recipes: tuple[Recipe, ...]
+    below: bool = True
+
+    @classmethod
+    def of(cls, name: str, *features: str, by_place: bool = False, below: bool = True) -> Step:
+        """A step with a single recipe."""
+        return cls(name, (Recipe(name, features, by_place=by_place),), below)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features of all recipes."""
+        return tuple(dict.fromkeys(name for recipe in self.recipes for name in recipe.features))
+
+    @property
+    def needs(self) -> set[str]:
+        """What must be known: "log-probabilities", "entropies", "text"."""
+        return {FEATURES[name].needs if name in FEATURES else "log-probabilities" for name in self.features}
+
+
+SHIPPED = "what ships"
+
+
+def _steps() -> tuple[Step, ...]:
+    """From one measure over the recipes of calibrators, the preferred one last, to what ships."""
+    plain = [recipe for recipe in RECIPES if not recipe.by_place]
+    best, *others = plain
+    rows = [
+        Step.of("geometric mean of the first t tokens", FIRST_T),
+        Step.of("probability of all tokens", "total"),
+        Step.of("features of the probabilities", *_without(best, "text")),
+    ]
+    for recipe in (*reversed(others), best):
+        rows += [
+            Step(f"{recipe.name} features", (recipe,)),
+            Step(f"{recipe.name} features, nothing of the text below", (recipe,), below=False),
+        ]
+    rows += [
+        Step.of(f"{best.name} features without entropies", *_without(best, "entropies")),
+        Step.of(f"{best.name} features, offsets by place", *best.features, by_place=True),
+        Step(SHIPPED, RECIPES),
+    ]
+    return tuple(rows)
+
+
+def _without(recipe: Recipe, need: str) -> tuple[str, ...]:
+    """The recipe's features that do without something."""
+    return tuple(name for name in recipe.features if name not in FEATURES or FEATURES[name].needs != need)
+
+
+STEPS = _steps()
+
+
+@attrs.frozen
+class Share:
+    """Items of a kind: n of them, of which `right` are right, among `total` items."""
+
+    n: int
+    right: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        return self.n / self.total
+
+    @property
+    def precision(self) -> float | None:
+        """The share that is right; None if there are none."""
+        return self.right / self.n if self.n else None
+
+    @property
+    def least(self) -> float | None:
+        """The one-sided 95 % exact binomial lower bound of the precision; None if there are none."""
+        return least_rate(self.right, self.n) if self.n else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**attrs.asdict(self), "share": self.share, "precision": self.precision, "least": self.least}
+
+
+@attrs.frozen(eq=False)
+class Row:
+    """One confidence: its quality on all items.
+
+    metrics: as named by `intervals.summarise`. errors: the calibration error over all places and at each
+    kind, with simultaneous limits. tiers: by the balanced preset. acceptable: for each of TARGETS, what a
+    threshold that reaches it on the other folds accepts on this one. cost_ms: of a suggestion; None where not
+    given.
+    confidence: float array of shape (n,), each item predicted by what was fitted on other groups.
+    """
+
+    name: str
+    n: int
+    n_correct: int
+    metrics: Mapping[str, Interval]
+    errors: Mapping[str, BoundedError]
+    tiers: Mapping[str, Share]
+    acceptable: Mapping[float, Share]
+    cost_ms: float | None
+    confidence: FloatArray
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the calibration error is within its limit everywhere."""
+        return all(error.inside for error in self.errors.values())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "n": self.n,
+            "right": self.n_correct,
+            "metrics": {name: attrs.asdict(interval) for name, interval in self.metrics.items()},
+            "errors": {
+                place: {**attrs.asdict(error), "inside": error.inside} for place, error in self.errors.items()
+            },
+            "tiers": {tier: share.to_json() for tier, share in self.tiers.items()},
+            "acceptable": {f"{target:g}": share.to_json() for target, share in self.acceptable.items()},
+            "costMs": self.cost_ms,
+        }
+
+
+@attrs.frozen(eq=False)
+class Ladder:
+    """The rows of one model's records.
+
+    asked: items. groups, correct: the group of each of the n items that count, and whether it is right, bool
+    array of shape (n,).
+    """
+
+    header: Header
+    asked: int
+    groups: tuple[str, ...]
+    correct: BoolArray
+    rows: tuple[Row, ...]
+
+    @property
+    def model(self) -> str:
+        return self.header.model.name
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": attrs.asdict(self.header.model),
+            "prompt": self.header.prompt_version,
+            "asked": self.asked,
+            "groups": len(set(self.groups)),
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+
+def climb(
+    header: Header,
+    records: Sequence[Record],
+    steps: Sequence[Step] = STEPS,
+    *,
+    costs: Mapping[str, float] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Ladder:
+    """The ladder of the answers that would have been offered, over all groups: no group is held out.
+
+    steps: the rows. Those whose features the records lack are left out.
+    costs: milliseconds of a suggestion, by what is needed: "entropies", "text". resamples: for the intervals.
+    Raises DataError if there are fewer than 20 such answers, or fewer than 3 groups of them.
+    """
+    usable = [record for record in records if record.shown and record.logprobs]
+    if len(usable) < FEWEST:
+        raise DataError(f"Only {len(usable)} of the records have an answer; at least {FEWEST} are needed.")
+    items = _Items(header, usable, resamples, seed)
+    rows = []
+    for step in steps:
+        confidence = items.predict(step)
+        if confidence is not None:
+            rows.append(items.row(step.name, confidence, _cost(step, costs or {})))
+    return Ladder(header, len(records), tuple(items.groups), items.correct, tuple(rows))
+
+
+def _cost(step: Step, costs: Mapping[str, float]) -> float | None:
+    known = [costs[need] for need in step.needs if need in costs]
+    return sum(known) if known else None
+
+
+class _Items:
+    """The answers that count, and their predictions out of fold."""
+
+    def __init__(self, header: Header, records: Sequence[Record], resamples: int, seed: int) -> None:
+        self.correct: BoolArray = np.array([record.correct["exact"] for record in records], dtype=np.bool_)
+        self.groups = groups_of(records)
+        self._codes = group_codes(self.groups, len(records))
+        self._fold = grouped_folds(self.groups, seed=seed)
+        self._places = np.array([record.stratum for record in records])
+        self._evidences = {
+            below: [record.evidence(header, above=not below) for record in records] for below in (True, False)
+        }
+        self._resamples = resamples
+        self._seed = seed
+
+    def predict(self, step: Step) -> FloatArray | None:
+        """Probabilities out of fold, shape (n,); None if a feature is missing."""
+        evidences = self._evidences[step.below]
+        logprobs = [evidence.logprobs for evidence in evidences]
+        with quietly():
+            if step.features == (FIRST_T,):
+                chosen = select_first_t(logprobs, self.correct, self.groups, fit=platt, seed=self._seed)
+                return chosen.confidence
+            if len(step.features) == 1:
+                raw = raw_confidences(step.features[0], logprobs)
+                return out_of_fold(raw, self.correct, self.groups, platt, seed=self._seed)
+            data = FeatureData.of(evidences, self.correct, self._codes, step.recipes)
+            if data.columns.keys() != set(step.features):
+                return None
+            return data.nested(step.recipes, seed=self._seed)
+
+    def row(self, name: str, confidence: FloatArray, cost_ms: float | None) -> Row:
+        y = self.correct
+        masks = {ALL: np.ones(y.size, np.bool_)} | {place: self._places == place for place in PLACES}
+        with quietly():
+            metrics = summarise(confidence, y, self.groups, resamples=self._resamples, seed=self._seed)
+        return Row(
+            name=name,
+            n=int(y.size),
+            n_correct=int(np.count_nonzero(y)),
+            metrics=metrics,
+            errors=simultaneous_errors(confidence, y, masks, resamples=self._resamples, seed=self._seed),
+            tiers=_tiers(confidence, y),
+            acceptable={target: acceptable(confidence, y, self._fold, target) for target in TARGETS},
+            cost_ms=cost_ms,
+            confidence=confidence,
+        )
+
+
+def acceptable(confidence: FloatArray, correct: BoolArray, fold: IntArray, target: float) -> Share:
+    """How much can be accepted if `target` of it is to be right.
+
+    confidence: float array of shape (n,), out of fold. correct: bool array, fold: int array of shape (n,).
+    For each fold the threshold is the least one that reaches the target on all the others, and what it
+    accepts on this fold is counted. The precision found may fall short of the target.
+    """
+    n = right = 0
+    for k in range(int(fold.max()) + 1):
+        test = fold == k
+        order = np.argsort(-confidence[~test], kind="stable")
+        p, y = confidence[~test][order], correct[~test][order]
+        last_of_run = np.append(p[1:] != p[:-1], True)
+        reached = last_of_run & (np.cumsum(y) >= target * np.arange(1, y.size + 1))
+        if reached.any():
+            accepted = test & (confidence >= p[np.flatnonzero(reached)[-1]])
+            n += int(np.count_nonzero(accepted))
+            right += int(np.count_nonzero(correct[accepted]))
+    return Share(n, right, correct.size)
+
+
+def platt(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
+    """Platt scaling as for calibrators of the model's own probabilities."""
+    return PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
+
+
+def _tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, Share]:
+    decide = partial(PRESETS["balanced"].decide, source="shipped")
+    tiers = np.array([decide(float(p))[0].value for p in confidence])
+    return {
+        tier.value: Share(
+            int(np.count_nonzero(tiers == tier.value)),
+            int(np.count_nonzero(correct[tiers == tier.value])),
+            correct.size,
+        )
+        for tier in Tier
+    }

@@ -1,0 +1,212 @@
+"""The ladder as tables: Markdown, CSV, JSON, and for the terminal; and as figures."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsp_calib.calibration.metrics.reliability import reliability
+from lsp_calib.calibration.validation.intervals import Interval
+from lsp_calib.calibration.validation.simultaneous import BoundedError
+from lsp_calib.confidence.features import PLACES
+from lsp_calib.evaluation.ladder import ALL, TARGETS, Ladder, Row, Share
+from lsp_calib.evaluation.report import Table, percent, plain, signed, table_lines
+from lsp_calib.files import replace_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+NOTE = (
+    "Out of fold: whole projects are left out of the fit and of every choice. Skill: Brier skill score, with "
+    "its 95 % interval by bootstrap over projects. ECE: with its limit in brackets; a calibrated score stays "
+    "within the limits of all places and of each kind of place at once with 95 % probability; ! marks a "
+    "value above its limit. Accept and reject: by the balanced preset. At 90 % and at 95 %: the share "
+    "accepted by a threshold that reaches this precision on the other folds, and the precision found. In "
+    "brackets: the one-sided 95 % lower bound of the share that is right (exact binomial, lines taken as "
+    "independent)."
+)
+
+_QUALITY = (
+    *("evidence", "skill", "AUC", "accept: share, right", "reject: share, right"),
+    *(f"at {target:.0%}".replace("%", " %") for target in TARGETS),
+)
+
+
+def tables(ladder: Ladder) -> list[Table]:
+    """Two tables: the quality of each row, and its calibration error by kind of place."""
+    costs = ["" if row.cost_ms is None else f"{row.cost_ms:.1f}" for row in ladder.rows]
+    quality = [_quality(row) for row in ladder.rows]
+    columns = _QUALITY
+    if any(costs):
+        columns = (*columns, "ms")
+        quality = [[*cells, cost] for cells, cost in zip(quality, costs, strict=True)]
+    return [
+        (f"{ladder.model}: evidence", columns, quality),
+        (
+            f"{ladder.model}: calibration error",
+            ("evidence", ALL, *PLACES),
+            [[row.name, *(_error(row.errors.get(place)) for place in (ALL, *PLACES))] for row in ladder.rows],
+        ),
+    ]
+
+
+def summary(ladder: Ladder) -> str:
+    """The items, in a sentence."""
+    n, right = ladder.correct.size, int(ladder.correct.sum())
+    return (
+        f"{ladder.model} ({ladder.header.model.quantisation}), prompt {ladder.header.prompt_version}: {n} of "
+        f"{ladder.asked} lines of {len(set(ladder.groups))} projects had an answer, {right} right "
+        f"({percent(right / n)})."
+    )
+
+
+def markdown(ladders: Sequence[Ladder]) -> str:
+    lines = ["# Evidence and confidence", "", NOTE, ""]
+    for ladder in ladders:
+        lines += [summary(ladder), ""]
+        for title, columns, rows in tables(ladder):
+            lines += [f"## {title}", "", *table_lines(columns, rows), ""]
+    return "\n".join(lines)
+
+
+def comma_separated(ladders: Sequence[Ladder]) -> str:
+    """One line for each number, with its interval or limit."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("model", "evidence", "metric", "value", "low", "high"))
+    for ladder in ladders:
+        for row in ladder.rows:
+            for name, value, low, high in _numbers(row):
+                cells = ("" if cell is None else cell for cell in (value, low, high))
+                writer.writerow((ladder.model, row.name, name, *cells))
+    return text.getvalue()
+
+
+def write(ladders: Sequence[Ladder], folder: Path) -> None:
+    """confidence.md, confidence.csv and confidence.json in `folder`. Raises DataError if they cannot be
+    written."""
+    document = {"schema": 1, "ladders": [ladder.to_json() for ladder in ladders]}
+    replace_file(folder / "confidence.md", markdown(ladders))
+    replace_file(folder / "confidence.csv", comma_separated(ladders))
+    replace_file(folder / "confidence.json", json.dumps(document, indent=2) + "\n")
+
+
+def draw(ladders: Sequence[Ladder], folder: Path, suffix: str = ".svg") -> list[Path]:
+    """The ladder's figure, and a reliability diagram of each model's last row, for light and dark pages.
+
+    Raises DataError if matplotlib is not installed, a file cannot be written, or for more than two models.
+    """
+    from lsp_calib.evaluation.figures import draw_reliability, save_both
+
+    files = draw_steps(ladders, folder / f"confidence-ladder{suffix}")
+    for ladder in ladders:
+        last = ladder.rows[-1]
+        diagram = partial(
+            draw_reliability,
+            reliability(last.confidence, ladder.correct),
+            title=f"{ladder.model}: {last.name}",
+            note=f"skill {signed(last.metrics['skill'])}",
+        )
+        files += save_both(diagram, folder / f"confidence-reliability-{ladder.model}{suffix}")
+    return files
+
+
+def draw_steps(ladders: Sequence[Ladder], path: Path) -> list[Path]:
+    """The ladder's figure alone; its description is `checksum`. Raises DataError as `draw` does."""
+    from lsp_calib.evaluation.figures import draw_ladder, save_both
+
+    figure = partial(
+        draw_ladder,
+        *_steps(ladders),
+        [ladder.correct.size for ladder in ladders],
+        title="What each step of evidence adds",
+        note="out of fold by project; 95 % intervals",
+    )
+    return list(save_both(figure, path, checksum(ladders)))
+
+
+def checksum(ladders: Sequence[Ladder]) -> str:
+    """16 hexadecimal digits that change with anything that the ladder's figure shows."""
+    names, series = _steps(ladders)
+    shown = [
+        [
+            model,
+            name,
+            *(None if bound is None else f"{bound:.3f}" for bound in (item.low, item.value, item.high)),
+        ]
+        for model, items in series.items()
+        for name, item in zip(names, items, strict=True)
+        if item is not None
+    ]
+    return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
+
+
+def print_ladders(ladders: Sequence[Ladder], console: Console) -> None:
+    from rich.table import Table as RichTable
+
+    for ladder in ladders:
+        console.print(summary(ladder))
+        for title, columns, rows in tables(ladder):
+            table = RichTable(title=title)
+            for column in columns:
+                table.add_column(column)
+            for row in rows:
+                table.add_row(*row)
+            console.print(table)
+    console.print(NOTE)
+
+
+def _steps(ladders: Sequence[Ladder]) -> tuple[list[str], Mapping[str, list[Interval | None]]]:
+    """The rows' names over all models, in order, and each model's skill by row."""
+    names = list(dict.fromkeys(row.name for ladder in ladders for row in ladder.rows))
+    series: dict[str, list[Interval | None]] = {}
+    for ladder in ladders:
+        skill = {row.name: row.metrics["skill"] for row in ladder.rows}
+        series[ladder.model] = [skill.get(name) for name in names]
+    return names, series
+
+
+def _quality(row: Row) -> list[str]:
+    return [
+        row.name,
+        signed(row.metrics["skill"]),
+        plain(row.metrics["auc"]),
+        share(row.tiers["accept"], least=True),
+        share(row.tiers["reject"]),
+        *(share(row.acceptable[target], least=True) for target in TARGETS),
+    ]
+
+
+def share(found: Share, *, least: bool = False) -> str:
+    """A share and how much of it is right, in words."""
+    if found.precision is None or found.least is None:
+        return "0 %"
+    bound = f" (≥ {100 * found.least:.1f})" if least else ""
+    return f"{percent(found.share)}, {_tenth(found.precision)} right{bound}"
+
+
+def _tenth(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _error(error: BoundedError | None) -> str:
+    return "" if error is None else f"{error.value:.3f} ({error.limit:.3f}){'' if error.inside else ' !'}"
+
+
+def _numbers(row: Row) -> list[tuple[str, float | None, float | None, float | None]]:
+    """(name, value, low, high) of all numbers of a row."""
+    found = [(name, i.value, i.low, i.high) for name, i in row.metrics.items() if name != "ece"]
+    found += [(f"ece.{place}", error.value, None, error.limit) for place, error in row.errors.items()]
+    shares = {**row.tiers, **{f"at-{target:g}": found for target, found in row.acceptable.items()}}
+    for name, kind in shares.items():
+        found += [
+            (f"{name}.share", kind.share, None, None),
+            (f"{name}.right", kind.precision, kind.least, None),
+        ]
+    return [*found, ("cost-ms", row.cost_ms, None, None)]

@@ -1,0 +1,195 @@
+"""The text features of records, computed again from the pinned sources: no model has to decode anything.
+
+A record names its place and holds the ids of its tokens. With the source below a folder and the model's
+vocabulary, these give the cursor and the text that was offered; the record's own verdict, and the hash of its
+prompt, show that they are the same as when the record was made.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.features import text_features
+from lsp_calib.completion.healing import split_at_boundary
+from lsp_calib.completion.postprocess import clean
+from lsp_calib.completion.prompt import build_prompt, version_of
+from lsp_calib.errors import DataError, ModelError
+from lsp_calib.evaluation.item_worker import prompt_hash, without_below
+from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.evaluation.records import FeatureList, Header, Record, read_records, write_records
+from lsp_calib.inference.generation.builder import GenerationBuilder
+from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models.cards import ModelCard, locate
+from lsp_calib.text_lines import split_lines
+from lsp_calib.values import Stop, Timing
+
+TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
+
+
+@attrs.frozen
+class Rebuilt:
+    """A record with what it does not hold: the item, with its source, and the completion's text."""
+
+    record: Record
+    item: LineItem
+    text: str
+
+
+def recompute_features(path: Path, sources: Path, model: str | None = None) -> int:
+    """Compute the text features of a file of line records again and write them into it; returns how many.
+
+    sources: the folder with the projects (`data pull projects`). model: a card's name or the absolute path of
+        a model file; None: the model that the records name. Only its vocabulary is read.
+    Raises DataError as `rebuild` does, NoModelError if the model is not installed, ModelError if llama.cpp is
+    not.
+    """
+    header, records = read_records(path)
+    card, file = locate(model or header.model.name)
+    if header.model.sha256:
+        checksum.verify(file, header.model.sha256)
+    header, records = with_features(header, records, sources, card, _pieces(file))
+    write_records(path, header, records)
+    return sum(bool(record.features) for record in records)
+
+
+def with_features(
+    header: Header,
+    records: Sequence[Record],
+    sources: Path,
+    card: ModelCard,
+    pieces: Sequence[bytes],
+    compute: TextFeatures = text_features,
+) -> tuple[Header, list[Record]]:
+    """The header and records with text features; answers that were not offered have none.
+
+    card: of the model that answered. pieces: the bytes of its tokens by id. compute: gives the features of a
+    text inserted at a cursor.
+    Raises DataError as `rebuild` does.
+    """
+    listed = FeatureList.present()
+    found: list[Record] = []
+    for rebuilt in rebuild(header, records, sources, card, pieces):
+        cursor, text = rebuilt.item.cursor, rebuilt.text
+        values: tuple[float | None, ...] = ()
+        above: tuple[float | None, ...] = ()
+        if rebuilt.record.shown:
+            values = listed.ordered(compute(cursor, text))
+            above = listed.ordered(compute(without_below(cursor), text))
+        found.append(attrs.evolve(rebuilt.record, features=values, features_above=above))
+    return attrs.evolve(header, features=listed), found
+
+
+def rebuild(
+    header: Header, records: Sequence[Record], sources: Path, card: ModelCard, pieces: Sequence[bytes]
+) -> Iterator[Rebuilt]:
+    """Each record with its item and its text, in order.
+
+    Raises DataError, naming the item, where the source is missing or has no such place, where the prompt is
+    not the one that the record was made with, or where no reading of the tokens gives the record's verdict.
+    """
+    if header.task != "line":
+        raise DataError(
+            f"The records are of the task {header.task!r}: only those of lines are of places in sources."
+        )
+    if header.prompt_version != version_of(card.completion):
+        raise DataError(
+            f"The records were made with the prompt {header.prompt_version}, not with the "
+            f"{version_of(card.completion)} of today: make them again."
+        )
+    lines_of = functools.lru_cache(maxsize=8)(_read_lines)
+    for record in records:
+        item = item_of(record, sources, lines_of)
+        if record.prompt and record.prompt != prompt_hash(
+            build_prompt(item.cursor, card.completion, card.window)
+        ):
+            raise DataError(
+                f"The item {record.item} had another prompt when its record was made: the source below "
+                f"{sources} has another version, or the model's card has changed."
+            )
+        yield Rebuilt(record, item, text_of(record, item, pieces))
+
+
+def item_of(
+    record: Record, sources: Path, lines_of: Callable[[Path], tuple[str, ...]] | None = None
+) -> LineItem:
+    """The place that a record names, in the source below `sources`, as `evaluation.lines` draws it.
+
+    lines_of: reads the lines of a file. Raises DataError if there is no such file or place.
+    """
+    name, line, column = record.item.rsplit(":", 2)
+    path = sources / name
+    if not path.resolve().is_relative_to(sources.resolve()):
+        raise DataError(f"The item {record.item} is not below {sources}.")
+    lines = (lines_of or _read_lines)(path)
+    at, before = int(line) - 1, int(column) - 1
+    if not (0 <= at < len(lines) and 0 <= before <= len(lines[at])):
+        raise DataError(f"The item {record.item} does not exist: {path} has another version.")
+    shown = [*lines[:at], lines[at][:before], *lines[at + 1 :]]
+    cursor = Cursor.at(shown, at, before, "python")
+    return LineItem(record.item, record.group, record.stratum, cursor, lines[at][before:])
+
+
+def text_of(record: Record, item: LineItem, pieces: Sequence[bytes]) -> str:
+    """The text of a record's tokens as it was offered at the item's cursor; empty if it was not.
+
+    pieces: the bytes of the model's tokens by id.
+    Tokens that only reproduced typed characters are not in a record, and the first one that is may begin with
+    the last of these characters. A record without `added` does not say with how many: the most that fit are
+    assumed, of the readings that give the record's verdict.
+    Raises DataError if none does.
+    """
+    for remaining in _readings(record, split_at_boundary(item.cursor.before)[1].encode(), pieces):
+        builder = GenerationBuilder("", one_line=True)
+        builder.remaining = remaining
+        for token in record.tokens[: -1 if record.stop == Stop.END_OF_TEXT else None]:
+            builder.add(token, 0.0, 0.0, pieces[token])
+        if record.added is not None and record.added != sum(len(token.text) for token in builder.tokens[:1]):
+            continue
+        text = clean(builder.finish(Timing()).text, item.cursor)
+        offered = bool(text) and record.stop != Stop.LENGTH
+        right = bool(text) and item.is_correct(text)
+        if offered == record.shown and right == record.correct.get("exact", right):
+            return text if offered else ""
+    raise DataError(
+        f"The tokens of the item {record.item} do not give the answer that was judged: the model's "
+        "vocabulary or the source has changed."
+    )
+
+
+def _readings(record: Record, forced: bytes, pieces: Sequence[bytes]) -> Iterator[bytes]:
+    """The typed bytes that the first token may begin with, most first."""
+    if not record.tokens:
+        yield b""
+        return
+    first = pieces[record.tokens[0]]
+    for size in range(min(len(forced), len(first) - 1), 0, -1):
+        if first.startswith(forced[-size:]):
+            yield forced[-size:]
+    # Only a token that begins with typed characters is more likely once they are known.
+    if not record.typed_logprobs or record.typed_logprobs[0] == 0.0:
+        yield b""
+
+
+def _read_lines(path: Path) -> tuple[str, ...]:
+    try:
+        return split_lines(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path} cannot be read: {error}. `lsp-calib data pull projects` gets the pinned projects."
+        ) from error
+
+
+def _pieces(file: Path) -> list[bytes]:
+    try:
+        from lsp_calib.inference.local.vocabulary_only import read_pieces
+    except (ImportError, OSError, RuntimeError) as error:
+        raise ModelError(
+            f"llama-cpp-python cannot be used ({error}); it reads the model's vocabulary. "
+            "Run `pip install 'lsp-calib[local]'`."
+        ) from error
+    return read_pieces(file)

@@ -1,0 +1,66 @@
+"""Labelled suggestions, as they come out of the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import attrs
+
+from lsp_calib.confidence.features import VERSION
+from lsp_calib.feedback.events import How
+from lsp_calib.values import Evidence
+
+
+@attrs.frozen
+class LabelledRow:
+    """A shown suggestion with a known outcome, for fitting a calibrator.
+
+    raw, confidence: in [0, 1], or None.
+    evidence: log-probabilities and features with 5 digits, without the doubtful word, which is text. Features
+        of another version than `confidence.features.VERSION`, or from before there were any, are missing.
+    shown_at, at (of the label): Unix seconds. episode: rows that share one come from one visit to one line.
+    """
+
+    suggestion_id: str
+    language: str
+    raw: float | None
+    confidence: float | None
+    tier: str
+    calibrator_id: str
+    evidence: Evidence
+    correct: bool
+    how: How
+    shown_at: float
+    at: float
+    episode: str
+
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> Self:
+        """The row of `FeedbackStore.labels`' query."""
+        id_, language, raw, confidence, tier, calibrator_id, logprobs, *rest = row
+        features, version, place, correct, how, shown, at, episode = rest
+        return cls(
+            suggestion_id=id_,
+            language=language,
+            raw=raw,
+            confidence=confidence,
+            tier=tier,
+            calibrator_id=calibrator_id,
+            evidence=evidence_of(json.loads(logprobs), json.loads(features or "null"), version, place),
+            correct=bool(correct),
+            how=How(how),
+            shown_at=shown,
+            at=at,
+            episode=episode,
+        )
+
+
+def evidence_of(
+    logprobs: Sequence[float], features: Mapping[str, float] | None, version: int | None, place: str | None
+) -> Evidence:
+    """The evidence of a suggestion in the store, from its columns as `export` gives them."""
+    return Evidence(
+        tuple(logprobs), features if features is not None and version == VERSION else {}, place or ""
+    )

@@ -1,0 +1,114 @@
+"""Why a request for a completion got no suggestion, in words for the user. Pure.
+
+Each sentence says what happened and what to do. None of them quotes the document or the model's answer.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from lsp_calib.badges import percent
+from lsp_calib.completion import Hidden, Removal
+from lsp_calib.errors import LspCalibError, NoModelError
+
+
+class Reason(enum.StrEnum):
+    """The codes of the command `lsp-calib.explain`."""
+
+    OFF = "off"
+    STARTING = "starting"
+    LOADING = "loading"
+    WAITING = "waiting"
+    TOO_SLOW = "tooSlow"
+    EXCLUDED = "excluded"
+    NO_MODEL = "noModel"
+    ERROR = "error"
+    SUPERSEDED = "superseded"
+    DOCUMENT_CHANGED = "documentChanged"
+    HIDDEN = "hidden"
+    NOTHING_TO_ADD = "nothingToAdd"
+
+
+@attrs.frozen
+class Absence:
+    """Why there is no suggestion. message: sentences for the user."""
+
+    reason: Reason
+    message: str
+
+
+OFF = Absence(
+    Reason.OFF,
+    "Completions as ghost text are turned off. Set inlineCompletion.enabled to true to get them.",
+)
+STARTING = Absence(
+    Reason.STARTING,
+    "The editor has not given its settings yet. Until they are known no document is shown to the model: they "
+    "may exclude it. Try again in a moment.",
+)
+LOADING = Absence(
+    Reason.LOADING,
+    "The model is not loaded yet. Completions appear as soon as it is; the status says how far it is.",
+)
+WAITING = Absence(
+    Reason.WAITING, "The model is still working on the last request. Wait a moment, without typing on."
+)
+TOO_SLOW = Absence(
+    Reason.TOO_SLOW,
+    "The model had not answered when the completion menu opened; the menu does not wait for it. The "
+    "completion is there at the next request in the same place.",
+)
+SUPERSEDED = Absence(
+    Reason.SUPERSEDED,
+    "The last request was cancelled before the model had answered, as happens while you type or move the "
+    "cursor. Pause for a moment, or ask again.",
+)
+DOCUMENT_CHANGED = Absence(
+    Reason.DOCUMENT_CHANGED,
+    "The line changed while the model was working on it: its answer no longer fitted and was dropped. Pause "
+    "for a moment, or ask again.",
+)
+
+_REMOVED = {
+    Removal.EMPTY: "The model ended the line at once: it has nothing to add here.",
+    Removal.WHITE_SPACE: "The model wrote white space only: it has nothing to add here.",
+    Removal.REPEATS_SUFFIX: "The model wrote only what already stands after the cursor.",
+    Removal.HIDDEN_CHARACTERS: "The model's answer had invisible or control characters and was dropped: an "
+    "editor might act on them, and without them it would be a different text.",
+    Removal.NEVER_ENDED: "The model's answer was longer than a line can be, and was dropped.",
+}
+
+
+def excluded(why: str) -> Absence:
+    """why: the clause of `Exclusion.reason`."""
+    return Absence(
+        Reason.EXCLUDED,
+        f"No model is shown this document: {why}. It gets completions under another name, or once no pattern "
+        "in your settings matches it; no setting admits files that hold secrets.",
+    )
+
+
+def failed(error: LspCalibError) -> Absence:
+    """The model could not be asked, or did not answer; the error itself says what to do."""
+    reason = Reason.NO_MODEL if isinstance(error, NoModelError) else Reason.ERROR
+    return Absence(reason, f"The model could not answer. {error}")
+
+
+def hidden(completion: Hidden, below: float) -> Absence:
+    """below: the setting `hideBelow` in force."""
+    confidence = completion.confidence.calibrated
+    if confidence is not None and confidence < below:
+        why = f"its confidence is {percent(confidence)}"
+    else:
+        why = "its first tokens made it too likely to be wrong"
+    return Absence(
+        Reason.HIDDEN,
+        f"The completion is hidden: {why}, and hideBelow is {percent(below)}. Lower hideBelow, or set it to "
+        "false, to see such completions.",
+    )
+
+
+def nothing(removal: Removal) -> Absence:
+    return Absence(Reason.NOTHING_TO_ADD, f"{_REMOVED[removal]} Type on, or ask in another place.")

@@ -1,0 +1,120 @@
+"""Python, by tree-sitter-python."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lsp_calib.syntax.languages.rules import LanguageRules, Path
+
+if TYPE_CHECKING:
+    from tree_sitter import Language
+
+# Written out: the names of the interpreter that happens to run change from release to release.
+_KNOWN = """
+    ArithmeticError AssertionError AttributeError BaseException BaseExceptionGroup BlockingIOError
+    BrokenPipeError BufferError BytesWarning ChildProcessError ConnectionAbortedError
+    ConnectionError ConnectionRefusedError ConnectionResetError DeprecationWarning EOFError Ellipsis
+    EncodingWarning EnvironmentError Exception ExceptionGroup FileExistsError FileNotFoundError
+    FloatingPointError FutureWarning GeneratorExit IOError ImportError ImportWarning
+    IndentationError IndexError InterruptedError IsADirectoryError KeyError KeyboardInterrupt
+    LookupError MemoryError ModuleNotFoundError NameError NotADirectoryError NotImplemented
+    NotImplementedError OSError OverflowError PendingDeprecationWarning PermissionError
+    ProcessLookupError RecursionError ReferenceError ResourceWarning RuntimeError RuntimeWarning
+    StopAsyncIteration StopIteration SyntaxError SyntaxWarning SystemError SystemExit TabError
+    TimeoutError TypeError UnboundLocalError UnicodeDecodeError UnicodeEncodeError UnicodeError
+    UnicodeTranslateError UnicodeWarning UserWarning ValueError Warning ZeroDivisionError __all__
+    __builtins__ __class__ __doc__ __file__ __import__ __name__ __path__ abs aiter all anext any
+    ascii bin bool breakpoint bytearray bytes callable chr classmethod cls compile complex delattr
+    dict dir divmod enumerate eval exit filter float format frozenset getattr globals hasattr hash
+    help hex id input int isinstance issubclass iter len list locals map max memoryview min next
+    object oct open ord pow property quit range repr reversed round self set setattr slice sorted
+    staticmethod str sum super tuple vars zip
+    False None True _ and as assert async await break case class continue def del elif else except
+    exec finally for from global if import in is lambda match nonlocal not or pass print raise
+    return try type while with yield
+"""
+
+_IMPORTS = frozenset({"import_from_statement", "import_statement", "future_import_statement"})
+
+# What a name to be bound may be wrapped in: `(a, *b), c = ...`, `with f() as (a, b):`.
+_WRAPPINGS = frozenset(
+    {
+        "as_pattern_target",
+        "expression_list",
+        "list",
+        "list_pattern",
+        "list_splat_pattern",
+        "dictionary_splat_pattern",
+        "parenthesized_expression",
+        "pattern_list",
+        "tuple",
+        "tuple_pattern",
+    }
+)
+# (type of the node, field of it that binds); None: everything in it that no field holds. Parameters are not
+# among them: their names are as hard to guess as those that a line uses.
+_BINDINGS = frozenset(
+    {
+        ("assignment", "left"),
+        ("class_definition", "name"),
+        ("for_in_clause", "left"),
+        ("for_statement", "left"),
+        ("function_definition", "name"),
+        ("global_statement", None),
+        ("named_expression", "name"),
+        ("nonlocal_statement", None),
+    }
+)
+
+
+def _grammar() -> Language:
+    import tree_sitter_python
+    from tree_sitter import Language
+
+    return Language(tree_sitter_python.language())
+
+
+def _binds(path: Path) -> bool:
+    if any(kind in _IMPORTS for kind, _ in path):
+        return True  # the names of an import stand in no file before it
+    at = len(path) - 1
+    while at > 0 and path[at - 1][0] in _WRAPPINGS:
+        if path[at - 1][0] == "as_pattern_target":
+            return True
+        at -= 1
+    return at > 0 and (path[at - 1][0], path[at][1]) in _BINDINGS
+
+
+RULES = LanguageRules(
+    grammar=_grammar,
+    names=frozenset({"identifier"}),
+    comments=frozenset({"comment"}),
+    binds=_binds,
+    known=frozenset(_KNOWN.split()),
+    block_openings=frozenset({":"}),
+    blocks=frozenset(
+        {
+            "ERROR",
+            "block",
+            "case_clause",
+            "class_definition",
+            "decorated_definition",
+            "elif_clause",
+            "else_clause",
+            "except_clause",
+            "except_group_clause",
+            "finally_clause",
+            "for_statement",
+            "function_definition",
+            "if_statement",
+            "match_statement",
+            "module",
+            "try_statement",
+            "while_statement",
+            "with_statement",
+        }
+    ),
+    long_quotes=('"""', "'''"),
+    begins=re.compile(r"(?:async|class|def|from|if|import)\b|@"),
+)

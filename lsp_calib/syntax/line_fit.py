@@ -1,0 +1,154 @@
+"""How a line fits into its document: whether it leaves it in order, and which names it uses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+
+from lsp_calib.syntax.languages import LanguageRules
+from lsp_calib.syntax.source_tree import ABOVE, BELOW, SourceTree, errors, to_child
+
+if TYPE_CHECKING:
+    from tree_sitter import Tree
+
+# So many of the nodes that hold a name decide whether it is bound. Hostile lines nest thousands.
+_NEAREST = 16
+
+
+@attrs.frozen
+class LineFit:
+    """broken: whether the line leaves code that cannot be parsed, or is indented wrongly.
+
+    names: those that it uses and does not bind.
+    """
+
+    broken: bool
+    names: frozenset[str]
+
+
+@attrs.frozen
+class _Leaf:
+    """A leaf of the tree on the line.
+
+    path: its type and field, and before it those of the nodes that hold it, the nearest last. start, end:
+    columns in bytes, within the line. statement: first and last row of the largest node that holds it, blocks
+    aside. alone: whether that is the leaf itself.
+    """
+
+    path: tuple[tuple[str, str | None], ...]
+    text: str
+    start: int
+    end: int
+    statement: tuple[int, int]
+    alone: bool
+
+    @property
+    def kind(self) -> str:
+        return self.path[-1][0]
+
+
+def fit_of(source: SourceTree, row: int, before: str, text: str, after: str, below: str | None) -> LineFit:
+    """How `before` + `text` + `after` fits in as line `row` of a document whose line `row` is empty.
+
+    text: the new part, whose names are returned. below: the next line that is not blank, None at the end.
+    """
+    line = before + text + after
+    tree = source.tree_with(row, line)
+    leaves = list(_leaves(tree, row, source.rules))
+    rules = source.rules
+    first = len(_encoded(before))
+    last = first + len(_encoded(text))
+    named = [leaf for leaf in leaves if leaf.kind in rules.names]
+    bound = {leaf.text for leaf in named if rules.binds(leaf.path)}
+    used = {leaf.text for leaf in named if leaf.end > first and leaf.start < last}
+    return LineFit(_is_broken(source, tree, row, line, leaves, below), frozenset(used - bound - rules.known))
+
+
+def _is_broken(
+    source: SourceTree, tree: Tree, row: int, line: str, leaves: list[_Leaf], below: str | None
+) -> bool:
+    if tree.root_node.has_error:
+        if below is None:
+            return _is_broken_at_end(source, tree, row, line)
+        if not source.tree.root_node.has_error:
+            return True
+        # An error from above that the document has without the line is not the line's.
+        around = row - ABOVE, row + BELOW
+        known = {start for start, _ in errors(source.tree, *around) if start[0] < row - ABOVE}
+        if any(start not in known for start, _ in errors(tree, *around)):
+            return True
+    return below is not None and _misleads(source.rules, row, line, leaves, below)
+
+
+def _is_broken_at_end(source: SourceTree, tree: Tree, row: int, line: str) -> bool:
+    """Whether the last line has an error that nothing written below it can repair: one before its end."""
+    if source.tree.root_node.has_error or line.rstrip().endswith("\\"):
+        return False  # the lines above, or this one, may wait for more
+    end = (row, len(_encoded(line.rstrip())))
+    trees = [tree, *(source.tree_with(row, line + mark) for mark in source.rules.long_quotes if mark in line)]
+    return all(
+        any(start[0] == row and last < end for start, last in errors(each, row, row)) for each in trees
+    )
+
+
+def _misleads(rules: LanguageRules, row: int, line: str, leaves: list[_Leaf], below: str) -> bool:
+    """Whether the indentation of the line below contradicts the end of this one."""
+    code = [leaf for leaf in leaves if leaf.kind not in rules.comments and leaf.start < leaf.end]
+    if not rules.block_openings or not leaves or line.rstrip().endswith("\\"):
+        return False
+    if not code:
+        # A comment stands where something should open the block below.
+        return leaves[-1].alone and _indentation(below) > _indentation(line)
+    last = code[-1]
+    if last.statement[1] > row:
+        return False  # it goes on below
+    if last.alone and last.kind in rules.block_openings:
+        return _indentation(below) <= _indentation(line)
+    return last.statement[0] == row and _indentation(below) > _indentation(line)
+
+
+def _leaves(tree: Tree, row: int, rules: LanguageRules) -> Iterator[_Leaf]:
+    """The leaves that touch a row."""
+    cursor = tree.walk()
+    path: list[tuple[str, str | None]] = []
+    rows: list[tuple[int, int]] = []
+    block = [-1]  # for each node of the path and for none: how deep the nearest block is
+    while True:
+        node = cursor.node
+        assert node is not None
+        start, end = node.start_point, node.end_point
+        if start.row <= row <= end.row:
+            path.append((node.type, cursor.field_name))
+            rows.append((start.row, end.row))
+            if to_child(cursor, row):
+                block.append(len(path) - 1 if node.type in rules.blocks else block[-1])
+                continue
+            if not node.child_count:
+                yield _Leaf(
+                    path=tuple(path[-_NEAREST:]),
+                    text=(node.text or b"").decode("utf-8", "replace") if node.type in rules.names else "",
+                    start=start.column if start.row == row else 0,
+                    end=end.column if end.row == row else sys.maxsize,
+                    statement=rows[block[-1] + 1],
+                    alone=block[-1] + 1 == len(path) - 1,
+                )
+            path.pop()
+            rows.pop()
+        while start.row > row or not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+            path.pop()
+            rows.pop()
+            block.pop()
+            start = cursor.node.start_point  # type: ignore[union-attr]
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())

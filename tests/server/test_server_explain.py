@@ -1,0 +1,193 @@
+"""`lsp-calib.explain`: why the last request has no suggestion."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Connect
+from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams, JsonRpcRequestCancelled
+from scripted_editor import URI, Editor, capabilities
+
+SECRET = "file:///project/.env"
+
+
+async def explained(editor: Editor, reason: str, uri: str | None = URI) -> str:
+    """The message, after a check of the rest of the answer."""
+    answer: dict[str, Any] = await editor.command("explain", *([] if uri is None else [{"uri": uri}]))
+    assert answer is not None
+    assert set(answer) == {"reason", "message", "uri", "at"}
+    assert (answer["reason"], 0 <= answer["at"] < 60) == (reason, True)
+    if uri is not None:
+        assert answer["uri"] == uri
+    return str(answer["message"])
+
+
+async def test_nothing_to_explain_before_a_request_and_after_a_suggestion(connect: Connect) -> None:
+    editor = await connect({"answers": {"b": {"text": "x"}}})
+    editor.open("a\nb\n")
+    assert await editor.command("explain") is None
+    assert await editor.command("explain", {"uri": URI}) is None
+    await editor.inline(0, 1)
+    await explained(editor, "nothingToAdd")
+    await editor.suggestion(1, 1)
+    assert await editor.command("explain") is None
+    assert await editor.command("explain", {"uri": URI}) is None
+    await editor.inline(0, 1)
+    await editor.suggestion(1, 1)
+    assert await editor.command("explain") is None, "from memory as well"
+
+
+async def test_an_excluded_document_by_which_rule(connect: Connect) -> None:
+    editor = await connect({"otherwise": {"text": "x"}}, options={"exclude": ["private/"]})
+    private = "file:///project/private/a.py"
+    for uri in (SECRET, private, URI):
+        editor.open("PASSWORD = 'hunter2'\n", uri)
+        await editor.inline(0, 5, uri)
+    message = await explained(editor, "excluded", SECRET)
+    assert "files of this name usually hold secrets" in message
+    assert "hunter2" not in message
+    assert "'private/' in the setting `exclude`" in await explained(editor, "excluded", private)
+    assert await editor.command("explain") is None, "the last request of all had a suggestion"
+    editor.close()
+    await explained(editor, "excluded", None)
+
+
+async def test_a_hidden_completion_with_its_confidence(connect: Connect) -> None:
+    poor = {"text": "x", "logprobs": [-2.0, -2.0]}
+    editor = await connect({"otherwise": poor}, options={"hideBelow": 0.5})
+    editor.open("a")
+    for _ in range(2):
+        await editor.inline(0, 1)
+        assert "its confidence is 14 %, and hideBelow is 50 %" in await explained(editor, "hidden")
+    assert len(editor.engine.read("asked")) == 1, "the second time the model is not asked"
+
+
+async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connect) -> None:
+    answers = {
+        "a": {"text": ""},
+        "b": {"text": "  \t"},
+        "c": {"text": "hunter2" * 40, "stop": "length"},
+        "d": {"text": "print('\x07hunter2')"},
+        "f(": {"text": ")"},
+    }
+    editor = await connect({"answers": answers})
+    editor.open("a\nb\nc\nd\nf()\n")
+    words = (
+        "ended the line at once",
+        "white space only",
+        "longer than a line",
+        "invisible",
+        "already stands",
+    )
+    for line, part in enumerate(words):
+        await editor.inline(line, 2 if line == 4 else 1)
+        message = await explained(editor, "nothingToAdd")
+        assert part in message
+        assert "hunter2" not in message
+    await editor.inline(0, 1)
+    counted = {"onlyWhiteSpace": 1, "repeatsSuffix": 1, "hiddenCharacters": 1, "neverEnded": 1}
+    assert (await editor.status())["withheld"] == {"empty": 2, **counted}
+
+
+async def test_without_a_model_it_says_what_to_do(connect: Connect) -> None:
+    message = "No model is installed. Run `lsp-calib models pull smollm2-135m`."
+    editor = await connect({"failure": ["NoModelError", message]})
+    editor.open("a")
+    await editor.inline(0, 1)
+    assert (await explained(editor, "noModel")).endswith(message)
+
+
+async def test_an_error_of_the_engine(connect: Connect) -> None:
+    editor = await connect({"otherwise": {"text": "x", "error": ["EngineDiedError", "It ended."]}})
+    editor.open("a")
+    await editor.inline(0, 1)
+    assert (await explained(editor, "error")).endswith("It ended.")
+
+
+async def test_while_the_model_works_and_after_the_editor_has_cancelled(
+    connect: Connect, tmp_path: Path
+) -> None:
+    editor = await connect({"answers": {"a": {"text": "x", "heldUntil": str(tmp_path / "never")}}})
+    editor.open("a\nb\n")
+    request = asyncio.ensure_future(editor.inline(0, 1, request_id="mine"))
+    await editor.engine.until("asked")
+    await explained(editor, "waiting")
+    editor.cancel("mine")
+    with pytest.raises(JsonRpcRequestCancelled):
+        await request
+    await explained(editor, "superseded")
+    superseded = asyncio.ensure_future(editor.inline(0, 1))
+    await editor.engine.until("asked", 2)
+    await editor.inline(1, 1)
+    assert await superseded is None
+    await explained(editor, "nothingToAdd")
+
+
+async def test_while_the_model_is_loaded_and_before_the_settings_are_known(
+    connect: Connect, tmp_path: Path
+) -> None:
+    script = {"readyWhen": str(tmp_path / "ready"), "otherwise": {"text": "x"}}
+    client = capabilities(inline=True)
+    editor = await connect(script, client=client, initialized=False)
+    editor.open("a")
+    request = asyncio.ensure_future(editor.suggestion(0, 1))
+    await asyncio.sleep(0)
+    await explained(editor, "starting")
+    editor.client.initialized(types.InitializedParams())
+    await editor.engine.until("loading")
+    await explained(editor, "loading")
+    (tmp_path / "ready").touch()
+    assert (await request)["text"] == "x"
+    assert await editor.command("explain") is None
+
+
+async def test_a_menu_that_did_not_wait(connect: Connect, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    editor = await connect({"otherwise": {"text": "x", "heldUntil": str(release)}}, client=capabilities())
+    editor.open("a")
+    await editor.engine.until("loading")
+    assert not (await editor.complete(0, 1)).items
+    await editor.engine.until("asked")
+    await explained(editor, "tooSlow")
+    release.touch()
+    await editor.engine.until("answered")
+    assert (await editor.complete(0, 1)).items
+    assert await editor.command("explain") is None
+
+
+async def test_a_document_that_changed_meanwhile(connect: Connect, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    editor = await connect({"otherwise": {"text": "x", "heldUntil": str(release)}})
+    editor.open("a\n")
+    request = asyncio.ensure_future(editor.inline(0, 1))
+    await editor.engine.until("asked")
+    editor.insert(0, 1, "b")
+    await editor.status()
+    release.touch()
+    assert not (await request).items  # type: ignore[union-attr]
+    await explained(editor, "documentChanged")
+
+
+async def test_turned_off(connect: Connect) -> None:
+    editor = await connect({"otherwise": {"text": "x"}}, options={"inlineCompletion": {"enabled": False}})
+    editor.open("a")
+    await editor.inline(0, 1)
+    assert "inlineCompletion.enabled" in await explained(editor, "off")
+
+
+async def test_the_argument(connect: Connect) -> None:
+    """One URI in another spelling is the same document; of one that is not open nothing is known."""
+    editor = await connect()
+    editor.open("a", "file:///a%20b.py")
+    await editor.inline(0, 1, "file:///a%20b.py")
+    answer = await editor.command("explain", {"uri": "file:///a b.py"})
+    assert answer["uri"] == "file:///a%20b.py"
+    assert await editor.command("explain", {}) == answer | {"at": pytest.approx(answer["at"], abs=30)}
+    assert await editor.command("explain", {"uri": "file:///other.py"}) is None
+    for wrong in ("file:///a b.py", {"uri": 5}, ["a"], 7):
+        with pytest.raises(JsonRpcInvalidParams, match='"uri"'):
+            await editor.command("explain", wrong)

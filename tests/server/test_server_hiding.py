@@ -1,0 +1,234 @@
+"""The settings `hideBelow` and `confidence.measure`, and the word in doubt."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from conftest import Connect
+from lsprotocol import types
+from scripted_editor import Editor, capabilities, install_calibrator, until
+from test_server_commands import learn
+
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.curve import Curve
+
+# The confidence is the geometric mean of the first four tokens, see `install_calibrator`.
+SCRIPT: dict[str, Any] = {
+    "answers": {
+        "good": {"text": " = 1", "logprobs": [-0.1, -0.1]},
+        "poor": {"text": " = 2", "logprobs": [-2.0, -2.0]},
+        "long": {"text": " = 3", "logprobs": [-2.0] * 20},
+        "none": {"text": ""},
+    }
+}
+TEXT = "good\npoor\nlong\nnone\n"
+TOLD = "hideBelow is"
+
+
+async def shown(editor: Editor) -> list[int]:
+    """The lines that get a suggestion, each asked twice."""
+    found = []
+    for line in range(4):
+        answers = [await editor.inline(line, 4), await editor.inline(line, 4)]
+        texts = [[item.insert_text for item in answer.items] for answer in answers if answer is not None]
+        assert len(texts) == 2, "an empty list removes ghost text; null would leave it"
+        assert texts[0] == texts[1]
+        if texts[0]:
+            found.append(line)
+    return found
+
+
+async def test_completions_below_the_limit_are_not_shown_and_counted(connect: Connect) -> None:
+    """They cost no more than their first tokens, are asked for once, and leave no label."""
+    editor = await connect(SCRIPT, options={"hideBelow": 0.5})
+    editor.open(TEXT)
+    assert await shown(editor) == [0]
+    status = await editor.status()
+    assert (status["hidden"], status["tiers"]) == (2, {"accept": 1, "review": 0, "reject": 0})
+    assert [entry["line"] for entry in editor.engine.read("stopped")] == ["long"]
+    asked = [entry["line"] for entry in editor.engine.read("asked")]
+    assert (asked.count("good"), asked.count("poor"), asked.count("long")) == (1, 1, 1)
+    editor.save()
+    await editor.settled()
+    assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(1,)]
+
+
+async def test_what_is_shown_although_it_was_to_be_hidden_says_so(connect: Connect) -> None:
+    """With its small chance of being shown, which a later fit has to know."""
+    editor = await connect(SCRIPT | {"explored": 1.0}, options={"hideBelow": 0.5})
+    editor.open(TEXT)
+    good, poor, long = [await editor.suggestion(line, 4) for line in range(3)]
+    assert "hideBelow" not in good["reason"]
+    for suggestion in (poor, long):
+        assert suggestion["reason"].startswith(
+            "shown although it is below hideBelow (0.5), to keep learning; "
+        )
+    assert (await editor.status())["hidden"] == 0
+    assert editor.engine.read("stopped") == []
+    await editor.in_order()
+    kept = dict(editor.rows("SELECT suggestion_id, data FROM events WHERE kind = 'shown'"))
+    assert {name: json.loads(data)["shownProbability"] for name, data in kept.items()} == {
+        good["id"]: 1.0,
+        poor["id"]: 0.01,
+        long["id"]: 0.01,
+    }
+
+
+async def test_nothing_is_hidden_by_default_and_the_chance_of_being_shown_is_kept(connect: Connect) -> None:
+    editor = await connect(SCRIPT)
+    editor.open(TEXT)
+    assert await shown(editor) == [0, 1, 2]
+    assert (await editor.status())["hidden"] == 0
+    assert editor.engine.read("stopped") == []
+    await editor.in_order()
+    kept = [json.loads(data) for (data,) in editor.rows("SELECT data FROM events WHERE kind = 'shown'")]
+    assert kept == [{"shownProbability": 1.0}] * 3
+    assert not [message for message in editor.messages if TOLD in message]
+
+
+async def test_the_limit_takes_effect_at_the_next_request(connect: Connect) -> None:
+    editor = await connect(SCRIPT, client=capabilities(inline=True))
+    editor.open(TEXT)
+    assert await shown(editor) == [0, 1, 2]
+    editor.configure({"hideBelow": 0.5}, push=True)
+    assert await shown(editor) == [0]
+    editor.configure({"hideBelow": False}, push=True)
+    assert await shown(editor) == [0, 1, 2]
+
+
+async def test_the_menu_hides_as_well(connect: Connect) -> None:
+    editor = await connect(SCRIPT, client=capabilities(), options={"hideBelow": 0.5})
+    editor.open(TEXT)
+    assert len((await editor.complete(0, 4)).items) == 1
+    assert not (await editor.complete(1, 4)).items
+    await until(lambda: editor.engine.read("answered"), "the answer")
+    assert not (await editor.complete(1, 4)).items
+
+
+async def test_the_user_is_told_once_what_it_would_have_hidden(connect: Connect) -> None:
+    """By their own history, for each new value of the setting; the next start does not repeat it."""
+    editor = await connect(SCRIPT)
+    learn(editor, 20)
+    labels = editor.rows(
+        "SELECT l.correct, s.logprobs FROM labels l JOIN suggestions s ON s.id = l.suggestion_id"
+    )
+
+    def expected(below: float) -> str:
+        """Each of the learned suggestions has one token."""
+        parts = []
+        for right, kind in ((0, "wrong"), (1, "right")):
+            confidences = [math.exp(json.loads(logprobs)[0]) for one, logprobs in labels if one == right]
+            hidden, n = sum(one < below for one in confidences), len(confidences)
+            parts.append(f"{100 * hidden / n:.0f} % of the {kind} ones ({hidden} of {n})")
+        last = "Of your last 20 labelled suggestions it would have hidden"
+        return f"hideBelow is {below:g}. {last} {' and '.join(parts)}."
+
+    editor.configure({"hideBelow": 0.6}, push=True)
+    editor.configure({"hideBelow": 0.6}, push=True)
+    await until(lambda: editor.messages, "the message")
+    editor.configure({"hideBelow": 0.4}, push=True)
+    await until(lambda: len(editor.messages) == 2, "the second message")
+    assert editor.messages == [expected(0.6), expected(0.4)]
+    assert editor.messages[0].split("hidden")[1] != editor.messages[1].split("hidden")[1]
+    assert editor.client.messages[0].type is types.MessageType.Info
+    await editor.leave()
+    again = await connect(SCRIPT, options={"hideBelow": 0.4})
+    await again.in_order()
+    assert again.messages == []
+
+
+async def test_without_feedback_there_is_no_history_and_no_store(connect: Connect) -> None:
+    editor = await connect(SCRIPT, options={"hideBelow": 0.2, "feedback": {"enabled": False}})
+    await until(lambda: editor.messages, "the message")
+    assert "No suggestion of this model has a label yet" in editor.messages[0]
+    await editor.in_order()
+    assert not (editor.home / "feedback.db").exists()
+
+
+def install_two_curves(home: Path) -> None:
+    """A calibrator that returns the total, and the geometric mean where that is preferred."""
+    mean = Calibrator.load(install_calibrator(home))
+    curves = (Curve.of_measure("total", 1.0, 0.0), *mean.curves)
+    CalibratorStore(home / "calibrators", home / "none").promote(attrs.evolve(mean, curves=curves))
+
+
+async def test_the_measure_that_is_set_is_used_from_the_next_request_on(
+    connect: Connect, tmp_path: Path
+) -> None:
+    """A remembered suggestion, assessed by another measure, is asked for again."""
+    install_two_curves(tmp_path / "home")
+    options = {"confidence": {"measure": "geometric-mean"}}
+    editor = await connect(SCRIPT, calibrated=False, options=options)
+    editor.open(TEXT)
+    first = await editor.suggestion(0, 4)
+    assert (first["measure"], first["confidence"]) == (
+        "geometric-mean-first-4",
+        pytest.approx(math.exp(-0.1)),
+    )
+    editor.configure({"confidence": {"measure": "best"}}, push=True)
+    second = await editor.suggestion(0, 4)
+    # To the last digits: nothing is rounded on the way.
+    assert (second["measure"], second["confidence"]) == ("total", pytest.approx(math.exp(-0.2), rel=1e-12))
+    assert second["rawConfidence"] == pytest.approx(math.exp(-0.1), rel=1e-12)
+    assert (second["text"], second["source"], second["id"] != first["id"]) == (first["text"], "model", True)
+    assert (await editor.suggestion(0, 4))["id"] == second["id"]
+    assert editor.messages == []
+
+
+async def test_what_the_first_tokens_settle_is_not_generated(connect: Connect, tmp_path: Path) -> None:
+    """The total can only fall: four tokens at exp(-0.2) are too many for a limit of a half."""
+    install_two_curves(tmp_path / "home")
+    script = {"otherwise": {"text": " = 1", "logprobs": [-0.2] * 5}}
+    editor = await connect(script, calibrated=False, options={"hideBelow": 0.5})
+    editor.open("a\n")
+    assert await editor.inline(0, 1) == types.InlineCompletionList(items=())
+    assert [entry["tokens"] for entry in editor.engine.read("stopped")] == [4]
+
+
+async def test_the_word_in_doubt_is_named_and_marked(connect: Connect) -> None:
+    """In UTF-16 units of the text; the diagnostic is on that word alone, also after the line was indented."""
+    tokens = ["'🐍' ", "+ ", "time", "out"]
+    script = {"otherwise": {"text": "".join(tokens), "tokens": tokens, "logprobs": [-0.1, -0.2, -0.9, -0.1]}}
+    editor = await connect(script)
+    editor.open("x = \n")
+    suggestion = await editor.suggestion(0, 4)
+    assert suggestion["doubt"] == {"start": 7, "end": 14}
+    editor.insert(0, 4, suggestion["text"])
+    await editor.status()
+    (diagnostic,) = editor.pushed()
+    assert diagnostic.range == types.Range(types.Position(0, 11), types.Position(0, 18))
+    editor.insert(0, 0, "    ")
+    editor.insert(0, 0, "# above\n")
+    await editor.pull()
+    await until(lambda: editor.pushed()[0].range.start.line == 1, "the moved diagnostic")
+    (diagnostic,) = editor.pushed()
+    assert diagnostic.range == types.Range(types.Position(1, 15), types.Position(1, 22))
+
+
+async def test_the_word_that_a_reason_names_is_neither_logged_nor_stored(
+    connect: Connect, tmp_path: Path
+) -> None:
+    """It is the user's code: it goes to the editor alone, also where it is shown to keep learning."""
+    install_two_curves(tmp_path / "home")
+    log = tmp_path / "server.log"
+    word = {"text": "secret_word", "logprobs": [-2.0, -2.0]}
+    script = {"otherwise": word, "log": str(log), "explored": 1.0}
+    editor = await connect(script, calibrated=False, options={"hideBelow": 0.5})
+    editor.open("x = \nsecret_line\n")
+    suggestion = await editor.suggestion(0, 4)
+    assert suggestion["reason"].startswith("shown although it is below hideBelow (0.5), to keep learning; ")
+    assert "`secret_word`" in suggestion["reason"]
+    editor.insert(0, 4, suggestion["text"])
+    await editor.command("accepted", suggestion)
+    (diagnostic,) = editor.pushed()
+    assert "`secret_word`" in diagnostic.message
+    await editor.leave()
+    written = b"".join(path.read_bytes() for path in editor.home.rglob("*") if path.is_file())
+    assert suggestion["id"].encode() in written
+    assert b"secret_" not in written + log.read_bytes()

@@ -1,0 +1,287 @@
+"""Curves over features: which one is used, what it gives, why, and files from before there were any."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_calibration_calibrator import MODEL, make, platt
+
+from lsp_calib.calibration import Calibrator, TierPolicy
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted
+from lsp_calib.calibration.calibrators.pooled_prior import borrow
+from lsp_calib.calibration.calibrators.reasons import SPEAKS
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
+from lsp_calib.confidence import geometric_mean, total
+from lsp_calib.confidence.features import FEATURES
+from lsp_calib.errors import CalibratorError
+from lsp_calib.values import Evidence, Tier
+
+BEST = Curve(
+    "features-1",
+    (
+        Weighted("total", -1.0, 2.0, 1.5),
+        Weighted("entropy-sum", 3.0, 2.0, -1.0),
+        Weighted("broken", 0.1, 0.3, -0.8),
+        Weighted("new-names", 0.2, 0.4, -0.5),
+    ),
+    -0.2,
+    spread=0.3,
+    offsets=(("mid-word", 0.4),),
+)
+POORER = Curve(
+    "features-1-without-entropies", tuple(f for f in BEST.features if f.name != "entropy-sum"), -0.1
+)
+TOTAL = Curve.of_measure("total", 0.9, 0.3)
+MEAN = Curve.of_measure("geometric-mean-first-2", 1.2, -1.0)
+FULL = make(curves=(BEST, POORER, TOTAL, MEAN), raw_measure="geometric-mean-first-2")
+
+LOGPROBS = (-0.1, -0.3, -0.2)
+FEATURES_OF_ONE = {"entropy-sum": 2.0, "broken": 0.0, "new-names": 0.7}
+
+
+def evidence(place: str = "mid-line", doubtful: str = "", **changes: float | None) -> Evidence:
+    values = {**FEATURES_OF_ONE, **{name.replace("_", "-"): value for name, value in changes.items()}}
+    known = {name: value for name, value in values.items() if value is not None}
+    return Evidence(LOGPROBS, known, place, doubtful)
+
+
+class TestScore:
+    def test_it_is_the_weighted_sum(self) -> None:
+        x = float(log_odds(total(LOGPROBS)))
+        z = -0.2 + 1.5 * (x + 1) / 2 - (2 - 3) / 2 - 0.8 * -0.1 / 0.3 - 0.5 * (0.7 - 0.2) / 0.4
+        assert BEST.score(evidence()) == pytest.approx(z)
+        assert BEST.score(evidence("mid-word")) == pytest.approx(z + 0.4)
+        assert BEST.score(evidence("never heard of")) == pytest.approx(z)
+        assert FULL.assess(evidence(), TierPolicy()).calibrated == pytest.approx(float(sigmoid(z)))
+
+    def test_many_at_once_are_the_same_as_one_by_one(self) -> None:
+        several = [evidence(broken=x, entropy_sum=y) for x, y in ((0, 1), (1, 2), (None, 3))]
+        scores = BEST.scores(several)
+        assert [BEST.score(one) for one in several[:2]] == scores[:2].tolist()
+        assert math.isnan(scores[2])
+        assert FULL.probabilities(several).tolist() == [FULL.probability(one) for one in several]
+
+    @given(slope=st.floats(-3, 3), intercept=st.floats(-5, 5))
+    def test_a_shifted_curve_is_one_with_the_shifted_score(self, slope: float, intercept: float) -> None:
+        moved = BEST.shifted(Shift(slope, intercept, slope_sd=0.25, intercept_sd=0.5))
+        for place in ("mid-word", "mid-line"):
+            before = BEST.score(evidence(place))
+            assert before is not None
+            assert moved.score(evidence(place)) == pytest.approx(slope * before + intercept, abs=1e-9)
+        assert moved.shift == Shift(slope, intercept, slope_sd=0.25, intercept_sd=0.5)
+
+
+class TestChoice:
+    @pytest.mark.parametrize(
+        ("changes", "used"),
+        [
+            ({}, "features-1"),
+            ({"entropy_sum": None}, "features-1-without-entropies"),
+            ({"entropy_sum": math.nan}, "features-1-without-entropies"),
+            ({"entropy_sum": math.inf}, "features-1-without-entropies"),
+            ({"broken": None}, "total"),
+            ({"new_names": math.nan, "entropy_sum": None}, "total"),
+            ({"broken": 1e308, "entropy_sum": 1e308}, "total"),  # their sum is no number
+        ],
+    )
+    def test_the_first_curve_whose_features_are_known(
+        self, changes: dict[str, float | None], used: str
+    ) -> None:
+        confidence = FULL.assess(evidence(**changes), TierPolicy())
+        assert confidence.measure == used
+        assert confidence.calibrated is not None
+        assert confidence.raw == geometric_mean(LOGPROBS, 2)
+        assert confidence.first_tokens == 2
+
+    def test_what_is_wanted_comes_first(self) -> None:
+        for wanted, curve in (("best", BEST), ("total", TOTAL), ("geometric-mean", MEAN)):
+            confidence = FULL.assess(evidence(), TierPolicy(), wanted)
+            assert (confidence.measure, confidence.calibrated) == (
+                curve.measure,
+                curve.probability(evidence()),
+            )
+        plain = make(**platt(0.9, -2.5))  # has no such curve
+        assert plain.assess(evidence(), TierPolicy(), "total").measure == "geometric-mean-first-4"
+
+    def test_the_estimator_asks_for_its_measure(self, tmp_path: Path) -> None:
+        from lsp_calib.calibration import CalibratorStore
+
+        FULL.save(tmp_path / "shipped" / "one.json")
+        estimator = ConfidenceEstimator(CalibratorStore(tmp_path / "mine", tmp_path / "shipped"))
+        asked = (MODEL, "prefix-1", "line", "python", evidence())
+        assert estimator.assess(*asked).measure == "features-1"
+        estimator.measure = "total"
+        assert estimator.assess(*asked).measure == "total"
+        assert estimator.assess(*asked, doubt="the engine lies").calibrated is None
+
+    @pytest.mark.parametrize("logprobs", [(), (math.nan,), (0.5, -1.0)])
+    def test_without_believable_probabilities_features_alone_give_no_confidence(
+        self, logprobs: tuple[float, ...]
+    ) -> None:
+        confidence = FULL.assess(attrs.evolve(evidence(), logprobs=logprobs), TierPolicy())
+        assert (confidence.calibrated, confidence.raw, confidence.tier) == (None, None, Tier.REVIEW)
+
+    @given(
+        logprobs=st.lists(st.floats(), max_size=3),
+        features=st.dictionaries(st.sampled_from(sorted(FEATURES)), st.floats(), max_size=9),
+    )
+    def test_it_never_raises(self, logprobs: list[float], features: dict[str, float]) -> None:
+        confidence = FULL.assess(Evidence(tuple(logprobs), features, "mid-word"), TierPolicy())
+        assert confidence.calibrated is None or 0.0 <= confidence.calibrated <= 1.0
+        assert confidence.calibrated is not None or confidence.tier is Tier.REVIEW
+
+    def test_features_of_another_version_are_not_mixed_in(self) -> None:
+        foreign = attrs.evolve(BEST, measure="features-2")
+        document = json.loads(json.dumps(attrs.evolve(FULL, curves=(foreign, TOTAL)).to_json()))
+        assert Calibrator.from_json(document).assess(evidence(), TierPolicy()).measure == "total"
+
+
+class TestReason:
+    def reason(self, of: Evidence, policy: TierPolicy | None = None) -> str:
+        return FULL.assess(of, policy or TierPolicy()).reason
+
+    def test_what_pulls_most_towards_the_tier_is_named(self) -> None:
+        broken = self.reason(evidence(broken=1.0))
+        assert broken.startswith("about ")
+        assert broken.endswith("; the code around it would be broken")
+        assert self.reason(evidence(new_names=3.0)).endswith("; names used here are new to this file")
+        sure = attrs.evolve(evidence(entropy_sum=0.1, new_names=0.0), logprobs=(-0.01,))
+        assert self.reason(sure, TierPolicy(0.5, 0.1)).endswith("; the model was sure of every word")
+
+    def test_the_doubtful_word_is_quoted(self) -> None:
+        unsure = attrs.evolve(evidence(entropy_sum=3.0, new_names=0.2), logprobs=(-4.0, -3.0))
+        assert self.reason(unsure).endswith("; the model was unsure of one of its words")
+        named = attrs.evolve(unsure, doubtful="timeout")
+        assert self.reason(named).endswith("; the model was unsure of `timeout`")
+
+    def test_the_probabilities_are_one_group_explained_by_its_strongest_member(self) -> None:
+        """Alone neither entropies nor total pull as much as what is broken; together they pull more."""
+        hesitant = attrs.evolve(evidence(entropy_sum=7.0, broken=0.9, new_names=0.2), logprobs=(-2.0,))
+        found = BEST.contributions(hesitant)
+        assert found is not None
+        assert found["broken"] < found["entropy-sum"] < found["total"] < 0
+        assert self.reason(hesitant).endswith("; the model hesitated between several ways to write this")
+
+    def test_a_small_pull_is_no_reason(self) -> None:
+        average = attrs.evolve(
+            evidence(entropy_sum=3.0, broken=0.1, new_names=0.3), logprobs=(-math.log1p(math.e),)
+        )
+        likely = attrs.evolve(average, logprobs=(-math.log1p(math.e) / 2,) * 2)
+        assert ";" not in self.reason(likely, TierPolicy(0.9, 0.0)).partition("between")[2]
+
+    def test_without_a_pull_a_token_less_likely_than_not_is_the_reason_not_to_accept(self) -> None:
+        average = evidence(entropy_sum=3.0, broken=0.1, new_names=0.3)
+        unsure = attrs.evolve(average, logprobs=(-math.log1p(math.e) + 0.01, -0.01), doubtful="timeout")
+        assert self.reason(unsure, TierPolicy(0.9, 0.0)).endswith("; the model was unsure of `timeout`")
+        at_the_end = attrs.evolve(unsure, logprobs=unsure.logprobs[::-1])
+        assert self.reason(at_the_end, TierPolicy(0.9, 0.0)).endswith("unsure where the line ends")
+
+    def test_words_that_contradict_the_tier_are_not_used(self) -> None:
+        """A weight with the sign that its words do not expect: an unsure word is no reason to accept."""
+        odd = Curve("features-1", (Weighted("largest-surprisal", 1.0, 1.0, 2.0),), 3.0)
+        confidence = make(curves=(odd,)).assess(Evidence((-3.0,), {"largest-surprisal": 3.0}), TierPolicy())
+        assert confidence.tier is Tier.ACCEPT
+        assert "unsure" not in confidence.reason
+
+    def test_every_feature_with_words_is_known_to_speak_for_or_against(self) -> None:
+        assert set(SPEAKS) == {name for name, feature in FEATURES.items() if feature.high or feature.low}
+
+    def test_a_borrowed_tier_has_no_reason_in_the_features(self) -> None:
+        borrowed = attrs.evolve(FULL, source="prior")
+        assert "broken" not in borrowed.assess(evidence(broken=1.0), TierPolicy()).reason
+
+
+class TestSchema1:
+    DOCUMENT = json.loads(
+        """{"schema": 1, "id": "line-m-2aad60e2", "task": "line", "language": "python",
+        "model": {"name": "m", "quantisation": "q", "sha256": ""}, "promptVersion": "1",
+        "measure": "geometric-mean-first-10", "firstTokens": 10, "slope": 1.75, "intercept": -2.5,
+        "prior": {"slope": 1.0, "intercept": 0.0, "slopeSd": 0.5, "interceptSd": 2.0}, "n": 3, "nCorrect": 1,
+        "metrics": {}, "strata": {}, "provenance": [], "source": "personal", "state": "learning",
+        "created": "2026-11-20", "parent": null}"""
+    )
+
+    def test_a_file_of_schema_1_is_read_keeps_its_id_and_is_written_as_it_was(self, tmp_path: Path) -> None:
+        document = dict(self.DOCUMENT)
+        calibrator = Calibrator.from_json(document)
+        assert calibrator.id == document["id"]
+        assert calibrator.to_json() == document
+        confidence = calibrator.assess(Evidence((-0.5,)), TierPolicy())
+        z = 1.75 * float(log_odds(math.exp(-0.5))) - 2.5
+        assert confidence.calibrated == pytest.approx(float(sigmoid(z)))
+        assert (confidence.measure, confidence.first_tokens) == ("geometric-mean-first-10", 10)
+        calibrator.save(tmp_path / "again.json")
+        assert Calibrator.load(tmp_path / "again.json") == calibrator
+
+    @pytest.mark.parametrize(
+        ("changes", "complaint"),
+        [
+            ({"slope": 1.8}, "id is not that of the content"),
+            ({"slope": "x"}, "slope must be a number"),
+            ({"firstTokens": 9}, "firstTokens does not go with"),
+            ({"measure": "features-1"}, "features-1"),
+            ({"input": "log-p"}, "input must be 'log-odds'"),
+            ({"curves": []}, "curves is not a known field"),
+            ({"prior": {"slope": 1.0}}, r"prior\.intercept is missing"),
+        ],
+    )
+    def test_what_is_wrong_is_said(self, changes: dict[str, object], complaint: str) -> None:
+        with pytest.raises(CalibratorError, match=complaint):
+            Calibrator.from_json({**self.DOCUMENT, **changes}, file="old.json")
+
+    def test_more_than_schema_1_can_hold_is_refused(self) -> None:
+        old = Calibrator.from_json(dict(self.DOCUMENT))
+        with pytest.raises(CalibratorError, match="schema 1"):
+            attrs.evolve(old, curves=FULL.curves)
+        with pytest.raises(CalibratorError, match="schema 1"):
+            attrs.evolve(old, by_place={"mid-word": {}})
+        assert attrs.evolve(old, curves=FULL.curves, schema=2).to_json()["schema"] == 2
+
+
+def other(name: str, *curves: Curve) -> Calibrator:
+    purpose = attrs.evolve(make().purpose, model=attrs.evolve(MODEL, name=name, sha256=name[0] * 64))
+    calibrator: Calibrator = make(purpose=purpose, curves=curves)
+    return calibrator
+
+
+class TestBorrowed:
+    def test_the_mean_curve_has_the_mean_score(self) -> None:
+        second = Curve(
+            "features-1",
+            (Weighted("total", 0.5, 3.0, 2.5), Weighted("broken", 0.3, 0.45, -1.8)),
+            0.7,
+            offsets=(("line-start", -0.6),),
+        )
+        borrowed = borrow(make().purpose, [other("a", BEST, TOTAL), other("b", second, TOTAL)])
+        assert [curve.measure for curve in borrowed.curves] == ["features-1", "total"]
+        for one in (evidence(), evidence("mid-word", broken=1.0), evidence("line-start", new_names=2.0)):
+            scores = [BEST.score(one), second.score(one)]
+            assert borrowed.curves[0].score(one) == pytest.approx(np.mean(scores))  # type: ignore[arg-type]
+        assert borrowed.assess(evidence(), TierPolicy(0.0, 0.0)).tier is Tier.REVIEW
+
+    def test_equal_curves_differ_by_what_the_built_in_one_adds(self) -> None:
+        """The shift's spread: of two equal curves only the doubt that one or two calibrators leave."""
+        (curve,) = borrow(make().purpose, [other("a", BEST), other("b", BEST)]).curves
+        assert curve.shift is not None
+        assert curve.shift.slope_sd == pytest.approx(0.5 / math.sqrt(2))
+        assert curve.shift.intercept_sd == pytest.approx(2.0 / math.sqrt(2))
+        steeper = BEST.shifted(Shift(3.0, 0.0, slope_sd=1, intercept_sd=1))
+        (apart,) = borrow(make().purpose, [other("a", BEST), other("b", steeper)]).curves
+        assert apart.shift is not None
+        # Slopes 0.5 and 1.5 of the mean one.
+        assert apart.shift.slope_sd == pytest.approx(math.sqrt((2 * 0.25 + 0.25) / 2))
+
+    def test_geometric_means_of_different_lengths_are_not_averaged(self) -> None:
+        curves = [Curve.of_measure(f"geometric-mean-first-{t}", 1.0, float(t)) for t in (4, 8, 8)]
+        borrowed = borrow(make().purpose, [other(name, one) for name, one in zip("abc", curves, strict=True)])
+        assert [(curve.measure, curve.intercept) for curve in borrowed.curves] == [
+            ("geometric-mean-first-8", 8.0)
+        ]

@@ -1,0 +1,149 @@
+"""`lsp-calib calibrators`: what is in force, what is kept, and what a calibrator weighs, in words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+import pytest
+from click.testing import CliRunner, Result
+
+from lsp_calib import home as state
+from lsp_calib.calibration import Calibrator, CalibratorStore
+from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve, Weighted
+from lsp_calib.calibration.methods.platt import LOOSE_PRIOR
+from lsp_calib.cli import main
+from lsp_calib.commands.calibrators import curve_words
+from lsp_calib.confidence.features import FEATURES
+from lsp_calib.errors import SettingsError
+
+pytestmark = pytest.mark.usefixtures("home")
+
+SHIPPED = [Calibrator.load(path) for path in (state.shipped_models() / "calibrators").glob("*.json")]
+SMALL = next(c for c in SHIPPED if c.purpose.model.name == "smollm2-135m")
+CURVE = Curve(
+    FEATURES_MEASURE,
+    (Weighted("total", -1.0, 2.5, 1.25), Weighted("broken", 0.06, 0.25, -0.7), Weighted("in-word", 0, 1, 0)),
+    -0.5,
+    spread=1.0,
+    offsets=(("mid-word", 0.3),),
+)
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["calibrators", *arguments])
+
+
+def listed() -> list[dict[str, Any]]:
+    result = invoke("list", "--json")
+    assert result.exit_code == 0, result.output
+    entries: list[dict[str, Any]] = json.loads(result.stdout)["calibrators"]
+    return entries
+
+
+def personal(created: str) -> Calibrator:
+    return attrs.evolve(
+        SMALL,
+        curves=(CURVE, *(curve for curve in SMALL.curves if curve.measure != CURVE.measure)),
+        source="personal",
+        state="learning",
+        n=12,
+        n_correct=5,
+        created=created,
+        schema=2,
+    )
+
+
+def test_without_own_ones_the_shipped_are_in_force() -> None:
+    entries = listed()
+    assert {entry["id"] for entry in entries} == {c.id for c in SHIPPED}
+    assert all(entry["inForce"] and entry["source"] == "shipped" for entry in entries)
+
+
+def test_own_ones_take_the_place_of_shipped_ones_and_earlier_ones_are_kept() -> None:
+    store = CalibratorStore.open()
+    first, second = personal("2026-11-21"), personal("2026-11-22")
+    store.promote(first)
+    store.promote(second)
+    entries = {entry["id"]: entry for entry in listed()}
+    assert entries.keys() == {first.id, second.id, *(c.id for c in SHIPPED)}
+    in_force = {name for name, entry in entries.items() if entry["inForce"]}
+    assert in_force == {second.id, *(c.id for c in SHIPPED if c != SMALL)}
+    assert next(iter(entries)) == second.id, "what is in force comes first, the newest first"
+    printed = invoke("list").stdout
+    assert f"{first.id}  kept\n" in printed, "an id stands on one line, to be copied"
+    assert "personal, learning; 12 labels; features-" in printed
+
+
+def test_a_file_that_is_no_calibrator_is_named() -> None:
+    folder = CalibratorStore.open().personal
+    (folder / "broken.json").write_text("{}")
+    result = invoke("list")
+    assert result.exit_code == 0
+    assert "broken.json" in result.stdout.replace("\n", "")
+
+
+def test_the_weights_are_shown_in_words() -> None:
+    calibrator = personal("2026-11-22")
+    CalibratorStore.open().promote(calibrator)
+    result = CliRunner(env={"COLUMNS": "140"}).invoke(main, ["calibrators", "show", calibrator.id])
+    assert result.exit_code == 0, result.output
+    assert FEATURES["total"].words in result.stdout
+    assert "odds × 3.49, more likely right" in result.stdout
+    assert "odds × 0.50, less likely right" in result.stdout
+    assert "no effect" in result.stdout
+    assert "the cursor's place: mid-word" in result.stdout
+    assert "5 right" in result.stdout
+    lines = [line for line in result.stdout.splitlines() if "odds ×" in line]
+    assert FEATURES["total"].words in lines[0], "the strongest first"
+
+
+def test_the_document_says_the_same() -> None:
+    calibrator = personal("2026-11-22")
+    CalibratorStore.open().promote(calibrator)
+    (entry,) = json.loads(invoke("show", calibrator.id, "--json").stdout)
+    assert entry["calibrator"] == calibrator.to_json()
+    assert entry["words"][0] == curve_words(CURVE)
+    assert entry["inForce"]
+    first, *_ = entry["words"][0]["features"]
+    assert (first["words"], first["effect"]) == (FEATURES["total"].words, "more likely right")
+
+
+@pytest.mark.parametrize("wanted", [SMALL.id, SMALL.id[:-2], "smollm2-135m"])
+def test_a_calibrator_is_found_by_id_its_beginning_or_its_model(wanted: str) -> None:
+    (entry,) = json.loads(invoke("show", wanted, "--json").stdout)
+    assert entry["id"] == SMALL.id
+
+
+def test_without_a_name_those_in_force_are_shown() -> None:
+    entries = json.loads(invoke("show", "--json").stdout)
+    assert {entry["id"] for entry in entries} == {c.id for c in SHIPPED}
+    printed = invoke("show").stdout
+    assert all(c.id in printed for c in SHIPPED)
+
+
+@pytest.mark.parametrize(("wanted", "words"), [("nope", "no calibrator"), ("line-", "Several")])
+def test_an_unknown_and_an_ambiguous_name_are_settings_errors(wanted: str, words: str) -> None:
+    result = invoke("show", wanted)
+    assert result.exit_code == SettingsError.exit_code
+    assert words in result.stderr
+    assert SMALL.id in result.stderr
+
+
+def test_calibrators_of_schema_1_are_shown() -> None:
+    """Files as 0.1 wrote them: Platt scaling of one measure."""
+    measure = "geometric-mean-first-4"
+    old = attrs.evolve(
+        personal("2026-01-02"),
+        curves=(Curve.of_measure(measure, 1.25, -0.5, LOOSE_PRIOR),),
+        raw_measure=measure,
+        by_place={},
+        schema=1,
+    )
+    path = CalibratorStore.open().promote(old)
+    assert json.loads(path.read_text("utf-8"))["schema"] == 1
+    assert old.id in [entry["id"] for entry in listed()]
+    assert f"{measure} (used first): log-odds = 1.25 × those of the measure -0.50" in invoke(
+        "show", old.id
+    ).stdout.replace("\n", " ")

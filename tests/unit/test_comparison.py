@@ -1,0 +1,102 @@
+"""Before and after a calibration, and the reliability diagram of the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from lsp_calib.calibration import auc, expected_calibration_error, skill_score
+from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.commands.comparison import Comparison
+from lsp_calib.commands.printing import reliability_text
+from lsp_calib.errors import DataError
+
+
+def drawn(n: int = 600, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities, and outcomes that they promise."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.7, 0.8, n)
+    return p, rng.random(n) < p
+
+
+class TestDiagram:
+    def test_a_bar_says_how_many_are_right_and_a_stroke_what_was_promised(self) -> None:
+        confidence = [0.05] * 20 + [0.75] * 40
+        correct = [False] * 20 + [True] * 10 + [False] * 30
+        head, *bins, legend = reliability_text(confidence, correct).split("\n")
+        assert head.split() == ["promised", "items", "right", "0", "%", "50", "%", "100", "%"]
+        assert len(bins) == 10
+        assert bins[0].split() == ["0", "-", "10", "%", "20", "0", "%", "│"]
+        assert bins[1].split() == ["10", "-", "20", "%", "0"]
+        assert bins[7].split() == ["70", "-", "80", "%", "40", "25", "%", "-", "█" * 10, "│"]
+        start = head.index("0 %")
+        assert bins[7].index("█") == start
+        assert bins[7].index("│") == start + 30
+        assert head.index("100 %") + len("100 %") == start + 40
+        assert "promised" in legend
+
+    def test_of_calibrated_confidences_few_bins_are_marked(self) -> None:
+        marked = 0
+        for seed in range(10):
+            lines = reliability_text(*drawn(seed=seed)).split("\n")[1:-1]
+            marked += sum(line[26:27] in ("+", "-") for line in lines)
+        assert marked <= 12  # of 100; 5 % are expected
+        p, y = drawn()
+        flattered = reliability_text(np.sqrt(p), y).split("\n")[1:-1]
+        assert sum(line[26:27] == "-" for line in flattered) >= 6
+
+    def test_it_fits_a_terminal(self) -> None:
+        for confidence, correct in (drawn(), ([0.999] * 3, [True] * 3), ([1.0, 0.0], [True, False])):
+            assert max(map(len, reliability_text(confidence, correct).split("\n"))) <= 80
+
+    def test_nothing_to_show_is_an_error(self) -> None:
+        with pytest.raises(DataError):
+            reliability_text([], [])
+
+
+class TestComparison:
+    def comparison(self, *, fresh: bool = True, source: str = "shipped") -> Comparison:
+        p, y = drawn()
+        return Comparison.of(
+            ("old", source, np.sqrt(p)),
+            ("new", "workspace", p),
+            y,
+            [str(i // 20) for i in range(600)],
+            fresh=fresh,
+        )
+
+    def test_its_figures_are_those_of_the_metrics(self) -> None:
+        p, y = drawn()
+        wire = json.loads(json.dumps(self.comparison().to_wire(), allow_nan=False))
+        for side, confidence in (("before", np.sqrt(p)), ("after", p)):
+            assert wire[side]["skill"]["value"] == skill_score(confidence, y)
+            assert wire[side]["auc"]["value"] == auc(confidence, y)
+            assert wire[side]["ece"]["value"] == expected_calibration_error(confidence, y)
+        accepted = p >= PRESETS["balanced"].accept_from
+        assert wire["after"]["tiers"]["accept"] == {
+            "n": accepted.sum(),
+            "share": accepted.mean(),
+            "right": y[accepted].mean(),
+        }
+        assert sum(tier["n"] for tier in wire["after"]["tiers"].values()) == 600
+        difference = wire["after"]["skill"]["value"] - wire["before"]["skill"]["value"]
+        assert wire["gain"]["value"] == pytest.approx(difference)
+        assert wire["gain"]["low"] > 0
+
+    def test_one_without_labels_accepts_nothing(self) -> None:
+        tier = self.comparison(source="prior").before.tiers["accept"]
+        assert (tier.n, tier.share, tier.right) == (0, 0.0, None)
+
+    @pytest.mark.parametrize("fresh", [True, False])
+    def test_it_is_printed_within_80_columns_and_says_what_flatters(self, fresh: bool) -> None:
+        console = Console(file=io.StringIO(), width=80, highlight=False)
+        self.comparison(fresh=fresh).print(console)
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert max(map(len, text.split("\n"))) <= 80
+        assert "accept: share @ right" in text
+        assert ("flatters" in text) == (not fresh)
+        assert text.count("promised   + more right") == 2

@@ -1,0 +1,146 @@
+"""Records of the real model hold what was asked for, and no more."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import attrs
+import pytest
+
+from lsp_calib.completion import Cursor
+from lsp_calib.completion.features import text_features
+from lsp_calib.confidence.features import probability_features
+from lsp_calib.errors import SettingsError
+from lsp_calib.evaluation import item_worker
+from lsp_calib.evaluation.collect import ALONE, collect
+from lsp_calib.evaluation.item_worker import Completing, Observed
+from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.evaluation.recomputed import recompute_features
+from lsp_calib.evaluation.records import FeatureList, Header, Record, read_records, write_records
+from lsp_calib.evaluation.tasks import Task, line_task, plain
+from lsp_calib.inference.choice import EngineChoice
+from lsp_calib.inference.engine import LoadedModel
+from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop, Timing, Token
+
+CHOICE = EngineChoice(model="smollm2-135m", threads=1, linger=2.0)
+SOURCE = """
+def area_{n}(width, height):
+    if width < {n} or height < 0:
+        raise ValueError("no such rectangle")
+    return width * height + {n}
+"""
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    for n in range(8):
+        (tmp_path / "project").mkdir(exist_ok=True)
+        (tmp_path / "project" / f"file_{n}.py").write_text(SOURCE.format(n=n))
+    whole = line_task([tmp_path / "project"], 20, seed=1)
+    return attrs.evolve(whole, items=whole.items[:4])
+
+
+def made(task: Task, path: Path, observe: frozenset[Observed] = frozenset()) -> tuple[Header, list[Record]]:
+    collect(task, CHOICE, ALONE, path, seed=1, created="2026-01-02", observe=observe)
+    return read_records(path)
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("home_with_model")
+def test_records_hold_what_was_asked_for(task: Task, tmp_path: Path) -> None:
+    header, bare_records = made(task, tmp_path / "plain.jsonl")
+    assert header.features == FeatureList.present()
+    again, full = made(task, tmp_path / "full.jsonl", frozenset(Observed))
+    assert again == header
+    for bare, record in zip(bare_records, full, strict=True):
+        assert len(record.tokens) == len(record.entropies) == len(record.margins) == len(record.newlines)
+        assert min(record.margins) >= 0.0
+        assert max(record.newlines) <= 0.0
+        if record.stop == "line":
+            *_, last = record.logprobs_given_typed
+            assert record.newlines[-1] >= last - 1e-4, "the token that ended the line is among them"
+        if record.agreement is not None:
+            assert record.logprobs_given_typed[record.agreement.at] <= min(record.logprobs_given_typed[:-1])
+            assert 0.0 <= record.agreement.similarity < 1.0
+        optional = {"margins": (), "newlines": (), "agreement": None, "state": None}
+        assert attrs.evolve(record, **optional) == bare, "to observe more changes nothing else"
+        assert bool(record.features) == record.shown
+        evidence = record.evidence(header)
+        logprobs = probability_features(evidence.logprobs, record.entropies, Stop(record.stop))
+        assert evidence.features.items() >= logprobs.items()
+    assert any(record.agreement for record in full)
+    states = [record.state for record in full if record.state is not None]
+    assert len(set(states)) == len(states) >= 3
+    assert all(len(state.values) == 64 for state in states)
+    # What follows from the source and the tokens is made again to the same bytes.
+    expected = (tmp_path / "full.jsonl").read_bytes()
+    bare_records = [attrs.evolve(record, features=(), features_above=()) for record in full]
+    write_records(tmp_path / "again.jsonl", attrs.evolve(header, features=None), bare_records)
+    assert recompute_features(tmp_path / "again.jsonl", tmp_path) == sum(record.shown for record in full)
+    assert (tmp_path / "again.jsonl").read_bytes() == expected
+
+
+class Host:
+    """Passes for an engine that always gives the same answer."""
+
+    def __init__(self, card: ModelCard, generation: Generation) -> None:
+        self.card = card
+        self.generation = generation
+
+    def loaded(self) -> LoadedModel:
+        return LoadedModel(ModelIdentity("m", "", ""), self.card, "xllamacpp 1.0")
+
+    def ask(self, cursor: Cursor, _observed: frozenset[Observed]) -> item_worker._Answer:
+        return item_worker._Answer(Prompt((), cursor.before, "v"), self.generation)
+
+
+REPEATED = "return width * height + 7"
+
+
+@pytest.mark.parametrize(
+    ("generation", "shown"),
+    [
+        (Generation(REPEATED, (Token(1, -0.5, 0.0, REPEATED),), Stop.LINE, Timing()), True),
+        (Generation(REPEATED, (Token(1, -0.5, 0.0, REPEATED),), Stop.LENGTH, Timing()), False),
+        (Generation("", (Token(1, -0.5, 0.0, ""),), Stop.LINE, Timing()), False),
+    ],
+    ids=["a line", "a line that does not end", "nothing"],
+)
+def test_features_are_those_of_the_text_with_and_without_the_text_below(
+    monkeypatch: pytest.MonkeyPatch, model_card: ModelCard, generation: Generation, shown: bool
+) -> None:
+    monkeypatch.setattr(item_worker, "_host_for", lambda *_: Host(model_card, generation))
+    lines = SOURCE.format(n=7).split("\n")
+    cursor = Cursor.at([*lines[:2], "    ", *lines[2:]], 2, 4, "python")
+    item = LineItem("p/a.py:3:5", "p", "after-indentation", cursor, "")
+    ask = Completing(EngineChoice())
+    record = Record.from_row(ask(plain(item))["record"])
+    assert record.shown == shown
+    assert record.added == len(generation.text)
+    if not shown:
+        assert record.features == record.features_above == ()
+        return
+    header = Header("line", "python", ask.describe().model, "v", 0, features=ask.describe().features)
+    names = FeatureList.present().names
+    above = attrs.evolve(cursor, lines=cursor.lines[:3])
+    for evidence, expected in (
+        (record.evidence(header), text_features(cursor, REPEATED)),
+        (record.evidence(header, above=True), text_features(above, REPEATED)),
+    ):
+        found = {name: value for name, value in evidence.features.items() if name in names}
+        assert found == pytest.approx(expected, abs=5.1e-5)
+    assert record.evidence(header).features["line-repeats"] == pytest.approx(math.log1p(1), abs=1e-4)
+    assert record.evidence(header, above=True).features["line-repeats"] == 0.0
+
+
+def test_an_engine_that_cannot_observe_is_named_before_anything_is_asked(
+    monkeypatch: pytest.MonkeyPatch, model_card: ModelCard
+) -> None:
+    monkeypatch.setattr(
+        item_worker, "_host_for", lambda *_: Host(model_card, Generation("", (), Stop.LINE, Timing()))
+    )
+    assert Completing(EngineChoice()).describe().model.name == "m"
+    with pytest.raises(SettingsError, match=r"xllamacpp 1\.0 cannot observe margin, state"):
+        Completing(EngineChoice(), observe=frozenset({Observed.STATE, Observed.MARGIN})).describe()

@@ -1,0 +1,261 @@
+"""The ladder: each row is the prediction of what it names, out of fold, and its numbers are counted right."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lsp_calib.calibration import out_of_fold, skill_score
+from lsp_calib.calibration.calibrators.recipes import RECIPES
+from lsp_calib.calibration.metrics.binomial import least_rate
+from lsp_calib.cli import main
+from lsp_calib.commands import confidence
+from lsp_calib.confidence.features import FEATURES, PLACES
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation import ladder_report
+from lsp_calib.evaluation.ladder import (
+    ALL,
+    FIRST_T,
+    SHIPPED,
+    STEPS,
+    TARGETS,
+    Ladder,
+    Row,
+    Share,
+    Step,
+    acceptable,
+    climb,
+    platt,
+)
+from lsp_calib.evaluation.records import FeatureList, Header, Record, write_records
+from lsp_calib.values import ModelIdentity
+
+LISTED = FeatureList.present()
+HEADER = Header("line", "python", ModelIdentity("m", "Q4", "0" * 64), "line-prefix-1", 0, features=LISTED)
+FEW = (
+    Step.of("first", FIRST_T),
+    Step.of("total", "total"),
+    Step.of("probabilities", "total", "largest-surprisal"),
+    Step.of("text", "total", "broken"),
+    Step.of("text above", "total", "broken", below=False),
+)
+
+
+def made_up(n: int = 240, projects: int = 12, seed: int = 0) -> list[Record]:
+    """Records whose probabilities say something, and whose text says more: what is broken is wrong."""
+    rng = np.random.default_rng(seed)
+    records = []
+    for at in range(n):
+        p = float(rng.uniform(0.1, 0.95))
+        broken = bool(rng.random() < 0.3)
+        logprobs = tuple(float(x) for x in np.log(p) / 3 + rng.normal(0, 0.01, 3) - 0.02)
+        values = dict.fromkeys(LISTED.names, 0.0) | {"broken": float(broken)}
+        project = f"project-1.{at % projects}"
+        records.append(
+            Record(
+                item=f"{project}/f.py:{at}:1",
+                group=project,
+                stratum=PLACES[at // projects % len(PLACES)],
+                correct={"exact": bool(rng.random() < p) and not broken},
+                shown=at % 10 != 0,
+                stop="line",
+                tokens=(1, 2, 3),
+                logprobs=logprobs,
+                typed_logprobs=(0.0,) * 3,
+                entropies=(0.5, 0.25, float(rng.uniform())),
+                features=LISTED.ordered(values),
+                features_above=LISTED.ordered({**values, "broken": 0.0}),
+            )
+        )
+    return records
+
+
+@pytest.fixture(scope="module")
+def ladder() -> Ladder:
+    return climb(HEADER, made_up(), FEW, costs={"text": 1.5}, resamples=40)
+
+
+def row_of(ladder: Ladder, name: str) -> Row:
+    return next(row for row in ladder.rows if row.name == name)
+
+
+def skill(row: Row) -> float:
+    value = row.metrics["skill"].value
+    assert value is not None
+    return value
+
+
+def test_a_row_of_one_measure_is_platt_scaling_of_it_out_of_fold(ladder: Ladder) -> None:
+    shown = [record for record in made_up() if record.shown]
+    correct = [record.correct["exact"] for record in shown]
+    raw = [float(np.exp(sum(record.logprobs))) for record in shown]
+    expected = out_of_fold(raw, correct, [record.group for record in shown], platt)
+    row = row_of(ladder, "total")
+    assert row.confidence == pytest.approx(expected)
+    assert (row.n, row.n_correct) == (len(shown), sum(correct))
+    assert skill(row) == pytest.approx(skill_score(expected, correct))
+    assert ladder.correct.tolist() == correct
+    assert ladder.asked == 240
+    assert list(ladder.groups) == [record.group for record in shown]
+
+
+def test_what_the_text_tells_shows_only_where_it_may_be_used(ladder: Ladder) -> None:
+    assert skill(row_of(ladder, "text")) > skill(row_of(ladder, "total")) + 0.1
+    assert skill(row_of(ladder, "text above")) == pytest.approx(skill(row_of(ladder, "total")), abs=0.03)
+
+
+def test_labels_of_a_project_do_not_touch_its_own_predictions() -> None:
+    records = made_up()
+    apart = records[1].group
+    turned = [
+        attrs.evolve(record, correct={"exact": not record.correct["exact"]})
+        if record.group == apart
+        else record
+        for record in records
+    ]
+    mine = [record.group == apart for record in records if record.shown]
+    for step in FEW:
+        (before,), (after,) = (climb(HEADER, r, [step], resamples=20).rows for r in (records, turned))
+        assert after.confidence[mine] == pytest.approx(before.confidence[mine])
+        assert after.confidence != pytest.approx(before.confidence)
+
+
+def test_rows_whose_features_the_records_lack_are_left_out() -> None:
+    bare = [attrs.evolve(record, features=(), features_above=(), entropies=()) for record in made_up()]
+    found = climb(attrs.evolve(HEADER, features=None), bare, resamples=20)
+    names = [row.name for row in found.rows]
+    complete = [step.name for step in STEPS if step.needs <= {"log-probabilities"}]
+    assert names == complete
+    with pytest.raises(DataError, match="at least 20"):
+        climb(HEADER, made_up(20), FEW)
+
+
+def test_the_last_row_is_what_ships() -> None:
+    assert (STEPS[-1].name, STEPS[-1].recipes) == (SHIPPED, RECIPES)
+    assert len({step.name for step in STEPS}) == len(STEPS)
+    named = {name for step in STEPS for name in step.features}
+    assert named <= {*FEATURES, FIRST_T}
+
+
+def test_tiers_and_places_add_up(ladder: Ladder) -> None:
+    for row in ladder.rows:
+        assert sum(share.n for share in row.tiers.values()) == row.n
+        assert sum(share.right for share in row.tiers.values()) == row.n_correct
+        assert set(row.errors) == {ALL, *PLACES}
+        assert sum(row.errors[place].n for place in PLACES) == row.errors[ALL].n == row.n
+        assert row.calibrated == all(error.value <= error.limit for error in row.errors.values())
+
+
+def test_costs_are_those_of_what_a_row_needs(ladder: Ladder) -> None:
+    assert [row.cost_ms for row in ladder.rows] == [None, None, None, 1.5, 1.5]
+
+
+def test_a_share_knows_its_precision_and_its_lower_bound() -> None:
+    share = Share(40, 38, 100)
+    assert (share.share, share.precision, share.least) == (0.4, 0.95, least_rate(38, 40))
+    assert Share(0, 0, 100).precision is None
+    assert Share(0, 0, 100).least is None
+
+
+def test_a_threshold_is_chosen_on_other_folds_than_it_is_counted_on() -> None:
+    # Two folds. On the first all from 0.6 on are right; on the second all from 0.8 on.
+    confidence = np.array([0.9, 0.7, 0.6, 0.2, 0.9, 0.8, 0.6, 0.2])
+    correct = np.array([1, 1, 1, 0, 1, 1, 0, 0], dtype=np.bool_)
+    fold = np.repeat([0, 1], 4)
+    # On the first fold by the second's 0.8: one item. On the second by the first's 0.6: three, one wrong.
+    assert acceptable(confidence, correct, fold, 1.0) == Share(4, 3, 8)
+
+
+def test_equal_confidences_are_accepted_together() -> None:
+    confidence = np.array([0.9, 0.9, 0.5, 0.9, 0.5, 0.5])
+    correct = np.array([1, 0, 0, 1, 1, 1], dtype=np.bool_)
+    fold = np.array([0, 0, 0, 1, 1, 1])
+    # The first fold's right item at 0.9 cannot be told from its wrong one: no threshold reaches 1 there.
+    assert acceptable(confidence, correct, fold, 1.0) == Share(3, 1, 6)
+
+
+def test_nothing_is_acceptable_where_no_threshold_reaches_the_target() -> None:
+    wrong = np.zeros(6, np.bool_)
+    assert acceptable(np.linspace(0, 1, 6), wrong, np.array([0, 1] * 3), 0.9) == Share(0, 0, 6)
+
+
+def test_tables_are_whole_and_say_the_same_as_the_numbers(ladder: Ladder) -> None:
+    text = ladder_report.markdown([ladder])
+    for block in text.split("## ")[1:]:
+        assert len({line.count("|") for line in block.splitlines() if line.startswith("|")}) == 1, block
+    for row in ladder.rows:
+        interval = row.metrics["skill"]
+        assert f"{interval.value:+.2f} ({interval.low:+.2f} to {interval.high:+.2f})" in text
+        error = row.errors["mid-word"]
+        assert f"{error.value:.3f} ({error.limit:.3f})" in text
+    lines = list(csv.DictReader(io.StringIO(ladder_report.comma_separated([ladder]))))
+    found = {(line["evidence"], line["metric"]): line for line in lines}
+    assert len(found) == len(lines)
+    document = json.loads(json.dumps(ladder.to_json()))
+    for row in document["rows"]:
+        assert float(found[row["name"], "skill"]["value"]) == row["metrics"]["skill"]["value"]
+        assert float(found[row["name"], "ece.all"]["high"]) == row["errors"][ALL]["limit"]
+        for target in TARGETS:
+            share = row["acceptable"][f"{target:g}"]
+            assert float(found[row["name"], f"at-{target:g}.share"]["value"]) == share["share"]
+
+
+def test_the_figures_checksum_changes_with_what_it_shows(ladder: Ladder) -> None:
+    assert ladder_report.checksum([ladder]) == ladder_report.checksum([ladder])
+    fewer = attrs.evolve(ladder, rows=ladder.rows[:-1])
+    assert ladder_report.checksum([fewer]) != ladder_report.checksum([ladder])
+
+
+class TestCommand:
+    """`lsp-calib eval confidence`."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        path = tmp_path / "r.jsonl"
+        write_records(path, HEADER, made_up(100, 6))
+        return path
+
+    def invoke(self, *arguments: object) -> Any:
+        words = ["eval", "confidence", "--resamples", "20", *(str(argument) for argument in arguments)]
+        return CliRunner(env={"COLUMNS": "200"}).invoke(main, words)
+
+    def test_it_prints_and_writes_tables(self, file: Path, tmp_path: Path) -> None:
+        out = tmp_path / "a" / "b"
+        result = self.invoke(file, "--output", out, "--cost", "text=1.25", "--json")
+        assert result.exit_code == 0, result.output
+        assert {path.name for path in out.iterdir()} == {
+            f"confidence.{kind}" for kind in ("md", "csv", "json")
+        }
+        written = json.loads((out / "confidence.json").read_text("utf-8"))["ladders"]
+        assert json.loads(result.stdout)["ladders"] == written
+        assert written[0]["rows"][-1]["name"] == SHIPPED
+        assert written[0]["rows"][-1]["costMs"] == 1.25
+
+    def test_figures_are_of_what_was_computed(
+        self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(confidence, "climb", partial(climb, steps=FEW))
+        report = confidence.compare_evidence([file], tmp_path / "out", figure=True, resamples=20)
+        report.print()
+        drawn = [path for path in report.files if path.suffix == ".svg"]
+        names = ["confidence-ladder", "confidence-reliability-m"]
+        assert [path.stem for path in drawn] == [f"{n}-{theme}" for n in names for theme in ("light", "dark")]
+        assert ladder_report.checksum(report.ladders) in drawn[0].read_text("utf-8")
+
+    def test_what_cannot_be_done_is_said(self, file: Path, tmp_path: Path) -> None:
+        assert self.invoke(file, "--figure").exit_code == SettingsError.exit_code
+        assert self.invoke(file, "--cost", "text").exit_code == 2
+        assert self.invoke(file, "--cost", "else=1").exit_code == 2
+        write_records(tmp_path / "i.jsonl", attrs.evolve(HEADER, task="infill"), made_up())
+        result = self.invoke(tmp_path / "i.jsonl")
+        assert result.exit_code == DataError.exit_code
+        assert "'infill'" in result.stderr

@@ -1,0 +1,198 @@
+"""Text features come again from the sources, the tokens and the vocabulary, and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.prompt import PREFIX_VERSION, build_prompt
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation import recomputed
+from lsp_calib.evaluation.item_worker import prompt_hash
+from lsp_calib.evaluation.lines import LineItem, sample_lines
+from lsp_calib.evaluation.records import FeatureList, Header, Record, read_records, write_records
+from lsp_calib.inference.models.cards import ModelCard, load_cards
+from lsp_calib.values import ModelIdentity
+
+HEADER = Header("line", "python", ModelIdentity("smollm2-135m", "Q4", ""), PREFIX_VERSION, 0)
+SOURCE = "import os\n\n\ndef area(radius):\n    return radius * radius\n\n\ndef é(x):\n    return x\n"
+# The last one ends a text.
+PIECES = [b"   ", b" return", b"return", b" radius", b"\n", b" x", b"re", b"turn", "é".encode(), b"\xc3", b""]
+(SPACES, _RETURN, RETURN, RADIUS, END, X, RE, TURN, E_ACUTE, HALF, EOT) = range(len(PIECES))
+
+
+@pytest.fixture
+def card() -> ModelCard:
+    return load_cards()["smollm2-135m"]
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    folder = tmp_path / "sources" / "shapes-1.0" / "pkg"
+    folder.mkdir(parents=True)
+    (folder / "a.py").write_text(SOURCE, "utf-8")
+    return folder.parents[1]
+
+
+def record(place: str, tokens: Sequence[int], *, exact: bool, typed: float = 0.0, **more: object) -> Record:
+    values: dict[str, object] = {
+        "item": f"shapes-1.0/pkg/a.py:{place}",
+        "group": "shapes-1.0",
+        "stratum": "after-indentation",
+        "correct": {"exact": exact},
+        "shown": True,
+        "stop": "line",
+        "tokens": tuple(tokens),
+        "logprobs": (-0.5,) * len(tokens),
+        "typed_logprobs": (typed, *(0.0,) * (len(tokens) - 1)),
+    }
+    return Record(**{**values, **more})  # type: ignore[arg-type]
+
+
+def texts(card: ModelCard, sources: Path, *records: Record) -> list[str]:
+    return [found.text for found in recomputed.rebuild(HEADER, records, sources, card, PIECES)]
+
+
+def lengths(cursor: Cursor, text: str) -> Mapping[str, float]:
+    """A feature that tells the cursors with and without the text below apart."""
+    names = FeatureList.present().names
+    return {names[0]: float(len(cursor.lines)), names[1]: float(len(text))}
+
+
+def test_the_place_is_that_of_the_item_it_was_drawn_as(sources: Path) -> None:
+    for item in sample_lines(sources / "shapes-1.0", "shapes-1.0", 10, seed=1):
+        of = attrs.evolve(record("1:1", (), exact=False), item=item.id, stratum=item.stratum)
+        again = recomputed.item_of(of, sources)
+        assert attrs.evolve(again, cursor=item.cursor) == item
+        assert tuple(again.cursor.lines) == tuple(item.cursor.lines)
+        assert (again.cursor.line, again.cursor.column) == (item.cursor.line, item.cursor.column)
+
+
+def test_typed_characters_at_the_beginning_of_the_first_token_are_not_text(
+    card: ModelCard, sources: Path
+) -> None:
+    """The line is indented by four: three spaces are a token of their own, the fourth is the word's."""
+    tokens = (_RETURN, X, END)
+    assert texts(card, sources, record("9:5", tokens, exact=True, typed=-0.01)) == ["return x"]
+
+
+def test_a_first_token_may_lie_behind_what_was_typed(card: ModelCard, sources: Path) -> None:
+    assert texts(card, sources, record("9:5", (RETURN, X, END), exact=True)) == ["return x"]
+    assert texts(card, sources, record("9:7", (TURN, X, END), exact=True)) == ["turn x"]
+
+
+def test_the_verdict_decides_between_two_readings(card: ModelCard, sources: Path) -> None:
+    """After `re`, the token `return` may complete the word, or stand behind it."""
+    tokens = (RETURN, X, END)
+    assert texts(card, sources, record("9:7", tokens, exact=True)) == ["turn x"]
+    assert texts(card, sources, record("9:7", tokens, exact=False)) == ["return x"]
+
+
+def test_a_token_that_was_more_likely_for_what_is_typed_begins_with_it(
+    card: ModelCard, sources: Path
+) -> None:
+    with pytest.raises(DataError, match=r"a\.py:9:7"):
+        texts(card, sources, record("9:7", (RETURN, X, END), exact=False, typed=-1.0))
+
+
+@pytest.mark.parametrize(("added", "text"), [(None, "  x"), (1, "  x"), (2, "   x"), (3, "    x")])
+def test_how_much_the_first_token_adds_is_taken_from_the_record(
+    card: ModelCard, sources: Path, added: int | None, text: str
+) -> None:
+    """The verdict of a wrong answer fits every indentation. Without `added`, the least is added."""
+    assert texts(card, sources, record("9:5", (SPACES, X, END), exact=False, added=added)) == [text]
+
+
+def test_more_than_the_first_token_holds_is_an_error(card: ModelCard, sources: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.py:9:5"):
+        texts(card, sources, record("9:5", (SPACES, X, END), exact=False, added=4))
+
+
+def test_characters_of_several_tokens_and_the_end_of_the_text(card: ModelCard, sources: Path) -> None:
+    half = record("9:5", (RETURN, X, HALF, EOT), exact=True, stop="endOfText")
+    assert texts(card, sources, half) == ["return x"]
+    whole = record("9:5", (RETURN, X, E_ACUTE, EOT), exact=False, stop="endOfText")
+    assert texts(card, sources, whole) == ["return xé"]
+
+
+def test_answers_that_were_not_offered_have_no_text(card: ModelCard, sources: Path) -> None:
+    runaway = record("9:5", (RETURN, X), exact=True, shown=False, stop="length")
+    empty = record("9:5", (END,), exact=False, shown=False)
+    assert texts(card, sources, runaway, empty) == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"correct": {"exact": False}}, "do not give the answer"),
+        ({"shown": False}, "do not give the answer"),
+        ({"prompt": "0" * 16}, "had another prompt"),
+        ({"item": "shapes-1.0/pkg/a.py:90:1"}, "does not exist"),
+        ({"item": "shapes-1.0/pkg/b.py:1:1"}, "cannot be read"),
+        ({"item": "../sources/shapes-1.0/../../x.py:1:1"}, "is not below"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    card: ModelCard, sources: Path, wrong: dict[str, object], message: str
+) -> None:
+    bad = attrs.evolve(record("9:5", (RETURN, X, END), exact=True), **wrong)
+    with pytest.raises(DataError, match=message) as caught:
+        texts(card, sources, bad)
+    assert bad.item.rpartition("/")[2].partition(":")[0] in str(caught.value)
+
+
+def test_the_prompt_is_the_one_of_the_record(card: ModelCard, sources: Path) -> None:
+    good = record("9:5", (RETURN, X, END), exact=True)
+    cursor = recomputed.item_of(good, sources).cursor
+    good = attrs.evolve(good, prompt=prompt_hash(build_prompt(cursor, card.completion, card.window)))
+    assert texts(card, sources, good) == ["return x"]
+    path = sources / "shapes-1.0" / "pkg" / "a.py"
+    path.write_text(SOURCE.replace("import os", "import sys"), "utf-8")
+    with pytest.raises(DataError, match="another version"):
+        texts(card, sources, good)
+
+
+def test_records_of_other_tasks_and_prompts_are_refused(card: ModelCard, sources: Path) -> None:
+    for header in (attrs.evolve(HEADER, task="infill"), attrs.evolve(HEADER, prompt_version="line-fim-1")):
+        with pytest.raises(DataError):
+            list(recomputed.rebuild(header, [], sources, card, PIECES))
+
+
+def test_features_with_and_without_the_text_below(card: ModelCard, sources: Path) -> None:
+    right = record("9:5", (RETURN, X, END), exact=True)
+    empty = record("9:5", (END,), exact=False, shown=False)
+    header, found = recomputed.with_features(HEADER, [right, empty], sources, card, PIECES, lengths)
+    assert header.features == FeatureList.present()
+    rest = (None,) * (len(FeatureList.present().names) - 2)
+    lines = SOURCE.count("\n") + 1
+    assert found[0].features == (lines, len("return x"), *rest)
+    assert found[0].features_above == (9.0, len("return x"), *rest)
+    assert (found[1].features, found[1].features_above) == ((), ())
+    assert attrs.evolve(found[0], features=(), features_above=()) == right
+
+
+def test_a_file_is_rewritten_with_its_features_and_the_same_again(
+    card: ModelCard, sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"")
+    monkeypatch.setattr(recomputed, "locate", lambda _name: (card, model))
+    monkeypatch.setattr(recomputed, "_pieces", lambda _file: PIECES)
+    path = tmp_path / "r.jsonl"
+    item: LineItem = recomputed.item_of(record("9:5", (), exact=False), sources)
+    write_records(path, HEADER, [record("9:5", (RETURN, X, END), exact=True)])
+    assert recomputed.recompute_features(path, sources) == 1
+    first = path.read_bytes()
+    header, (found,) = read_records(path)
+    assert header.features == FeatureList.present()
+    expected = recomputed.text_features(item.cursor, "return x")
+    assert (
+        found.evidence(header).features.items()
+        >= {name: pytest.approx(value, abs=5e-5) for name, value in expected.items()}.items()
+    )
+    assert recomputed.recompute_features(path, sources) == 1
+    assert path.read_bytes() == first

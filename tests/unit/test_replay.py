@@ -1,0 +1,108 @@
+"""What a limit of confidence would have hidden, in numbers and in words."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from lsp_calib.errors import EngineError
+from lsp_calib.feedback.replay import Replay
+from lsp_calib.server.hiding_notice import HidingNotice
+
+CONFIDENCES = [0.1, 0.19, 0.2, 0.9, None, 0.05, 0.6]
+CORRECT = [False, False, False, True, False, True, True]
+
+
+def test_those_below_the_limit_are_counted_those_without_a_confidence_are_not_hidden() -> None:
+    assert Replay.of(0.2, CONFIDENCES, CORRECT) == Replay(
+        0.2, right=3, wrong=4, right_hidden=1, wrong_hidden=2
+    )
+    assert Replay.of(0.2, [], []) == Replay(0.2, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("replay", "words"),
+    [
+        (
+            Replay(0.2, right=3, wrong=4, right_hidden=1, wrong_hidden=2),
+            "hideBelow is 0.2. Of your last 7 labelled suggestions it would have hidden "
+            "50 % of the wrong ones (2 of 4) and 33 % of the right ones (1 of 3).",
+        ),
+        (
+            Replay(0.25, right=0, wrong=1, right_hidden=0, wrong_hidden=1),
+            "hideBelow is 0.25. Of your last labelled suggestion it would have hidden "
+            "100 % of the wrong ones (1 of 1).",
+        ),
+        (
+            Replay(0.2, 0, 0, 0, 0),
+            "hideBelow is 0.2. No suggestion of this model has a label yet, so its effect is not known.",
+        ),
+    ],
+)
+def test_the_sentence(replay: Replay, words: str) -> None:
+    assert replay.sentence == words
+
+
+class Scene:
+    """Sessions that share the memory of what was said."""
+
+    def __init__(self, folder: Path) -> None:
+        self.memory = folder / "hide-below"
+        self.shown: list[str] = []
+        self.fails = False
+
+    def notice(self) -> HidingNotice:
+        return HidingNotice(self.replay, self.shown.append, self.memory)
+
+    async def replay(self, below: float) -> Replay:
+        if self.fails:
+            raise EngineError("There is no model.")
+        return Replay.of(below, [], [])
+
+    async def limits(self, notice: HidingNotice) -> list[str]:
+        """The limits of the messages since the last call."""
+        if notice._task is not None:
+            await asyncio.wait({notice._task})
+        found = [text.split(". ")[0] for text in self.shown]
+        self.shown.clear()
+        return found
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def test_one_message_for_each_change(scene: Scene) -> None:
+    notice = scene.notice()
+    for limit, said in (
+        (0.0, []),
+        (0.2, [0.2]),
+        (0.2, []),
+        (0.3, [0.3]),
+        (0.0, []),
+        (0.3, [0.3]),
+        (0.2, [0.2]),
+    ):
+        notice.apply(limit)
+        assert await scene.limits(notice) == [f"hideBelow is {one}" for one in said], limit
+
+
+async def test_the_next_start_repeats_no_message_but_tells_of_a_change(scene: Scene) -> None:
+    for limit, said in ((0.2, [0.2]), (0.2, []), (0.0, []), (0.2, []), (0.3, [0.3])):
+        notice = scene.notice()
+        notice.apply(limit)
+        assert await scene.limits(notice) == [f"hideBelow is {one}" for one in said], limit
+
+
+async def test_without_a_model_nothing_is_said_and_the_next_start_tries_again(scene: Scene) -> None:
+    scene.fails = True
+    notice = scene.notice()
+    notice.apply(0.2)
+    assert await scene.limits(notice) == []
+    scene.fails = False
+    notice = scene.notice()
+    notice.apply(0.2)
+    assert await scene.limits(notice) == ["hideBelow is 0.2"]
