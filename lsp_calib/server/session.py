@@ -210,7 +210,8 @@ class Session:
                 await asyncio.wait_for(self._settings_known.wait(), limit)
             except TimeoutError:
                 return STARTING
-        if not self._running:
+        if not self._running or self._connection.open_document(uri) is None:
+            # Closed meanwhile: what a request remembers of the document would stay.
             return SUPERSEDED
         why = self._exclusion().reason(uri)
         return excluded(why) if why else None
