@@ -149,12 +149,10 @@ def boundary(model: LlamaModel, item: LineItem) -> int:
 def clean_prompt(healed: Prompt, cursor: Cursor, boundary: int) -> Prompt:
     """The same window, up to the column `boundary`, with nothing to reproduce but line ends above."""
     *others, (kind, text) = healed.segments
-    stays = len(cursor.before) - len(healed.forced)
-    if boundary < stays:
-        text = text[: max(len(text) + boundary - stays, 0)]
-    text += cursor.before[stays : max(boundary, 0)]
-    forced = healed.segments[-1][1][boundary:] if boundary < 0 else ""
-    return attrs.evolve(healed, segments=(*others, (kind, text)), forced=forced)
+    whole = text + healed.forced  # to the cursor
+    end = max(len(whole) - len(cursor.before) + boundary, 0)
+    forced = whole[end : end + max(-boundary, 0)]
+    return attrs.evolve(healed, segments=(*others, (kind, whole[:end])), forced=forced)
 
 
 def complete(model: LlamaModel, prompt: Prompt) -> Generation:
