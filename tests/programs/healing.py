@@ -156,7 +156,8 @@ def clean_prompt(healed: Prompt, cursor: Cursor, boundary: int) -> Prompt:
 
 
 def complete(model: LlamaModel, prompt: Prompt) -> Generation:
-    run = model.begin(Request(prompt, MOST_TOKENS), on_tokens=_ignore)
+    # Afresh: where two tokens are as likely as each other, what the cache holds from other steps may decide.
+    run = model.begin(Request(prompt, MOST_TOKENS, reuse=False), on_tokens=_ignore)
     generation = run.advance()
     assert generation is not None
     run.close()
