@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
 from lsprotocol import types
 from pygls.progress import Progress
+from pygls.workspace import Workspace
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
@@ -21,9 +24,11 @@ from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import Engine, EngineState, Lingering, StateListener
 from lsp_calib.server.absence import LOADING, OFF, STARTING, SUPERSEDED, TOO_SLOW, WAITING, Absence, excluded
 from lsp_calib.server.completion_requests import CompletionRequests
+from lsp_calib.server.convert import language_of
 from lsp_calib.server.diagnostics import Diagnostics
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.hiding_notice import HidingNotice
@@ -59,6 +64,9 @@ class Connection(Protocol):
 
     @property
     def client_capabilities(self) -> types.ClientCapabilities: ...
+
+    @property
+    def workspace(self) -> Workspace: ...
 
     @property
     def work_done_progress(self) -> Progress: ...
@@ -98,6 +106,7 @@ class Session:
         self._recorder = FeedbackRecorder(
             lambda: FeedbackStore(home.home() / "feedback.db"),
             enabled=lambda: self._running and connection.settings.feedback,
+            workspace_of=lambda uri: folder_of(uri, connection.workspace.folders),
             retention_days=connection.trusted.retention_days,
             warn=self._messages.warn,
         )
@@ -174,6 +183,22 @@ class Session:
             elif self.status.state in (EngineState.STARTING, EngineState.LOADING):
                 absence = LOADING
         return self._last_requests.to_wire(last, absence)
+
+    async def export_feedback(self, path: Path | None) -> dict[str, Any]:
+        """Export what is stored of suggestions to a new file; by default one in the state folder.
+
+        Returns its path and how many suggestions it has. Raises LspCalibError.
+        """
+        if path is None:
+            path = home.home() / f"feedback-{time.strftime('%Y%m%dT%H%M%S')}.jsonl"
+        return {"path": str(path), "n": await self._recorder.export(path)}
+
+    async def purge_feedback(self) -> int:
+        """Remove everything that is stored of suggestions, and empty the logs; returns how many there were.
+
+        Raises LspCalibError.
+        """
+        return await self._recorder.remove_everything(home.home())
 
     async def restart_model(self) -> None:
         """Restart the engine and load the model again. Raises LspCalibError."""
@@ -281,8 +306,8 @@ class Session:
 
     def _languages(self) -> list[str]:
         """The languages of the open documents, the one opened last at the end; Python if there are none."""
-        opened = (document.language_id for document in self._connection.open_documents())
-        return [language for language in opened if language] or ["python"]
+        opened = (document for document in self._connection.open_documents() if document.language_id)
+        return [language_of(document) for document in opened] or ["python"]
 
     def _report_complaints(self) -> None:
         for complaint in self._estimator.complaints:
