@@ -9,6 +9,7 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
 from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted, value_of
+from lsp_calib.calibration.calibrators.label_weights import LabelWeights
 from lsp_calib.calibration.methods.log_odds import sigmoid
 from lsp_calib.calibration.methods.newton import maximise_posterior, sigmoid_and_loss
 from lsp_calib.values import Evidence
@@ -21,10 +22,15 @@ from lsp_calib.values import Evidence
 SLOPE_SD = 0.25
 INTERCEPT_SD = 0.5
 
-# Episodes from which the weights themselves are tried, and how far each is expected to lie from the shipped
-# one, in nats by standard deviation of its feature. Below, slope and intercept say all that labels support.
+# Visits to a line from which the weights themselves are tried, and how far each is expected to lie from the
+# shipped one, in nats by standard deviation of its feature. Below, slope and intercept say all that labels
+# support.
 WEIGHTS_FROM = 300
 WEIGHT_SD = 0.25
+
+# Scores, and features in standard deviations, beyond this are no further evidence: one absurd number must not
+# decide a slope.
+_MOST_SCORE = 30.0
 
 
 @attrs.frozen(eq=False)
@@ -45,29 +51,31 @@ def refit_curve(
     source: str,
     evidences: Sequence[Evidence],
     correct: BoolArray,
-    episodes: IntArray,
+    counting: LabelWeights,
     fold: IntArray,
 ) -> RefittedCurve:
     """The curve under a Gaussian around the original one, on the labels that have its features.
 
     source: of the original calibrator: a "prior" brings its own spread as its shift.
-    evidences: of n answers. correct: bool array, episodes: codes, fold: 0 .. k-1, all of shape (n,).
+    evidences: of n answers. correct: bool array, fold: 0 .. k-1, both of shape (n,). counting: of them.
     From WEIGHTS_FROM episodes the weights are fitted as well, each under a Gaussian around its shipped value,
     and kept if they predict the folds left out better than the shift does.
     Raises DataError as `Curve.score` does.
     """
     scores = base.scores(evidences)
     known = np.isfinite(scores)
+    weights = counting.weights(known)
+    scores = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
     prior = Shift(slope_sd=SLOPE_SD, intercept_sd=INTERCEPT_SD)
     if source == "prior" and base.shift is not None:
         prior = base.shift
     design = np.column_stack((np.where(known, scores, 0.0), np.ones(scores.size)))
     deviations = np.array([prior.slope_sd, prior.intercept_sd])
-    problem = _Problem(design, correct, _weights(episodes, known), known, np.array([1.0, 0.0]), deviations)
+    problem = _Problem(design, correct, weights, known, np.array([1.0, 0.0]), deviations)
     slope, intercept = problem.fit(known).tolist()
     moved = Shift(slope, intercept, slope_sd=prior.slope_sd, intercept_sd=prior.intercept_sd)
     shifted = RefittedCurve(base.shifted(moved), problem.held_out(fold), slope)
-    if len(base.features) > 1 and np.unique(episodes[known]).size >= WEIGHTS_FROM:
+    if len(base.features) > 1 and counting.visited(known).sum() >= WEIGHTS_FROM:
         weighted = _weighted(base, evidences, problem, fold)
         if problem.loss(weighted.predicted) < problem.loss(shifted.predicted):
             return weighted
@@ -123,24 +131,13 @@ class _Problem:
         return float(self.weights[self.known] @ loss)
 
 
-def _weights(episodes: IntArray, known: BoolArray) -> FloatArray:
-    """Weights of labels: those of an episode together weigh as much as a single one, shape (n,).
-
-    They share one outcome, more or less. Ten requests on a line that was typed slowly would otherwise outvote
-    nine lines, and overrule the prior. All of them are used rather than one of each: each was shown, with a
-    confidence of its own.
-    """
-    sizes = np.bincount(episodes[known], minlength=int(episodes.max(initial=0)) + 1)
-    return 1.0 / np.maximum(sizes[episodes], 1)
-
-
 def _weighted(base: Curve, evidences: Sequence[Evidence], shift: _Problem, fold: IntArray) -> RefittedCurve:
     """The curve with weights of its own."""
     columns = []
     for feature in base.features:
         values = [value_of(feature.name, evidence) for evidence in evidences]
         x = np.array([feature.mean if value is None else value for value in values])
-        columns.append((x - feature.mean) / feature.scale)
+        columns.append(np.clip((x - feature.mean) / feature.scale, -_MOST_SCORE, _MOST_SCORE))
     columns.append(np.ones(fold.size))
     problem = attrs.evolve(
         shift,
