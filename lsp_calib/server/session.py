@@ -17,6 +17,7 @@ from pygls.workspace import Workspace
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.rolling_back import roll_back
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import CompletionService
 from lsp_calib.completion.purpose import line_purpose
@@ -184,6 +185,22 @@ class Session:
                 absence = LOADING
         return self._last_requests.to_wire(last, absence)
 
+    async def roll_back(self, wanted: str | None) -> dict[str, Any]:
+        """Take the user's calibrator out of force, and say what changed, as it goes to the client.
+
+        wanted: id of the calibrator to go back to; None: that before the one of the last suggestion.
+        Raises LspCalibError.
+        """
+        used = self.status.calibrator
+        if wanted is None and used is None:
+            purpose = line_purpose(await self.engine.ready(), self._languages()[-1])
+            used = self._estimator.calibrator(purpose).ref
+        done = await asyncio.to_thread(
+            roll_back, self._estimator.store, wanted, used=used.id if used else None
+        )
+        self._refitted(done.after.ref)
+        return done.to_wire()
+
     async def export_feedback(self, path: Path | None) -> dict[str, Any]:
         """Export what is stored of suggestions to a new file; by default one in the state folder.
 
@@ -275,7 +292,7 @@ class Session:
         return await self._recorder.replay(estimator.store, purpose, estimator.measure, below)
 
     def _refitted(self, ref: CalibratorRef) -> None:
-        """A refit over this connection has put a calibrator in force."""
+        """A refit or a rollback over this connection has put a calibrator in force."""
         self._estimator.notice()
         if self.status.calibrator != ref:
             self._calibrator_changed(ref)

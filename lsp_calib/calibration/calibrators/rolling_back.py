@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 
@@ -27,6 +28,14 @@ class RolledBack:
             f"{purpose.model.name}, {purpose.language}: {in_words(self.before)} is no longer in force; "
             f"{in_words(self.after)} is. {again}"
         )
+
+    def to_wire(self) -> dict[str, Any]:
+        """As `lsp-calib.rollbackCalibrator` answers it."""
+        return {
+            "calibrator": attrs.asdict(self.after.ref),
+            "before": attrs.asdict(self.before.ref),
+            "message": self.sentence,
+        }
 
 
 def in_words(calibrator: Calibrator) -> str:

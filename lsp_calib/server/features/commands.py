@@ -37,6 +37,11 @@ def register(server: CalibServer) -> None:
         with _errors_as_answers():
             return await ls.session.suggestions.refit()
 
+    @server.command("lsp-calib.rollbackCalibrator")
+    async def rollback_calibrator(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
+        with _errors_as_answers():
+            return await ls.session.roll_back(_calibrator_id(arguments))
+
     @server.command("lsp-calib.exportFeedback")
     async def export_feedback(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
         with _errors_as_answers():
@@ -83,6 +88,17 @@ def _uri(arguments: tuple[Any, ...]) -> str | None:
             'The argument must be an object with the "uri" of a document, or left out.'
         )
     return uri
+
+
+def _calibrator_id(arguments: tuple[Any, ...]) -> str | None:
+    """The id that the argument names, None if there is no argument or it names none."""
+    argument = arguments[0] if arguments and arguments[0] is not None else {}
+    found = argument.get("id") if isinstance(argument, dict) else argument
+    if not isinstance(argument, dict) or not isinstance(found, str | None):
+        raise JsonRpcInvalidParams(
+            'The argument must be an object with the "id" of a calibrator, or left out.'
+        )
+    return found
 
 
 def _path(arguments: tuple[Any, ...]) -> Path | None:
