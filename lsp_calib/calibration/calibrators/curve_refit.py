@@ -28,6 +28,13 @@ INTERCEPT_SD = 0.5
 WEIGHTS_FROM = 300
 WEIGHT_SD = 0.25
 
+# How many labels are expected to be wrong: a keystroke too many, a line that was kept unread, a damaged store.
+# Without it a few wrong labels on answers that are all but certain decide the slope: in simulation
+# (tests/validity/test_poisoned_labels.py) 5 % of flipped labels cost 0.009 Brier, with it less than 0.0015.
+# Source: Copas 1988, the transposition model; by expectation and maximisation (Dempster, Laird & Rubin 1977).
+NOISE = 0.02
+_ROUNDS, _SETTLED = 20, 1e-4
+
 # Scores, and features in standard deviations, beyond this are no further evidence: one absurd number must not
 # decide a slope.
 _MOST_SCORE = 30.0
@@ -102,14 +109,21 @@ class _Problem:
         """The coefficients, shape (d,), most probable given these items."""
         # Plain targets: the prior is informative already. Smoothed targets would raise a confidence of 0.1
         # after five suggestions that were wrong, as that confidence predicts.
-        coefficients, _ = maximise_posterior(
-            self.design[items],
-            self.correct[items].astype(np.float64),
-            self.weights[items],
-            self.mean,
-            self.deviations**-2.0,
-            self.base if isinstance(self.base, float) else self.base[items],
-        )
+        design, said = self.design[items], self.correct[items].astype(np.float64)
+        base = self.base if isinstance(self.base, float) else self.base[items]
+        coefficients = self.mean
+        for _ in range(_ROUNDS):
+            before = coefficients
+            coefficients, _ = maximise_posterior(
+                design,
+                _believed(said, sigmoid(design @ before + base)),
+                self.weights[items],
+                self.mean,
+                self.deviations**-2.0,
+                base,
+            )
+            if np.allclose(coefficients, before, rtol=0.0, atol=_SETTLED):
+                break
         return coefficients
 
     def held_out(self, fold: IntArray) -> FloatArray:
@@ -129,6 +143,18 @@ class _Problem:
         p = np.clip(predicted[self.known], 1e-15, 1.0 - 1e-15)
         _, loss = sigmoid_and_loss(np.log(p / (1.0 - p)), self.correct[self.known].astype(np.float64))
         return float(self.weights[self.known] @ loss)
+
+
+def _believed(said: FloatArray, probability: FloatArray) -> FloatArray:
+    """The probability that each answer was right, given its label and that some labels are wrong, shape (n,).
+
+    said: 1.0 where the label is right, else 0.0. probability: that it was right, before the label is known.
+    """
+    fits = np.where(said > 0.0, probability, 1.0 - probability)
+    trusted = (1.0 - NOISE) * fits
+    genuine = trusted / np.maximum(trusted + NOISE * (1.0 - fits), 1e-300)
+    found: FloatArray = np.where(said > 0.0, genuine, 1.0 - genuine)
+    return found
 
 
 def _weighted(base: Curve, evidences: Sequence[Evidence], shift: _Problem, fold: IntArray) -> RefittedCurve:
