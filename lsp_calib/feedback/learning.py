@@ -65,6 +65,7 @@ def refit_from_feedback(
     """
     rows = labels_for(store, purpose)
     current = calibrators.choose(purpose).calibrator
+    earlier = calibrators.earlier(purpose)
     result = refit(
         current,
         [row.evidence for row in rows],
@@ -73,6 +74,8 @@ def refit_from_feedback(
         base=calibrators.choose(purpose, personal=False).calibrator,
         seen=seen_by(current, rows),
         until=_until(rows) if rows else None,
+        earlier=earlier.calibrator if earlier else None,
+        same_model=earlier is None or earlier.same_model,
         **_of_rows(rows),
     )
     if result.calibrator is not None:

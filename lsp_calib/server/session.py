@@ -95,7 +95,6 @@ class Session:
         window = connection.client_capabilities.window
         shows_progress = window is not None and window.work_done_progress
         self._progress = LoadProgress(connection.work_done_progress if shows_progress else None)
-        self.status = Status()
         calibrators = CalibratorStore.open()
         self._estimator = ConfidenceEstimator(
             calibrators,
@@ -103,6 +102,7 @@ class Session:
             self._calibrator_changed,
             measure=connection.settings.measure,
         )
+        self.status = Status(self._estimator.note_on)
         self.engine = connection.make_engine(self._engine_state)
         self._recorder = FeedbackRecorder(
             lambda: FeedbackStore(home.home() / "feedback.db"),
@@ -198,7 +198,9 @@ class Session:
         done = await asyncio.to_thread(
             roll_back, self._estimator.store, wanted, used=used.id if used else None
         )
-        self._refitted(done.after.ref)
+        self._estimator.notice()
+        if used is None or wanted is not None or done.before.id == used.id:
+            self._refitted(done.after.ref)
         return done.to_wire()
 
     async def export_feedback(self, path: Path | None) -> dict[str, Any]:

@@ -28,7 +28,7 @@ INTERCEPT_SD = 0.5
 WEIGHTS_FROM = 300
 WEIGHT_SD = 0.25
 
-# How many labels are expected to be wrong: a keystroke too many, a line that was kept unread, a damaged store.
+# How many labels are expected to be wrong: a keystroke too many, a line kept unread, a damaged store.
 # Without it a few wrong labels on answers that are all but certain decide the slope: in simulation
 # (tests/validity/test_poisoned_labels.py) 5 % of flipped labels cost 0.009 Brier, with it less than 0.0015.
 # Source: Copas 1988, the transposition model; by expectation and maximisation (Dempster, Laird & Rubin 1977).
@@ -60,11 +60,14 @@ def refit_curve(
     correct: BoolArray,
     counting: LabelWeights,
     fold: IntArray,
+    *,
+    expected: Shift | None = None,
 ) -> RefittedCurve:
     """The curve under a Gaussian around the original one, on the labels that have its features.
 
     source: of the original calibrator: a "prior" brings its own spread as its shift.
     evidences: of n answers. correct: bool array, fold: 0 .. k-1, both of shape (n,). counting: of them.
+    expected: where the Gaussian of slope and intercept is centred, with its deviations; None: at 1 and 0.
     From WEIGHTS_FROM episodes the weights are fitted as well, each under a Gaussian around its shipped value,
     and kept if they predict the folds left out better than the shift does.
     Raises DataError as `Curve.score` does.
@@ -76,14 +79,16 @@ def refit_curve(
     prior = Shift(slope_sd=SLOPE_SD, intercept_sd=INTERCEPT_SD)
     if source == "prior" and base.shift is not None:
         prior = base.shift
+    if expected is not None:
+        prior = expected
     design = np.column_stack((np.where(known, scores, 0.0), np.ones(scores.size)))
     deviations = np.array([prior.slope_sd, prior.intercept_sd])
-    problem = _Problem(design, correct, weights, known, np.array([1.0, 0.0]), deviations)
+    problem = _Problem(design, correct, weights, known, np.array([prior.slope, prior.intercept]), deviations)
     slope, intercept = problem.fit(known).tolist()
     moved = Shift(slope, intercept, slope_sd=prior.slope_sd, intercept_sd=prior.intercept_sd)
     shifted = RefittedCurve(base.shifted(moved), problem.held_out(fold), slope)
     if len(base.features) > 1 and counting.visited(known).sum() >= WEIGHTS_FROM:
-        weighted = _weighted(base, evidences, problem, fold)
+        weighted = _weighted(base, evidences, problem, fold, moved)
         if problem.loss(weighted.predicted) < problem.loss(shifted.predicted):
             return weighted
     return shifted
@@ -157,8 +162,10 @@ def _believed(said: FloatArray, probability: FloatArray) -> FloatArray:
     return found
 
 
-def _weighted(base: Curve, evidences: Sequence[Evidence], shift: _Problem, fold: IntArray) -> RefittedCurve:
-    """The curve with weights of its own."""
+def _weighted(
+    base: Curve, evidences: Sequence[Evidence], shift: _Problem, fold: IntArray, moved: Shift
+) -> RefittedCurve:
+    """The curve with weights of its own. moved: how slope and intercept alone would move it, on record."""
     columns = []
     for feature in base.features:
         values = [value_of(feature.name, evidence) for evidence in evidences]
@@ -181,6 +188,6 @@ def _weighted(base: Curve, evidences: Sequence[Evidence], shift: _Problem, fold:
         ),
         intercept=intercept,
         spread=WEIGHT_SD,
-        shift=None,
+        shift=moved,
     )
     return RefittedCurve(curve, problem.held_out(fold), 1.0)

@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin
-from lsp_calib.calibration.calibrators.curve_refit import refit_curve
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Source
+from lsp_calib.calibration.calibrators.carrying_over import shift_of
+from lsp_calib.calibration.calibrators.curve import Curve, Shift
+from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, SLOPE_SD, refit_curve
 from lsp_calib.calibration.calibrators.label_weights import LabelWeights
 from lsp_calib.calibration.calibrators.promotion import may_replace
 from lsp_calib.calibration.folds import grouped_folds
@@ -92,6 +94,8 @@ def refit(
     until: str | None = None,
     lines: npt.ArrayLike | None = None,
     shown: npt.ArrayLike | None = None,
+    earlier: Calibrator | None = None,
+    same_model: bool = True,
 ) -> RefitResult:
     """Fit a personal calibrator on all of a user's labels, and compare it with the present one.
 
@@ -106,6 +110,8 @@ def refit(
     seen: how many of the labels, counted from the oldest, `current` was fitted on. None: as many as a
         personal `current` says, otherwise none.
     lines, shown: as for `LabelWeights.of`.
+    earlier: the user's calibrator for another prompt or version of the features, or (not `same_model`) for
+        another model: where the user's shift is expected until labels say more.
     until: the moment that the new calibrator records as its last label's (`seen_until`); None: `created`.
     Each curve of `base` is shifted by a slope and an intercept, fitted on the labels whose features it needs:
     labels from before there were features count for the plain measures. See `curve_refit` for when its
@@ -132,7 +138,18 @@ def refit(
         return RefitResult(False, refusal, n)
 
     fold = grouped_folds(codes, np.unique(codes).size if n <= LEAVE_ONE_OUT_TO else 5)
-    refitted = [refit_curve(curve, base.source, evidences, labels, counting, fold) for curve in base.curves]
+    refitted = [
+        refit_curve(
+            curve,
+            base.source,
+            evidences,
+            labels,
+            counting,
+            fold,
+            expected=_expected(earlier, curve, base.source, same_model=same_model),
+        )
+        for curve in base.curves
+    ]
     predicted = _first_known([one.predicted for one in refitted])
     present = current.probabilities(list(compress(evidences, fresh)))
     if np.isnan(predicted).any() or np.isnan(present).any():
@@ -166,6 +183,23 @@ def refit(
         parent=current.id,
     )
     return RefitResult(True, reason, n, before, after, calibrator)
+
+
+def _expected(earlier: Calibrator | None, curve: Curve, source: Source, *, same_model: bool) -> Shift | None:
+    """Where the user's shift of a curve is expected, given an earlier one; None: nowhere else than at none.
+
+    The deviations are those of a user of whom nothing is known, although something is: prompts differ as
+    well. Between models, they are as wide as two such deviations together. A borrowed prior keeps its own,
+    wider one.
+    """
+    shift = None if earlier is None else shift_of(earlier, curve)
+    if shift is None:
+        return None
+    wider = 1.0 if same_model else math.sqrt(2.0)
+    slope_sd, intercept_sd = wider * SLOPE_SD, wider * INTERCEPT_SD
+    if source == "prior" and curve.shift is not None:
+        slope_sd, intercept_sd = curve.shift.slope_sd, curve.shift.intercept_sd
+    return attrs.evolve(shift, slope_sd=slope_sd, intercept_sd=intercept_sd)
 
 
 def compare(

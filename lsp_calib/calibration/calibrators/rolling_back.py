@@ -9,6 +9,7 @@ import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
+from lsp_calib.calibration.calibrators.carrying_over import carried_from
 from lsp_calib.errors import CalibratorError
 
 
@@ -72,7 +73,14 @@ def roll_back(store: CalibratorStore, wanted: str | None = None, *, used: str | 
             raise CalibratorError(f"{target.calibrator.id} is in force already.")
         purpose, to = target.calibrator.purpose, target.calibrator.id
     else:
-        mine = [entry for entry in entries if entry.in_force and entry.path.parent == store.personal]
+        mine = [
+            entry
+            for entry in entries
+            if entry.in_force and entry.path.parent == store.personal and not carried_from(entry.calibrator)
+        ]
+        # What was carried over goes with the calibrator that it came from.
+        carried = [carried_from(one.calibrator) for one in entries if one.calibrator.id == used]
+        used = next((earlier for earlier in carried if earlier), used)
         chosen = mine if used is None else [entry for entry in mine if entry.calibrator.id == used]
         if not chosen:
             which = "None of your own calibrators is in force" if used is None else f"{used} is not your own"
