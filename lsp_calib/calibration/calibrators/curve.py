@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, Self
 
 import attrs
@@ -36,6 +37,7 @@ _MOST = 1e6  # of a feature: each is a count, a share or some nats; more is dama
 _LIMIT = 1e100  # keeps weight * (x - mean) / scale from overflowing for any feature that occurs
 
 
+@lru_cache(maxsize=256)  # asked for each feature of each label of a refit
 def is_plain(measure: str) -> bool:
     """Whether a name is that of a measure of log-probabilities alone, as `confidence.by_name` takes it."""
     try:
