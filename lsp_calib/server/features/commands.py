@@ -10,7 +10,7 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
-from lsp_calib.errors import LspCalibError
+from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.server.language_server import CalibServer
 from lsp_calib.values import is_suggestion_id
 
@@ -44,8 +44,14 @@ def register(server: CalibServer) -> None:
 
     @server.command("lsp-calib.exportFeedback")
     async def export_feedback(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
+        path = _path(arguments)
         with _errors_as_answers():
-            return await ls.session.export_feedback(_path(arguments))
+            if path is not None and ls.over_tcp:
+                raise SettingsError(
+                    "A client over TCP may not choose a file: leave the path out, and the export is written "
+                    "to the state folder."
+                )
+            return await ls.session.export_feedback(path)
 
     @server.command("lsp-calib.purgeFeedback")
     async def purge_feedback(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
