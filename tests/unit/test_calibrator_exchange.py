@@ -104,7 +104,7 @@ class TestRollback:
         assert in_force() == SMALL
         nothing = invoke("rollback")
         assert nothing.exit_code == 3
-        assert "None of your own calibrators is in force" in nothing.stderr
+        assert "none of your own calibrators is in force" in nothing.stderr
         wire = json.loads(invoke("rollback", second.id, "--json").stdout)
         assert (wire["calibrator"]["id"], wire["before"]["id"]) == (second.id, SMALL.id)
         assert in_force() == second

@@ -83,7 +83,7 @@ def roll_back(store: CalibratorStore, wanted: str | None = None, *, used: str | 
         used = next((earlier for earlier in carried if earlier), used)
         chosen = mine if used is None else [entry for entry in mine if entry.calibrator.id == used]
         if not chosen:
-            which = "None of your own calibrators is in force" if used is None else f"{used} is not your own"
+            which = "none of your own calibrators is in force" if used is None else f"{used} is not your own"
             raise CalibratorError(f"There is nothing to roll back: {which}.")
         if len(chosen) > 1:
             targets = ", ".join(
