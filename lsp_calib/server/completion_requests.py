@@ -32,16 +32,31 @@ class CompletionReply:
     completion: Completion | None
 
 
+_Task = asyncio.Task[CompletionReply | None]
+
+
+@attrs.define
+class _Before:
+    """The model's work for an earlier request, to which a newer one leaves the model first; None once that is
+    over. Apart from the run, so that the run's task does not lead to itself."""
+
+    task: _Task | None = None
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+
 @attrs.define
 class _Run:
     """A completion in the making. waiting: requests that wait for it without a time limit.
     superseded: set once a request elsewhere in the document has come; its reply, even if just ready, is not
-    delivered. busy: the model's work for an earlier request, to which this one leaves the model first."""
+    delivered."""
 
     cursor: Cursor
+    before: _Before
+    task: _Task
     superseded: asyncio.Future[None]
-    task: asyncio.Task[CompletionReply | None] = attrs.field(init=False)
-    busy: asyncio.Task[CompletionReply | None] | None = None
     waiting: int = 0
 
     @property
@@ -51,8 +66,7 @@ class _Run:
 
     def cancel(self) -> None:
         self.task.cancel()
-        if self.busy is not None:
-            self.busy.cancel()
+        self.before.cancel()
 
     def supersede(self) -> None:
         if not self.superseded.done():
@@ -183,7 +197,7 @@ class CompletionRequests:
 
     async def close(self) -> None:
         tasks = [run.task for run in self._running.values()]
-        tasks += [run.busy for run in self._running.values() if run.busy is not None]
+        tasks += [run.before.task for run in self._running.values() if run.before.task is not None]
         for uri in list(self._running):
             self.forget(uri)
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -223,17 +237,17 @@ class CompletionRequests:
 
     def _start(self, uri: str, cursor: Cursor, by_hand: bool) -> _Run:
         """Begin a completion. An earlier one goes on for a moment, but its requests are answered now."""
-        before = self._running.pop(uri, None)
-        run = _Run(cursor, asyncio.get_running_loop().create_future())
-        if before is not None and before.cursor != cursor:
-            before.supersede()
-        if before is not None and not before.task.done():
-            run.busy = before.task
-            if before.busy is not None:  # it has not asked the model yet
-                before.task.cancel()
-                run.busy = before.busy
-        run.task = asyncio.create_task(self._complete(uri, run, by_hand))
-        self._running[uri] = run
+        earlier = self._running.pop(uri, None)
+        before = _Before()
+        if earlier is not None and earlier.cursor != cursor:
+            earlier.supersede()
+        if earlier is not None and not earlier.task.done():
+            before.task = earlier.task
+            if earlier.before.task is not None:  # it has not asked the model yet
+                earlier.task.cancel()
+                before.task = earlier.before.task
+        task = asyncio.create_task(self._complete(uri, cursor, before, by_hand))
+        run = self._running[uri] = _Run(cursor, before, task, asyncio.get_running_loop().create_future())
         return run
 
     async def _wait(self, run: _Run) -> None:
@@ -247,9 +261,10 @@ class CompletionRequests:
             if not run.waiting and not run.superseded.done():
                 run.cancel()
 
-    async def _complete(self, uri: str, run: _Run, by_hand: bool) -> CompletionReply | None:
-        cursor = run.cursor
-        if (kept := await self._after_pause(uri, run, by_hand)) is not None:
+    async def _complete(
+        self, uri: str, cursor: Cursor, before: _Before, by_hand: bool
+    ) -> CompletionReply | None:
+        if (kept := await self._after_pause(uri, cursor, before, by_hand)) is not None:
             return kept
         self._ahead.give_way()
         below = self._hide_below()
@@ -266,17 +281,19 @@ class CompletionRequests:
         self._ahead.look_ahead(uri, cursor)
         return self._made(uri, cursor, outcome, below)
 
-    async def _after_pause(self, uri: str, run: _Run, by_hand: bool) -> CompletionReply | None:
+    async def _after_pause(
+        self, uri: str, cursor: Cursor, before: _Before, by_hand: bool
+    ) -> CompletionReply | None:
         """Wait before the model is asked; the reply if it need not be asked any more."""
         pause = None if by_hand else self._pause()
-        if run.busy is None:
+        if before.task is None:
             if pause:
                 await asyncio.sleep(pause)
             return None
-        await asyncio.wait({run.busy}, timeout=0 if by_hand else BUSY_PAUSE if pause is None else pause)
-        run.busy.cancel()
-        run.busy = None
-        return self._recall(uri, run.cursor)
+        await asyncio.wait({before.task}, timeout=0 if by_hand else BUSY_PAUSE if pause is None else pause)
+        before.cancel()
+        before.task = None
+        return self._recall(uri, cursor)
 
     def _made(self, uri: str, cursor: Cursor, outcome: Outcome, below: float) -> CompletionReply:
         if below == self._hide_below():
