@@ -39,6 +39,15 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "inlineCompletion.enabled": ("inline_completion", SWITCH),
     "ahead.enabled": ("ahead", SWITCH),
     "completion.enabled": ("completion", (["auto", True, False], [1, 0, "on", "Auto", [], {}])),
+    "debounceMs": ("debounce_ms", ([0, 40, 2000], [-1, 2001, 1.5, "40", True, [], {}])),
+    "languages": (
+        "languages",
+        (
+            [[], ["*"], ["python", "c++", "*"], ["a-b.c_d"]],
+            ["python", {"python": True}, [1], [None], [""], ["a b"], ["x" * 65], ["!go"], True, 1],
+        ),
+    ),
+    "onBattery": ("on_battery", (["on", "less", "off"], ["On", True, False, 0, [], {}])),
     "hover.enabled": ("hover", SWITCH),
     "hover.budgetMs": ("hover_budget_ms", ([0, 1, 60_000], [-1, 60_001, 1.5, "9", True, float("inf")])),
     "diagnostics.enabled": ("diagnostics", SWITCH),

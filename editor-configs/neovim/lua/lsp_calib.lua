@@ -138,6 +138,17 @@ function M.explain()
   end })
 end
 
+--- Pause the suggestions that come by themselves, for some minutes or until M.resume().
+function M.pause(minutes)
+  M.command('pause', { arguments = { minutes and { minutes = minutes } or vim.empty_dict() }, words = function()
+    return 'lsp-calib: paused ' .. (minutes and ('for %g minutes'):format(minutes) or 'until :LspCalibResume')
+  end })
+end
+
+function M.resume()
+  M.command('resume', { words = function() return 'lsp-calib: suggestions come again' end })
+end
+
 function M.setup(opts)
   local keys = { accept = '<Tab>', next = '<M-n>', prev = '<M-p>' }
   opts = vim.tbl_deep_extend('force', { cmd = { 'lsp-calib', 'serve' }, keys = keys }, opts or {})
@@ -166,6 +177,14 @@ function M.setup(opts)
   vim.keymap.set('i', opts.keys.prev, function() M.select(-1) end, { desc = 'Previous suggestion' })
   api.nvim_create_user_command('LspCalibRefit', function() M.command('refit') end, { desc = 'Refit the calibrator' })
   api.nvim_create_user_command('LspCalibStatus', function() M.command('status') end, { desc = 'What lsp-calib does' })
+  api.nvim_create_user_command('LspCalibPause', function(cmd)
+    local minutes = tonumber(cmd.args)
+    if cmd.args ~= '' and not minutes then
+      return vim.notify('lsp-calib: :LspCalibPause takes a number of minutes, or nothing', vim.log.levels.ERROR)
+    end
+    M.pause(minutes)
+  end, { nargs = '?', desc = 'Pause suggestions, for some minutes or until :LspCalibResume' })
+  api.nvim_create_user_command('LspCalibResume', M.resume, { desc = 'End the pause' })
   api.nvim_create_user_command('LspCalibExplain', M.explain, { desc = 'Why there is no suggestion' })
 end
 
