@@ -202,3 +202,13 @@ class TestBulkChanges:
         editor.change((0, 7), (0, 10), "")
         await refused(editor, 0, 3, "bulkChange")
         await editor.suggestion(0, 3)
+
+
+async def test_with_a_debounce_only_the_last_of_several_keys_is_asked_for(connect: Connect) -> None:
+    editor = await connect(SCRIPT, options={"debounceMs": 300})
+    editor.open("abc\n")
+    early = [asyncio.ensure_future(editor.inline(0, column)) for column in (1, 2)]
+    last = await editor.suggestion(0, 3)
+    assert last["text"] == "x"
+    assert [await one for one in early] == [None, None]
+    assert [entry["line"] for entry in editor.engine.read("asked")] == ["abc"]

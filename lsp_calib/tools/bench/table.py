@@ -94,7 +94,8 @@ def _typing(report: dict[str, Any]) -> list[str]:
     if faults := report["faults"]:
         lines.append(
             f"Changed while they were typed: {faults['changed']} of {faults['typedAlong']} suggestions. "
-            f"Repeated what stands after the cursor: {faults['repeatsRest']}; the next line: {faults['repeatsNext']}."
+            f"Repeated what stands after the cursor: {faults['repeatsRest']}; the next line: "
+            f"{faults['repeatsNext']}."
         )
     if new := report["newLines"]:
         lines.append(
