@@ -359,7 +359,8 @@ def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
     # What was taken is itself acceptable: nothing wrong slipped through.
     for key, (name, (good, _)) in KEYS.items():
         value = getattr(settings, name)
-        free = ("exclude", "hover.budgetMs", "tiers.acceptFrom", "tiers.rejectBelow", "lingerSeconds")
+        free = ("exclude", "languages", "debounceMs", "hover.budgetMs", "lingerSeconds")
+        free += ("tiers.acceptFrom", "tiers.rejectBelow")
         assert value in good or key in free
     assert 0 <= settings.hover_budget_ms <= 60_000
     assert 0 <= settings.linger_seconds <= 3600
