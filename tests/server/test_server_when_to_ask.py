@@ -208,6 +208,7 @@ async def test_with_a_debounce_only_the_last_of_several_keys_is_asked_for(connec
     editor = await connect(SCRIPT, options={"debounceMs": 300})
     editor.open("abc\n")
     early = [asyncio.ensure_future(editor.inline(0, column)) for column in (1, 2)]
+    await asyncio.sleep(0)  # they are sent first
     last = await editor.suggestion(0, 3)
     assert last["text"] == "x"
     assert [await one for one in early] == [None, None]
