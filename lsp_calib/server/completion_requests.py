@@ -37,10 +37,14 @@ _Task = asyncio.Task[CompletionReply | None]
 
 @attrs.define
 class _Before:
-    """The model's work for an earlier request, to which a newer one leaves the model first; None once that is
-    over. Apart from the run, so that the run's task does not lead to itself."""
+    """What comes before a run asks the model. Apart from the run, so that its task does not lead to itself.
+
+    task: the model's work for an earlier request, to which this one leaves the model first. over: the model
+    has been asked, or need not be.
+    """
 
     task: _Task | None = None
+    over: bool = False
 
     def cancel(self) -> None:
         if self.task is not None:
@@ -243,7 +247,7 @@ class CompletionRequests:
             earlier.supersede()
         if earlier is not None and not earlier.task.done():
             before.task = earlier.task
-            if earlier.before.task is not None:  # it has not asked the model yet
+            if not earlier.before.over:
                 earlier.task.cancel()
                 before.task = earlier.before.task
         task = asyncio.create_task(self._complete(uri, cursor, before, by_hand))
@@ -264,7 +268,9 @@ class CompletionRequests:
     async def _complete(
         self, uri: str, cursor: Cursor, before: _Before, by_hand: bool
     ) -> CompletionReply | None:
-        if (kept := await self._after_pause(uri, cursor, before, by_hand)) is not None:
+        kept = await self._after_pause(uri, cursor, before, by_hand)
+        before.over = True
+        if kept is not None:
             return kept
         self._ahead.give_way()
         below = self._hide_below()

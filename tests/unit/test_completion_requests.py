@@ -186,6 +186,9 @@ class TestPause:
         first, second = await self.started(asked, self.FIRST, self.SECOND)
         assert await first is None
         assert service.asked == []
+        assert [task for task in asyncio.all_tasks() if "Requests._complete" in repr(task)] == [
+            asked._running[URI].task
+        ], "the first one will never ask"
         asked.forget(URI)
         assert await second is None
 
