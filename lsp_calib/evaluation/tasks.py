@@ -12,10 +12,12 @@ import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.completion.context import Cursor
-from lsp_calib.errors import DataError
+from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.datasets.own import JSON_LINES, read_lines
-from lsp_calib.evaluation.lines import LineItem, sample_lines
+from lsp_calib.evaluation.lines import LineItem, languages_below, sample_lines
 from lsp_calib.evaluation.runner import Plain
+from lsp_calib.languages import name_of
+from lsp_calib.syntax.languages import LANGUAGES
 
 FEWEST = 20
 
@@ -36,12 +38,15 @@ class Task:
     sources: tuple[Origin, ...] = ()
 
 
-def line_task(paths: Sequence[Path], samples: int, seed: int) -> Task:
-    """About `samples` places in the Python source below `paths`, each a project, or in files of JSON lines.
+def line_task(paths: Sequence[Path], samples: int, seed: int, language: str | None = None) -> Task:
+    """About `samples` places in the source below `paths`, each a project, or in files of JSON lines.
 
-    Raises DataError for too few places, for duplicate ids, or for several languages.
+    language: of the source; None: as `language_below` finds it.
+    Raises DataError for too few places, for duplicate ids, or for several languages; SettingsError for a
+    language whose source cannot be read.
     """
-    items = draw(tuple(paths), samples, seed)
+    sources = [path for path in paths if not path.name.endswith(JSON_LINES)]
+    items = draw(tuple(paths), samples, seed, language or language_below(sources))
     ids = Counter(item.id for item in items)
     twice = next((id_ for id_, count in ids.items() if count > 1), None)
     if twice is not None:
@@ -79,8 +84,29 @@ def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: b
     )
 
 
-def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
-    """About `samples` places, equally many from each path. Raises DataError if there are too few."""
+def language_below(paths: Sequence[Path]) -> str:
+    """The language of the source below `paths`: Python if there is any, else the only one with a grammar.
+
+    Raises DataError if there are several.
+    """
+    found = set[str]().union(*map(languages_below, paths))
+    if not found or "python" in found:
+        return "python"
+    if len(found) > 1:
+        raise DataError(
+            f"There is source in {', '.join(map(name_of, sorted(found)))}: a calibrator is for one language. "
+            f"Choose it, such as --language {min(found)}."
+        )
+    return found.pop()
+
+
+def draw(paths: tuple[Path, ...], samples: int, seed: int, language: str = "python") -> list[LineItem]:
+    """About `samples` places, equally many from each path. Raises DataError if there are too few,
+    SettingsError for a language without a grammar."""
+    if language not in LANGUAGES:
+        raise SettingsError(
+            f"The source of {language!r} cannot be read. Known languages: {', '.join(LANGUAGES)}."
+        )
     roots = sorted({path.resolve() for path in paths})
     names = Counter(root.name for root in roots)
     each = -(-samples // len(roots))
@@ -93,7 +119,7 @@ def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
             chosen = random.Random(f"{seed}:{root.name}").sample(range(len(mine)), min(each, len(mine)))
             items += [mine[at] for at in sorted(chosen)]
         else:
-            items += sample_lines(root, name, each, seed)
+            items += sample_lines(root, name, each, seed, language)
     if len(items) < FEWEST:
         raise DataError(
             f"Only {len(items)} lines could be drawn; at least {FEWEST} are needed. Name more source."

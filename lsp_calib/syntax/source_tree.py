@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.languages import LanguageRules
@@ -38,6 +38,7 @@ class SourceTree:
         self._sizes = [len(line) for line in encoded]
         self._source = b"".join(encoded)
         self._tree = self._parser.parse(self._source)
+        self._closable: bool | None = None
 
     def replace(self, first: int, last: int, lines: Sequence[str]) -> None:
         """Put `lines` in the place of the lines from `first` to (not including) `last`. `parse` after it."""
@@ -50,6 +51,7 @@ class SourceTree:
         self._tree.edit(start, end, start + len(new), (first, 0), (last, 0), (first + len(encoded), 0))
         self._sizes[first:last] = [len(line) for line in encoded]
         self._source = self._source[:start] + new + self._source[end:]
+        self._closable = None
 
     def parse(self, row: int) -> None:
         """Bring the tree up to date, for questions about line `row`."""
@@ -64,13 +66,24 @@ class SourceTree:
         """The tree of the lines when they were parsed last."""
         return self._tree
 
-    def tree_with(self, row: int, line: str) -> Tree:
-        """The tree with another line `row`; the lines stay as they are, and must have been parsed."""
-        new = _encode(line)
+    def closable(self, row: int) -> bool:
+        """Whether the lines, of which those from `row` on are blank, can be parsed once what they leave open
+        is closed. They must have been parsed."""
+        if self._closable is None:
+            closing = closers(self._tree, self.rules.brackets)
+            self._closable = closing is not None and not self.tree_with(row, "", closing).root_node.has_error
+        return self._closable
+
+    def tree_with(self, row: int, line: str, below: str = "") -> Tree:
+        """The tree with another line `row`; the lines stay as they are, and must have been parsed.
+
+        below: one more line below it, if it is not empty.
+        """
+        new = _encode(line) + (_encode(below) if below else b"")
         start = sum(self._sizes[:row])
         end = start + self._sizes[row]
         tree = self._tree.copy()
-        tree.edit(start, end, start + len(new), (row, 0), (row + 1, 0), (row + 1, 0))
+        tree.edit(start, end, start + len(new), (row, 0), (row + 1, 0), (row + 1 + bool(below), 0))
         return self._parser.parse(self._source[:start] + new + self._source[end:], tree)
 
 
@@ -90,6 +103,28 @@ def errors(tree: Tree, first: int, last: int) -> Iterator[tuple[Place, Place]]:
             if not cursor.goto_parent():
                 return
             start = cursor.node.start_point  # type: ignore[union-attr]
+
+
+def closers(tree: Tree, brackets: Mapping[str, str]) -> str | None:
+    """What closes the brackets that a tree leaves open, the innermost first; None if it closes others.
+
+    Only where it has errors can a bracket be open. brackets: the closing one for each opening one.
+    """
+    ends = frozenset(brackets.values())
+    open_: list[str] = []
+    pending = [tree.root_node]
+    while pending:
+        node = pending.pop()
+        if node.is_missing:
+            continue
+        if node.type in brackets:
+            open_.append(brackets[node.type])
+        elif node.type in ends:
+            if not open_ or open_.pop() != node.type:
+                return None
+        elif node.has_error:
+            pending.extend(reversed(node.children))
+    return "".join(reversed(open_))
 
 
 def to_child(cursor: TreeCursor, row: int) -> bool:
