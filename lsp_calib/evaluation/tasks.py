@@ -38,15 +38,18 @@ class Task:
     sources: tuple[Origin, ...] = ()
 
 
-def line_task(paths: Sequence[Path], samples: int, seed: int, language: str | None = None) -> Task:
+def line_task(
+    paths: Sequence[Path], samples: int, seed: int, writing_on: int = 0, *, language: str | None = None
+) -> Task:
     """About `samples` places in the source below `paths`, each a project, or in files of JSON lines.
 
+    writing_on: about so many further places, from which everything below the line is left out.
     language: of the source; None: as `language_below` finds it.
     Raises DataError for too few places, for duplicate ids, or for several languages; SettingsError for a
     language whose source cannot be read.
     """
     sources = [path for path in paths if not path.name.endswith(JSON_LINES)]
-    items = draw(tuple(paths), samples, seed, language or language_below(sources))
+    items = draw(tuple(paths), samples, seed, writing_on, language=language or language_below(sources))
     ids = Counter(item.id for item in items)
     twice = next((id_ for id_, count in ids.items() if count > 1), None)
     if twice is not None:
@@ -100,9 +103,14 @@ def language_below(paths: Sequence[Path]) -> str:
     return found.pop()
 
 
-def draw(paths: tuple[Path, ...], samples: int, seed: int, language: str = "python") -> list[LineItem]:
-    """About `samples` places, equally many from each path. Raises DataError if there are too few,
-    SettingsError for a language without a grammar."""
+def draw(
+    paths: tuple[Path, ...], samples: int, seed: int, writing_on: int = 0, *, language: str = "python"
+) -> list[LineItem]:
+    """About `samples` places, equally many from each path, and about `writing_on` further ones to write on.
+
+    Asking for further ones does not change the others. Raises DataError if there are too few, SettingsError
+    for a language without a grammar.
+    """
     if language not in LANGUAGES:
         raise SettingsError(
             f"The source of {language!r} cannot be read. Known languages: {', '.join(LANGUAGES)}."
@@ -110,21 +118,31 @@ def draw(paths: tuple[Path, ...], samples: int, seed: int, language: str = "pyth
     roots = sorted({path.resolve() for path in paths})
     names = Counter(root.name for root in roots)
     each = -(-samples // len(roots))
+    further = -(-writing_on // len(roots))
     items: list[LineItem] = []
     for root in roots:
         # Two folders named src are two projects.
         name = root.name if names[root.name] == 1 else root.as_posix().lstrip("/")
         if root.name.endswith(JSON_LINES):
             mine = list(read_lines(root))
-            chosen = random.Random(f"{seed}:{root.name}").sample(range(len(mine)), min(each, len(mine)))
-            items += [mine[at] for at in sorted(chosen)]
+            chosen = _drawn(f"{seed}:{root.name}", range(len(mine)), each)
+            left = [at for at in range(len(mine)) if at not in set(chosen)]
+            items += [mine[at] for at in chosen]
+            items += [mine[at].writing_on() for at in _drawn(f"{seed}:{root.name}:on", left, further)]
         else:
-            items += sample_lines(root, name, each, seed, language)
+            mine = sample_lines(root, name, each + further, seed, language)
+            items += mine[:each]
+            items += [item.writing_on() for item in mine[each:]]
     if len(items) < FEWEST:
         raise DataError(
             f"Only {len(items)} lines could be drawn; at least {FEWEST} are needed. Name more source."
         )
     return items
+
+
+def _drawn(seed: str, places: Sequence[int], count: int) -> list[int]:
+    """`count` of the places, or all of them, in order."""
+    return sorted(random.Random(seed).sample(places, min(count, len(places))))
 
 
 def held_out(groups: Sequence[str], count: int, seed: int = 0) -> frozenset[str]:
@@ -152,6 +170,7 @@ def plain(item: LineItem, **more: object) -> Plain:
         "column": item.cursor.column,
         "language": item.cursor.language,
         "target": item.target,
+        "condition": item.condition,
         **more,
     }
 
@@ -164,4 +183,5 @@ def line_item_of(payload: Plain) -> LineItem:
         stratum=payload["stratum"],
         cursor=Cursor(tuple(payload["lines"]), payload["line"], payload["column"], payload["language"]),
         target=payload["target"],
+        condition=payload["condition"],
     )

@@ -78,12 +78,14 @@ def _is_broken(
         if not source.tree.root_node.has_error:
             return True
         # An error from above that the document has without the line is not the line's.
-        around = row - ABOVE, row + BELOW
+        around, exact = (row - ABOVE, row + BELOW), source.rules.exact
         if source.rules.brackets and closers(tree, source.rules.brackets) == "":
             # All brackets match. What is left are words that the grammar does not know, such as macros.
-            return _count(errors(tree, *around)) > _count(errors(source.tree, *around))
-        known = {start for start, _ in errors(source.tree, *around) if start[0] < row - ABOVE}
-        if any(start not in known for start, _ in errors(tree, *around)):
+            return _count(errors(tree, *around, exact=exact)) > _count(
+                errors(source.tree, *around, exact=exact)
+            )
+        known = {start for start, _ in errors(source.tree, *around, exact=exact) if start[0] < row - ABOVE}
+        if any(start not in known for start, _ in errors(tree, *around, exact=exact)):
             return True
     return below is not None and _misleads(source.rules, row, line, leaves, below)
 
@@ -100,7 +102,10 @@ def _is_broken_at_end(source: SourceTree, tree: Tree, row: int, line: str) -> bo
     closed = [_closed(source, one, row, each) for one, each in zip(trees, lines, strict=True)]
     end = (row, len(_encoded(line.rstrip())))
     return all(
-        one is None or any(start[0] == row and last < end for start, last in errors(one, row, row))
+        one is None
+        or any(
+            start[0] == row and last < end for start, last in errors(one, row, row, exact=source.rules.exact)
+        )
         for one in closed
     )
 
@@ -144,7 +149,7 @@ def _leaves(tree: Tree, row: int, rules: LanguageRules) -> Iterator[_Leaf]:
         if start.row <= row <= end.row:
             path.append((node.type, cursor.field_name))
             rows.append((start.row, end.row))
-            if to_child(cursor, row):
+            if to_child(cursor, row, exact=rules.exact):
                 block.append(len(path) - 1 if node.type in rules.blocks else block[-1])
                 continue
             if not node.child_count:

@@ -2,10 +2,10 @@
 
     python tests/programs/language_fit.py FOLDER [--lines N] [LANGUAGE]...
 
-FOLDER: the evaluation data (`data pull projects`, `projects-java` ...). For N lines of each language: the share
-that is marked as broken where it stands (with the lines below, and without them), the share that uses a new
-name, and the share that is marked once one bracket was taken out of the line. Then the functions found in the
-same projects' files, and how many of them have documentation.
+FOLDER: the evaluation data (`data pull projects`, `projects-java` ...). For N lines of each language: the
+share that is marked as broken where it stands (with the lines below, and without them), the share that uses a
+new name, and the share that is marked once one bracket was taken out of the line. Then the functions found in
+the same projects' files, and how many of them have documentation.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.evaluation.datasets.pinned import SETS
-from lsp_calib.evaluation.lines import LineItem, sample_lines, source_files
+from lsp_calib.evaluation.lines import LineItem, sample_lines, source_files, without_below
 from lsp_calib.syntax import functions
 from lsp_calib.text_lines import split_lines
 
@@ -49,7 +48,17 @@ def main() -> None:
         count = int(arguments[at + 1])
         del arguments[at : at + 2]
     folder, *languages = arguments
-    titles = ("lines", "broken", "at end", "new names", "maimed", "found", "at end", "functions", "documented")
+    titles = (
+        "lines",
+        "broken",
+        "at end",
+        "new names",
+        "maimed",
+        "found",
+        "at end",
+        "functions",
+        "documented",
+    )
     print(f"{'language':<12}" + "".join(f"{title:>11}" for title in titles))
     for one in SETS.values():
         projects = sorted((Path(folder) / one.name).glob("[!.]*"))
@@ -87,10 +96,6 @@ def judge(item: LineItem, shares: Shares, rng: random.Random) -> None:
     shares.maimed += 1
     shares.maimed_found += bool(text_features(cursor, maimed)["broken"])
     shares.maimed_found_at_end += bool(text_features(above, maimed)["broken"])
-
-
-def without_below(cursor: Cursor) -> Cursor:
-    return Cursor(cursor.lines[: cursor.line + 1], cursor.line, cursor.column, cursor.language)
 
 
 def count_functions(projects: list[Path], language: str) -> tuple[int, int]:

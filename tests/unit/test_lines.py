@@ -10,7 +10,7 @@ import pytest
 import lsp_calib
 from lsp_calib.completion import Cursor
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.lines import STRATA, LineItem, python_files, sample_lines
+from lsp_calib.evaluation.lines import STRATA, LineItem, sample_lines, source_files
 from lsp_calib.syntax import prose_lines
 from lsp_calib.text_lines import split_lines
 
@@ -113,7 +113,7 @@ def test_other_peoples_hidden_and_linked_files_are_left_out(tmp_path: Path) -> N
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("value = compute(1)\n" * 5)
-    assert [path.name for path in python_files(tmp_path)] == ["a.py", "b.py"]
+    assert [path.name for path in source_files(tmp_path)] == ["a.py", "b.py"]
     (tmp_path / "linked.py").symlink_to(tmp_path / "g.txt")
     (tmp_path / "dangling.py").symlink_to(tmp_path / "nothing")
     assert {item.id.split("/", 1)[1].split(":")[0] for item in sample_lines(tmp_path, "g", 50)} == {

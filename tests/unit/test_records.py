@@ -97,6 +97,7 @@ def records(draw: st.DrawFn) -> Record:
         newlines=draw(st.just(()) | of_tokens),
         agreement=draw(st.none() | agreements),
         state=draw(st.none() | states),
+        condition=draw(st.sampled_from(["inserting", "writing-on"])),
     )
 
 

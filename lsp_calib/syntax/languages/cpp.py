@@ -60,6 +60,7 @@ RULES = attrs.evolve(
     binds=binding(c.INCLUDES, c.BINDINGS | _BINDINGS, c.WRAPPINGS | _WRAPPINGS),
     known=c.RULES.known | frozenset(_KNOWN.split()),
     spans=(COMMENT, ('R"(', ')"')),
-    begins=re.compile(rf"(?!(?:private|protected|public)\b)(?:{c.BEGINS.pattern})"),
+    # What stands in a namespace is often not indented: it does not show where the outermost level is.
+    begins=re.compile(r"#\s*include\b"),
     wrappers=frozenset({"template_declaration"}),
 )

@@ -66,3 +66,8 @@ class LanguageRules:
     blocks: frozenset[str] = frozenset()
     brackets: Mapping[str, str] = MappingProxyType({})
     opaque: frozenset[str] = frozenset()
+
+    @property
+    def exact(self) -> bool:
+        """Whether all children of a node are looked through where tree-sitter would miss one."""
+        return bool(self.brackets)
