@@ -25,7 +25,7 @@ from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.confidence import by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.files import write_atomically
-from lsp_calib.languages import name_of
+from lsp_calib.languages import bounded, name_of
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
 
 Schema = Literal[1, 2]
@@ -166,7 +166,7 @@ class Calibrator:
     def _what(self) -> str:
         """What it judges, in words: lines of Java."""
         task = {"line": "lines", "summary": "summaries"}[self.purpose.task]
-        return f"{task} of {name_of(self.purpose.language)}"
+        return f"{task} of {name_of(bounded(self.purpose.language))}"
 
     def probability(self, evidence: Evidence, wanted: Wanted = "best") -> float | None:
         """The calibrated probability of an answer, in [0, 1], as `assess` finds it; None if there is none."""
