@@ -286,7 +286,7 @@ class TestBorrowed:
         """Only they lend, with the doubt of one calibrator; the tier is a guess, and says for what."""
         steeper = BEST.shifted(Shift(3.0, 0.0, slope_sd=1, intercept_sd=1))
         purpose = attrs.evolve(make().purpose, language="java")
-        borrowed = borrow(purpose, [make(curves=(BEST,)), other("c", steeper), other("b", steeper)])
+        borrowed = borrow(purpose, [make(curves=(BEST,)), other("e", steeper), other("f", steeper)])
         (curve,) = borrowed.curves
         assert curve.score(evidence()) == pytest.approx(BEST.score(evidence()))  # type: ignore[arg-type]
         assert curve.shift == Shift(slope_sd=0.5, intercept_sd=2.0)
