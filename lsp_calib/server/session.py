@@ -20,6 +20,7 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.calibration.calibrators.rolling_back import roll_back
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import CompletionService
+from lsp_calib.completion.memory import CompletionMemory
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
@@ -27,13 +28,30 @@ from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import Engine, EngineState, Lingering, StateListener
-from lsp_calib.server.absence import LOADING, OFF, STARTING, SUPERSEDED, TOO_SLOW, WAITING, Absence, excluded
+from lsp_calib.languages import is_chosen
+from lsp_calib.server.absence import (
+    BULK_CHANGE,
+    LOADING,
+    OFF,
+    ON_BATTERY,
+    STARTING,
+    SUPERSEDED,
+    TOO_SLOW,
+    WAITING,
+    Absence,
+    excluded,
+    language_off,
+    paused,
+)
+from lsp_calib.server.bulk_changes import BulkChanges
 from lsp_calib.server.completion_requests import CompletionRequests
 from lsp_calib.server.convert import language_of
 from lsp_calib.server.diagnostics import Diagnostics
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.hiding_notice import HidingNotice
 from lsp_calib.server.last_requests import LastRequests
+from lsp_calib.server.pause import Pause
+from lsp_calib.server.power_watch import PowerWatch
 from lsp_calib.server.progress import LoadProgress
 from lsp_calib.server.protocol import CalibProtocol, pulls_diagnostics
 from lsp_calib.server.status import Status
@@ -41,6 +59,7 @@ from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
 from lsp_calib.server.summary_requests import SummaryRequests
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.user_messages import UserMessages
+from lsp_calib.server.work_ahead import WorkAhead
 from lsp_calib.settings import Settings, Trusted
 from lsp_calib.summarization import SummaryService
 from lsp_calib.values import CalibratorRef
@@ -122,17 +141,36 @@ class Session:
             on_outdated=self._last_requests.outdated,
             on_marks_changed=lambda uri: self.diagnostics.refresh(uri),
             on_refitted=self._refitted,
+            on_inserted=self._inserted,
+        )
+        self.bulk_changes = BulkChanges()
+        self.pause = Pause(self._pause_changed)
+        self._power = PowerWatch()
+        service = CompletionService(self.engine, self._estimator)
+        memory = CompletionMemory(service.key)
+        self._ahead = WorkAhead(
+            service,
+            memory,
+            looks_ahead=self._looks_ahead,
+            # A request to another machine takes its time, and may cost money.
+            goes_on=lambda: connection.trusted.remote_url is None,
+            hide_below=lambda: connection.settings.hide_below,
         )
         self.completions = CompletionRequests(
-            CompletionService(self.engine, self._estimator),
+            service,
+            memory,
+            self._ahead,
             last=self._last_requests,
             refusal=self._refusal,
+            unwanted=self._unwanted,
+            held_back=lambda uri: BULK_CHANGE if self.bulk_changes.holds_back(uri) else None,
+            is_elsewhere=self.suggestions.tracking.is_elsewhere,
             on_request=self.suggestions.requested,
             on_made=self.status.made,
             on_hidden=self.status.hidden,
             on_nothing=self.status.withheld,
             hide_below=lambda: connection.settings.hide_below,
-            looks_ahead=lambda: connection.settings.ahead,
+            pause=lambda: _seconds(connection.settings.debounce_ms),
         )
         self.summaries = SummaryRequests(
             SummaryService(self.engine, self._estimator),
@@ -159,9 +197,17 @@ class Session:
     def document_opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time.
         self.completions.forget(uri)
+        self.bulk_changes.forget(uri)
+
+    def document_changed(self, uri: str) -> None:
+        document = self._connection.open_document(uri)
+        if document is not None:
+            self.bulk_changes.changed(uri, document.take_changes())
+        self.suggestions.tracking.changed(uri)
 
     def document_closed(self, uri: str) -> None:
         self.completions.forget(uri)
+        self.bulk_changes.forget(uri)
         self.suggestions.tracking.closed(uri)
 
     def inline_completion_is_off(self, uri: str) -> None:
@@ -233,9 +279,11 @@ class Session:
         self._running = False
         self._messages.stop()
         self._hiding.stop()
+        self.pause.stop()
         if self._loading is not None:
             self._loading.cancel()
         await self.completions.close()
+        await self._power.close()
         await self.summaries.close()
         await self.engine.close()
         await self._recorder.close()
@@ -260,6 +308,35 @@ class Session:
         why = self._exclusion().reason(uri)
         return excluded(why) if why else None
 
+    def _unwanted(self, uri: str) -> Absence | None:
+        """Why a request that the user has not made by hand is not answered now, None if it is."""
+        if self.pause.message:
+            return paused(self.pause.message)
+        settings = self._connection.settings
+        document = self._connection.open_document(uri)
+        if document is not None and not is_chosen(language_of(document), settings.languages):
+            return language_off(language_of(document))
+        return ON_BATTERY if settings.on_battery == "off" and self._power.on_battery() else None
+
+    def _looks_ahead(self) -> bool:
+        settings = self._connection.settings
+        if not settings.ahead or self.pause.message:
+            return False
+        return settings.on_battery == "on" or not self._power.on_battery()
+
+    def _inserted(self, uri: str, line: int) -> None:
+        """A change has inserted a suggestion in a line."""
+        self.bulk_changes.inserted(uri)
+        document = self._connection.open_document(uri)
+        if document is not None and self._unwanted(uri) is None and not self._exclusion().reason(uri):
+            self._ahead.inserted(uri, document.bare_lines, line, language_of(document))
+
+    def _pause_changed(self) -> None:
+        self.status.pause = self.pause.message
+        if self.pause.message:
+            self.completions.stop()
+        self._notify_status()
+
     def _exclusion(self) -> Exclusion:
         return Exclusion((*self._connection.trusted.exclude, *self._connection.settings.exclude))
 
@@ -272,6 +349,8 @@ class Session:
         problems, self._connection.problems = self._connection.problems, []
         self._messages.warn_together(problems)
         settings = self._connection.settings
+        if settings.on_battery != "on":
+            self._power.on_battery()  # so that it is known once it matters
         if isinstance(self.engine, Lingering):
             # The engine may have been opened before the editor had given its settings.
             self.engine.set_linger(settings.linger_seconds)
@@ -356,6 +435,10 @@ def _diagnostics(connection: Connection, suggestions: SuggestionLifecycle) -> Di
         request_pull=(lambda: connection.workspace_diagnostic_refresh(None)) if pulls else None,
         publish=connection.text_document_publish_diagnostics,
     )
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1e3
 
 
 def _policy(settings: Settings) -> TierPolicy:

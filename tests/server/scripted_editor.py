@@ -141,10 +141,17 @@ class Editor:
         self.client.text_document_did_close(types.DidCloseTextDocumentParams(name))
 
     async def inline(
-        self, line: int, character: int, uri: str = URI, request_id: str | None = None
+        self,
+        line: int,
+        character: int,
+        uri: str = URI,
+        request_id: str | None = None,
+        *,
+        by_hand: bool = False,
     ) -> types.InlineCompletionList | None:
+        kind = types.InlineCompletionTriggerKind
         params = types.InlineCompletionParams(
-            context=types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
+            context=types.InlineCompletionContext(kind.Invoked if by_hand else kind.Automatic),
             text_document=types.TextDocumentIdentifier(uri),
             position=types.Position(line, character),
         )
