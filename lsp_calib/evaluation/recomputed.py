@@ -103,7 +103,7 @@ def rebuild(
         )
     lines_of = functools.lru_cache(maxsize=8)(_read_lines)
     for record in records:
-        item = item_of(record, sources, lines_of)
+        item = item_of(record, sources, lines_of, header.language)
         if record.prompt and record.prompt != prompt_hash(
             build_prompt(item.cursor, card.completion, card.window)
         ):
@@ -115,11 +115,15 @@ def rebuild(
 
 
 def item_of(
-    record: Record, sources: Path, lines_of: Callable[[Path], tuple[str, ...]] | None = None
+    record: Record,
+    sources: Path,
+    lines_of: Callable[[Path], tuple[str, ...]] | None = None,
+    language: str = "python",
 ) -> LineItem:
     """The place that a record names, in the source below `sources`, as `evaluation.lines` draws it.
 
-    lines_of: reads the lines of a file. Raises DataError if there is no such file or place.
+    lines_of: reads the lines of a file. language: of the source.
+    Raises DataError if there is no such file or place.
     """
     name, line, column = record.item.rsplit(":", 2)
     path = sources / name
@@ -130,7 +134,7 @@ def item_of(
     if not (0 <= at < len(lines) and 0 <= before <= len(lines[at])):
         raise DataError(f"The item {record.item} does not exist: {path} has another version.")
     shown = [*lines[:at], lines[at][:before], *lines[at + 1 :]]
-    cursor = Cursor.at(shown, at, before, "python")
+    cursor = Cursor.at(shown, at, before, language)
     item = LineItem(record.item, record.group, record.stratum, cursor, lines[at][before:])
     return item.writing_on() if record.condition == WRITING_ON else item
 
@@ -181,7 +185,8 @@ def _read_lines(path: Path) -> tuple[str, ...]:
         return split_lines(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"{path} cannot be read: {error}. `lsp-calib data pull projects` gets the pinned projects."
+            f"{path} cannot be read: {error}. `lsp-calib data pull projects` gets the pinned "
+            "projects in Python; `lsp-calib data list` names the sets of other languages."
         ) from error
 
 
