@@ -11,7 +11,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.doubt import doubtful_span
 from lsp_calib.completion.features import FeatureExtractor, place_of
 from lsp_calib.completion.hiding import EXPLORED, Hidden, Hiding, is_explored, marked
-from lsp_calib.completion.postprocess import Removal, cleaned
+from lsp_calib.completion.postprocess import Cut, Removal, offered
 from lsp_calib.completion.prompt import build_ahead, build_prompt
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.values import (
@@ -38,6 +38,7 @@ class Completion:
     """A suggestion with the data that a label needs: the evidence and the line it would make.
 
     shown_probability: of being shown, in (0, 1]; below 1 for one that is to be hidden.
+    cuts: why the end of the model's answer is missing.
     """
 
     suggestion: Suggestion
@@ -46,6 +47,7 @@ class Completion:
     model: ModelIdentity
     prompt_version: str
     shown_probability: float = 1.0
+    cuts: tuple[Cut, ...] = ()
 
     @property
     def expected_line(self) -> str:
@@ -104,7 +106,7 @@ class CompletionService:
             return Hidden(hiding.ceiling(generation.logprobs), generation.timing)
         if generation.stop is Stop.LENGTH:
             return Nothing(Removal.NEVER_ENDED)
-        answer = cleaned(generation.text, cursor)
+        answer = offered(generation.text, cursor)
         if answer.removal is not None:
             return Nothing(answer.removal)
         text = answer.text
@@ -126,7 +128,7 @@ class CompletionService:
             doubt=None if generation.doubt else doubtful_span(generation, text),
         )
         chance = EXPLORED if hidden else 1.0
-        return Completion(suggestion, cursor, evidence, loaded.identity, prompt.version, chance)
+        return Completion(suggestion, cursor, evidence, loaded.identity, prompt.version, chance, answer.cuts)
 
     def forget(self, document: str) -> None:
         """Drop what is remembered of a document."""

@@ -75,6 +75,8 @@ _REMOVED = {
     Removal.EMPTY: "The model ended the line at once: it has nothing to add here.",
     Removal.WHITE_SPACE: "The model wrote white space only: it has nothing to add here.",
     Removal.REPEATS_SUFFIX: "The model wrote only what already stands after the cursor.",
+    Removal.REPEATS_NEXT_LINE: "The model wrote the next line again.",
+    Removal.SURPLUS_CLOSERS: "The model wrote only closing brackets that close nothing.",
     Removal.HIDDEN_CHARACTERS: "The model's answer had invisible or control characters and was dropped: an "
     "editor might act on them, and without them it would be a different text.",
     Removal.NEVER_ENDED: "The model's answer was longer than a line can be, and was dropped.",

@@ -14,7 +14,7 @@ from lsp_calib.completion.memory import continued
 from lsp_calib.errors import LspCalibError, RequestCancelledError
 from lsp_calib.server.absence import TOO_SLOW, Absence, failed, hidden, nothing
 from lsp_calib.server.last_requests import LastRequests
-from lsp_calib.values import Prompt, Suggestion
+from lsp_calib.values import Prompt
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class CompletionRequests:
     refusal: why the document with this URI may not be used for a prompt, None if it may. It may wait for the
         settings that decide this, for at most as many seconds as its second argument says.
     on_request: called with the URI and the cursor of each request that is admitted.
-    on_made: called with each suggestion that the service has made.
+    on_made: called with each completion that the service has made.
     on_hidden: called with each completion that is not shown.
     on_nothing: called with the reason each time when nothing of the model's answer can be offered.
     hide_below: the confidence below which completions are hidden now; 0: none is.
@@ -61,7 +61,7 @@ class CompletionRequests:
         last: LastRequests,
         refusal: Callable[[str, float | None], Awaitable[Absence | None]],
         on_request: Callable[[str, Cursor], None],
-        on_made: Callable[[Suggestion], None],
+        on_made: Callable[[Completion], None],
         on_hidden: Callable[[Hidden], None],
         on_nothing: Callable[[Removal], None],
         hide_below: Callable[[], float],
@@ -198,7 +198,7 @@ class CompletionRequests:
             self._last_requests.concluded(uri, cursor, nothing(completion.removal))
             return CompletionReply(None)
         self._last[uri] = completion
-        self._on_made(completion.suggestion)
+        self._on_made(completion)
         return CompletionReply(completion)
 
     def _look_ahead(self, uri: str, cursor: Cursor) -> None:

@@ -15,7 +15,7 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
-from lsp_calib.completion import CompletionService
+from lsp_calib.completion import Completion, CompletionService, Removal
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
@@ -118,9 +118,9 @@ class Session:
             last=self._last_requests,
             refusal=self._refusal,
             on_request=self.suggestions.requested,
-            on_made=self.status.made,
+            on_made=self._completed,
             on_hidden=self.status.hidden,
-            on_nothing=self.status.withheld,
+            on_nothing=self._withheld,
             hide_below=lambda: connection.settings.hide_below,
             looks_ahead=lambda: connection.settings.ahead,
         )
@@ -248,6 +248,16 @@ class Session:
         purpose = line_purpose(await self.engine.ready(), "python")
         estimator = self._estimator
         return await self._recorder.replay(estimator.store, purpose, estimator.measure, below)
+
+    def _completed(self, completion: Completion) -> None:
+        self.status.made(completion.suggestion)
+        for why in completion.cuts:
+            self.status.cut(why)
+        self._recorder.cut(completion.suggestion.id, completion.cuts)
+
+    def _withheld(self, removal: Removal) -> None:
+        self.status.withheld(removal)
+        self._recorder.withheld(removal)
 
     def _refitted(self, ref: CalibratorRef) -> None:
         """A refit over this connection has put a calibrator in force."""
