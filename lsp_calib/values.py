@@ -224,6 +224,7 @@ class Suggestion:
 
     doubt: (start, end) of the word of the text that holds the least certain token, in code points of the
     text, start < end; None if there is none.
+    rank: of the suggestions for one place, from 1; the others are alternatives.
     """
 
     id: str
@@ -235,6 +236,7 @@ class Suggestion:
     source: str
     timing: Timing
     doubt: tuple[int, int] | None = None
+    rank: int = 1
 
     @classmethod
     def new(
@@ -247,6 +249,7 @@ class Suggestion:
         *,
         id: str = "",
         doubt: tuple[int, int] | None = None,
+        rank: int = 1,
     ) -> Self:
         """A suggestion that a model has just made. id: from `new_suggestion_id`; "" draws one."""
         return cls(
@@ -259,6 +262,7 @@ class Suggestion:
             source="model",
             timing=generation.timing,
             doubt=doubt,
+            rank=rank,
         )
 
     def to_wire(self) -> dict[str, Any]:
@@ -288,7 +292,7 @@ class Suggestion:
                 "generateMs": round(t.generate_ms, 1),
                 "totalMs": round(t.total_ms, 1),
             },
-            "rank": 1,
+            "rank": self.rank,
             "doubt": self._doubt_on_wire(),
         }
 

@@ -45,7 +45,7 @@ _resamples = click.option(
 _output = click.option(
     "--output", type=_FOLDER, help="Keep records and tables in this folder; a stopped run resumes from it."
 )
-OBSERVED = ("margin", "newline", "agreement", "state")
+OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
 
 
 def _observed(_context: click.Context, _option: click.Parameter, value: str) -> frozenset[Any]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.completion.alternatives import alternatives, shares
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.doubt import doubtful_span
 from lsp_calib.completion.features import FeatureExtractor, place_of
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
 # A line of source seldom has more tokens; a longer answer usually never ends.
 MOST_TOKENS = 64
 
+# Seconds for all alternatives of a suggestion together: who asked for them waits. What is late is left out.
+ALTERNATIVES_WITHIN = 2.0
+
+_BRANCHING = Observe.ENTROPY | Observe.MARGIN
+
 
 @attrs.frozen
 class Completion:
@@ -39,6 +47,8 @@ class Completion:
 
     shown_probability: of being shown, in (0, 1]; below 1 for one that is to be hidden.
     cuts: why the end of the model's answer is missing.
+    replaced: the text between the cursor and the rest of the line that an editor replaces, see `Selected`.
+    generation: the whole answer, where alternatives will be asked for; None elsewhere.
     """
 
     suggestion: Suggestion
@@ -48,6 +58,13 @@ class Completion:
     prompt_version: str
     shown_probability: float = 1.0
     cuts: tuple[Cut, ...] = ()
+    replaced: str = ""
+    generation: Generation | None = attrs.field(default=None, eq=False, repr=False)
+
+    @property
+    def present_line(self) -> str:
+        """The current line as it is while the suggestion is shown."""
+        return self.cursor.before + self.replaced + self.cursor.after
 
     @property
     def expected_line(self) -> str:
@@ -78,11 +95,13 @@ class CompletionService:
         *,
         document: str = "",
         hide_below: float = 0.0,
+        branching: bool = False,
     ) -> Completion | Hidden | Nothing:
         """The completion of the line at `cursor`, if the model has one to offer there.
 
         document: where given, a later request for the same document supersedes this one.
         hide_below: a completion with a lower confidence is `Hidden`; 0: none is.
+        branching: whether `alternatives` will be asked for; changes nothing in the completion.
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
@@ -97,7 +116,8 @@ class CompletionService:
         hiding: Hiding | None = None
         if hide_below:
             hiding = Hiding(hide_below, assess, place_of(cursor), MOST_TOKENS, is_explored(identity))
-        request = Request(prompt, MOST_TOKENS, priority, document=document, observe=Observe.ENTROPY)
+        observe = _BRANCHING if branching else Observe.ENTROPY
+        request = Request(prompt, MOST_TOKENS, priority, document=document, observe=observe)
         features = self._features.of(document)
         # While the model works; the evidence waits for it.
         asyncio.get_running_loop().run_in_executor(None, features.read, cursor)
@@ -128,7 +148,71 @@ class CompletionService:
             doubt=None if generation.doubt else doubtful_span(generation, text),
         )
         chance = EXPLORED if hidden else 1.0
-        return Completion(suggestion, cursor, evidence, loaded.identity, prompt.version, chance, answer.cuts)
+        return Completion(
+            suggestion,
+            cursor,
+            evidence,
+            loaded.identity,
+            prompt.version,
+            chance,
+            answer.cuts,
+            generation=generation if branching else None,
+        )
+
+    async def alternatives(
+        self, first: Completion, *, document: str = "", hide_below: float = 0.0
+    ) -> tuple[Completion, ...]:
+        """Other completions at the place of `first`, the likeliest first: ranks 2 and 3, as far as there are.
+
+        They take at most `ALTERNATIVES_WITHIN` seconds; what is not there by then is left out. document,
+        hide_below: as for `complete`. Raises ModelError or EngineError if the model could not be asked.
+        """
+        loaded = await self._engine.ready()
+        cursor, known = first.cursor, first.suggestion
+        prompt = self._prompt(loaded, cursor)
+        request = Request(prompt, MOST_TOKENS, document=document, observe=_BRANCHING)
+        answer = first.generation
+        found: list[tuple[Generation, str]] = []
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ALTERNATIVES_WITHIN):
+                if answer is None:
+                    # The first one came without its second likeliest tokens, or some of it has been typed.
+                    answer = await self._engine.generate(request)
+                others = alternatives(
+                    self._engine.generate,
+                    request,
+                    answer,
+                    lambda text: offered(text, cursor).text,
+                    known=(known.text,),
+                )
+                async for other in others:
+                    found.append(other)
+        if answer is None or not found:
+            return ()
+        found.sort(key=lambda one: -math.fsum(one[0].logprobs))
+        probabilities = shares(
+            known.confidence.calibrated,
+            math.fsum(answer.logprobs),
+            [math.fsum(generation.logprobs) for generation, _ in found],
+        )
+        features = self._features.of(document)
+        made: list[Completion] = []
+        for (generation, text), probability in zip(found, probabilities, strict=True):
+            if probability is not None and probability < hide_below:
+                continue
+            evidence = await asyncio.to_thread(features.evidence, cursor, text, generation)
+            own = self._estimator.assess(loaded.identity, prompt.version, "line", cursor.language, evidence)
+            suggestion = Suggestion.new(
+                "line",
+                text,
+                self._estimator.alternative(own, probability),
+                loaded.identity.name,
+                generation,
+                doubt=doubtful_span(generation, text),
+                rank=2 + len(made),
+            )
+            made.append(Completion(suggestion, cursor, evidence, loaded.identity, prompt.version))
+        return tuple(made)
 
     def forget(self, document: str) -> None:
         """Drop what is remembered of a document."""

@@ -96,6 +96,8 @@ class FeedbackStore:
 
         evidence: its log-probabilities (none are kept if any is not finite), its known features and its kind
             of place. The doubtful word is not kept. at: Unix seconds.
+        An alternative is kept as a kind of its own, such as "line-2": its labels are not those of the first
+        suggestion, and a refit on those of `line` leaves it out.
         """
         c = suggestion.confidence
         believable = all(math.isfinite(value) for value in evidence.logprobs)
@@ -109,7 +111,7 @@ class FeedbackStore:
         row = (
             suggestion.id,
             at,
-            suggestion.kind,
+            _stored_kind(suggestion),
             language,
             model.name,
             model.sha256,
@@ -367,3 +369,7 @@ class FeedbackStore:
             connection.close()
             raise
         return connection
+
+
+def _stored_kind(suggestion: Suggestion) -> str:
+    return suggestion.kind if suggestion.rank == 1 else f"{suggestion.kind}-{suggestion.rank}"

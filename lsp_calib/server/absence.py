@@ -29,6 +29,7 @@ class Reason(enum.StrEnum):
     DOCUMENT_CHANGED = "documentChanged"
     HIDDEN = "hidden"
     NOTHING_TO_ADD = "nothingToAdd"
+    SELECTED_ITEM = "selectedItem"
 
 
 @attrs.frozen
@@ -69,6 +70,11 @@ DOCUMENT_CHANGED = Absence(
     Reason.DOCUMENT_CHANGED,
     "The line changed while the model was working on it: its answer no longer fitted and was dropped. Pause "
     "for a moment, or ask again.",
+)
+SELECTED_ITEM = Absence(
+    Reason.SELECTED_ITEM,
+    "A suggestion has to go on from the item that is selected in the completion menu, and that item has "
+    "several lines or belongs to another place. Close the menu, or select another item.",
 )
 
 _REMOVED = {

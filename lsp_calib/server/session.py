@@ -22,7 +22,17 @@ from lsp_calib.exclusion import Exclusion
 from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.engine import Engine, EngineState, Lingering, StateListener
-from lsp_calib.server.absence import LOADING, OFF, STARTING, SUPERSEDED, TOO_SLOW, WAITING, Absence, excluded
+from lsp_calib.server.absence import (
+    LOADING,
+    OFF,
+    SELECTED_ITEM,
+    STARTING,
+    SUPERSEDED,
+    TOO_SLOW,
+    WAITING,
+    Absence,
+    excluded,
+)
 from lsp_calib.server.completion_requests import CompletionRequests
 from lsp_calib.server.diagnostics import Diagnostics
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
@@ -157,6 +167,10 @@ class Session:
     def inline_completion_is_off(self, uri: str) -> None:
         """Inline completion was requested in this document although the settings turn it off."""
         self._last_requests.refused(uri, OFF)
+
+    def nothing_extends_the_selected_item(self, uri: str) -> None:
+        """The item selected in the completion menu is none that a suggestion can go on from."""
+        self._last_requests.refused(uri, SELECTED_ITEM)
 
     def explain(self, uri: str | None) -> dict[str, Any] | None:
         """Why the last request for a completion has no suggestion, as it goes to the client; None if it has

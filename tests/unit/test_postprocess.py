@@ -262,7 +262,7 @@ def test_what_may_stand_in_a_line_twice_is_offered(before: str, text: str, after
 def test_closers_at_the_end_that_close_nothing_go(
     above: list[str], before: str, text: str, after: str, left: str
 ) -> None:
-    """Nothing is cut where the line is out of order without the text, or where that would not put it right."""
+    """Nothing is cut where the line is out of order without the text, or stays so."""
     assert offered(text, within(above, before, after)).text == left
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lsprotocol import types
 
-from lsp_calib.server.convert import cursor_at, position_of
+from lsp_calib.server.convert import cursor_at, part_of_line, selected_at
 from lsp_calib.server.language_server import CalibServer
+
+if TYPE_CHECKING:
+    from lsp_calib.completion import Completion
+    from lsp_calib.server.text import CalibDocument
 
 
 def register(server: CalibServer) -> None:
@@ -22,20 +28,35 @@ def register(server: CalibServer) -> None:
             ls.session.inline_completion_is_off(uri)
             return None
         cursor = cursor_at(document, params.position)
-        reply = await ls.session.completions.newest(uri, cursor)
+        selected = None
+        if (item := params.context.selected_completion_info) is not None:
+            selected = selected_at(document, cursor, item)
+            if selected is None:
+                ls.session.nothing_extends_the_selected_item(uri)
+                return types.InlineCompletionList(items=[])
+            cursor = selected.cursor
+        invoked = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
+        requests = ls.session.completions
+        reply = await requests.newest(uri, cursor, branching=invoked)
         if reply is None:
             return None
-        completion = reply.completion
-        if completion is None or not ls.session.suggestions.shown(uri, completion):
-            # After null some editors keep the previous ghost text; an empty list removes it.
-            return types.InlineCompletionList(items=[])
-        suggestion = completion.suggestion
-        place = position_of(document, cursor)
-        item = types.InlineCompletionItem(
-            insert_text=suggestion.text,
-            range=types.Range(place, place),
-            command=types.Command(
-                title="Tell lsp-calib", command="lsp-calib.accepted", arguments=[suggestion.to_wire()]
-            ),
-        )
-        return types.InlineCompletionList(items=[item])
+        made = [] if reply.completion is None else [reply.completion]
+        if made and invoked:
+            made += await requests.alternatives(uri, made[0])
+        if selected is not None:
+            made = [selected.extended(completion) for completion in made]
+        shown = [completion for completion in made if ls.session.suggestions.shown(uri, completion)]
+        # After null some editors keep the previous ghost text; an empty list removes it.
+        return types.InlineCompletionList(items=[_item(document, completion) for completion in shown])
+
+
+def _item(document: CalibDocument, completion: Completion) -> types.InlineCompletionItem:
+    suggestion, cursor = completion.suggestion, completion.cursor
+    start, end = cursor.column, cursor.column + len(completion.replaced)
+    return types.InlineCompletionItem(
+        insert_text=suggestion.text,
+        range=part_of_line(document, cursor.line, completion.present_line, start, end),
+        command=types.Command(
+            title="Tell lsp-calib", command="lsp-calib.accepted", arguments=[suggestion.to_wire()]
+        ),
+    )
