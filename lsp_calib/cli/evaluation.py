@@ -45,6 +45,13 @@ _resamples = click.option(
 _output = click.option(
     "--output", type=_FOLDER, help="Keep records and tables in this folder; a stopped run resumes from it."
 )
+_writing_on = click.option(
+    "--writing-on",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Also complete N further lines with nothing below them, as where new code is written.",
+)
 OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
 
 
@@ -113,6 +120,7 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
 @click.option("--task", type=click.Choice(["line"]), default="line", help="What to calibrate.")
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
+@_writing_on
 @_seed
 @_held_out
 @click.option(
@@ -167,6 +175,7 @@ def evaluate() -> None:
 @evaluate.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
+@_writing_on
 @_seed
 @_held_out
 @_resamples
@@ -178,14 +187,14 @@ def evaluate() -> None:
 @json_option
 @model_option
 @threads_option
-def line(paths: tuple[Path, ...], samples: int, **options: Any) -> None:
+def line(paths: tuple[Path, ...], samples: int, writing_on: int, **options: Any) -> None:
     """Line completion in Python source (each PATH a project) or lines of your own (.jsonl, docs/data.md)."""
     from lsp_calib.evaluation.tasks import line_task
 
     if bool(paths) == bool(options["records"]):
         raise SettingsError("Name source files (PATH...) or --records to score, not both.")
     seed = options["seed"]
-    _evaluate("line", lambda: line_task(paths, samples, seed), options)
+    _evaluate("line", lambda: line_task(paths, samples, seed, writing_on), options)
 
 
 @evaluate.command()

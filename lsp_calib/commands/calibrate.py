@@ -96,6 +96,7 @@ def calibrate(
     say: Say,
     created: str | None = None,
     held_out_projects: int | None = None,
+    writing_on: int = 0,
     install: bool = False,
     workers: Workers = ALONE,
     observe: frozenset[Observed] = frozenset(),
@@ -110,6 +111,7 @@ def calibrate(
         keeps it beside the earlier ones.
     install: put it in force without that proof. created: ISO date; None: the day of the records.
     held_out_projects: the number of projects left out of the fit; None: those that the records name.
+    writing_on: the number of further lines, with nothing below them.
     model, threads, observe, quiet, say: as for `collect_records`.
     Raises DataError if there is too little source, SettingsError if there is nothing to fit on.
     """
@@ -117,7 +119,7 @@ def calibrate(
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
     _check_writable(records, output)
     if paths:
-        task = line_task(paths, samples, seed)
+        task = line_task(paths, samples, seed, writing_on)
         groups = [str(payload["group"]) for _, payload in task.items]
         with tempfile.TemporaryDirectory() as scratch:
             header, kept = collect_records(

@@ -34,7 +34,7 @@ from lsp_calib.completion.second_decode import Agreement, agreement, second_requ
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, EngineDiedError, SettingsError
 from lsp_calib.evaluation.criteria import is_correct
-from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.evaluation.lines import LineItem, without_below
 from lsp_calib.evaluation.projection import project
 from lsp_calib.evaluation.records import Alternative, FeatureList, Record
 from lsp_calib.evaluation.runner import Plain
@@ -157,6 +157,7 @@ class Completing:
             added=len(generation.tokens[0].text) if generation.tokens and answer.prompt.forced else None,
             features=_text_features(item.cursor, text) if shown else (),
             features_above=_text_features(without_below(item.cursor), text) if shown else (),
+            condition=item.condition,
             margins=self._seen(Observed.MARGIN, tokens),
             newlines=self._seen(Observed.NEWLINE, tokens),
             agreement=answer.second if tokens else None,
@@ -204,11 +205,6 @@ class Completing:
 
 def _text_features(cursor: Cursor, text: str) -> tuple[float | None, ...]:
     return FeatureList.present().ordered(text_features(cursor, text))
-
-
-def without_below(cursor: Cursor) -> Cursor:
-    """The cursor in a document that ends with its line."""
-    return attrs.evolve(cursor, lines=tuple(cursor.lines[: cursor.line + 1]))
 
 
 def prompt_hash(prompt: Prompt) -> str:

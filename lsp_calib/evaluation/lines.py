@@ -19,6 +19,10 @@ from lsp_calib.text_lines import split_lines
 # while a word is being typed.
 STRATA = {"line-start": 0.10, "after-indentation": 0.40, "mid-line": 0.25, "mid-word": 0.25}
 
+INSERTING, WRITING_ON = "inserting", "writing-on"
+"""The conditions: the text below the line stands, or everything below is left out, as where new code is
+written at the end of a file."""
+
 _LONGEST_LINE = 160
 _MOST_BYTES = 500_000
 _SKIPPED_FOLDERS = {
@@ -41,6 +45,7 @@ class LineItem:
     """One place: a cursor in a line from which the rest, `target`, was removed.
 
     group: items of one group (a project) stay together in cross-validation.
+    condition: INSERTING or WRITING_ON.
     """
 
     id: str
@@ -48,10 +53,20 @@ class LineItem:
     stratum: str
     cursor: Cursor
     target: str
+    condition: str = INSERTING
 
     def is_correct(self, completion: str) -> bool:
         """Exact match of the whole line, ignoring white space at both ends."""
         return exact_match(self.cursor.before, completion, self.target)
+
+    def writing_on(self) -> LineItem:
+        """The same place in a document that ends with its line."""
+        return attrs.evolve(self, cursor=without_below(self.cursor), condition=WRITING_ON)
+
+
+def without_below(cursor: Cursor) -> Cursor:
+    """The cursor in a document that ends with its line."""
+    return attrs.evolve(cursor, lines=tuple(cursor.lines[: cursor.line + 1]))
 
 
 def python_files(root: Path) -> Iterator[Path]:

@@ -19,8 +19,8 @@ from lsp_calib.completion.healing import split_at_boundary
 from lsp_calib.completion.postprocess import clean
 from lsp_calib.completion.prompt import build_prompt, version_of
 from lsp_calib.errors import DataError, ModelError
-from lsp_calib.evaluation.item_worker import prompt_hash, without_below
-from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.evaluation.item_worker import prompt_hash
+from lsp_calib.evaluation.lines import WRITING_ON, LineItem, without_below
 from lsp_calib.evaluation.records import FeatureList, Header, Record, read_records, write_records
 from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.inference.models import checksum
@@ -131,7 +131,8 @@ def item_of(
         raise DataError(f"The item {record.item} does not exist: {path} has another version.")
     shown = [*lines[:at], lines[at][:before], *lines[at + 1 :]]
     cursor = Cursor.at(shown, at, before, "python")
-    return LineItem(record.item, record.group, record.stratum, cursor, lines[at][before:])
+    item = LineItem(record.item, record.group, record.stratum, cursor, lines[at][before:])
+    return item.writing_on() if record.condition == WRITING_ON else item
 
 
 def text_of(record: Record, item: LineItem, pieces: Sequence[bytes]) -> str:

@@ -22,6 +22,7 @@ from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.completion.second_decode import Agreement
 from lsp_calib.confidence import features
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.lines import INSERTING
 from lsp_calib.files import replace_file
 from lsp_calib.values import Evidence, ModelIdentity, Stop
 
@@ -203,6 +204,7 @@ class Record:
     margins, newlines: of the tokens, as in `Observation`; empty if they were not observed.
     agreement, state: None if they were not asked for, or cannot be had.
     alternatives: ranks 2 and 3, as far as there are; empty if they were not asked for.
+    condition: as in `evaluation.lines.LineItem`.
     """
 
     item: str
@@ -226,6 +228,7 @@ class Record:
     agreement: Agreement | None = None
     state: State | None = None
     alternatives: tuple[Alternative, ...] = ()
+    condition: str = INSERTING
 
     def evidence(self, header: Header, *, above: bool = False) -> Evidence:
         """What a calibrator needs of it. header: of its file. above: nothing of the text below was used.
@@ -279,6 +282,7 @@ class Record:
         """The fields that came with later versions."""
         row: dict[str, Any] = {}
         with_below, above = _scaled(self.features), _scaled(self.features_above)
+        row |= {"condition": self.condition} if self.condition != INSERTING else {}
         row |= {"added": self.added} if self.added is not None else {}
         row |= {"features": with_below} if with_below else {}
         row |= {"features_above": above} if above != with_below else {}

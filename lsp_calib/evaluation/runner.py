@@ -6,6 +6,7 @@ stopped: see `journal`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -77,7 +78,7 @@ def run(
     """
     assert len({item for item, _ in items}) == len(items), "an item is asked for once"
     with Journal(path, header) as journal:
-        left = {item: payload for item, payload in items if item not in journal.done}
+        left = {item: payload for item, payload in _shuffled(items) if item not in journal.done}
         done = len(items) - len(left)
         on_progress(done, len(items))
         failures: dict[str, str] = {}
@@ -100,6 +101,12 @@ def run(
                 "for the others."
             )
         return journal.finish([item for item, _ in items])
+
+
+def _shuffled(items: Sequence[tuple[str, Plain]]) -> list[tuple[str, Plain]]:
+    """In an order that has nothing to do with that of the items: the answers of an unfinished run are a fair
+    sample."""
+    return sorted(items, key=lambda pair: hashlib.sha256(pair[0].encode("utf-8", "replace")).digest())
 
 
 def _until_hopeless(answers: Iterator[Answer], failures: dict[str, str]) -> Iterable[Answer]:

@@ -211,15 +211,16 @@ class _Table:
         ]
 
     def _strata(self, whole: list[Row], part: str, confidence: FloatArray) -> list[Row]:
-        """The same predictions by kind of place; empty if there is only one kind."""
-        strata = np.array([record.stratum for record in self._records[part]])
-        kinds = sorted(set(strata.tolist()))
-        if len(kinds) == 1:
-            return []
+        """The same predictions by kind of place, and by condition; nothing of what there is one kind of."""
+        records = self._records[part]
+        masks: dict[str, npt.NDArray[np.intp]] = {}
+        for kinds in ([record.stratum for record in records], [record.condition for record in records]):
+            if len(set(kinds)) > 1:
+                masks |= {kind: np.flatnonzero(np.array(kinds) == kind) for kind in sorted(set(kinds))}
         return [
-            self._row(part, kind, row.measure, True, confidence, np.flatnonzero(strata == kind))
+            self._row(part, kind, row.measure, True, confidence, at)
             for row in whole
-            for kind in kinds
+            for kind, at in masks.items()
         ]
 
     def _best(self) -> FloatArray:

@@ -36,12 +36,13 @@ class Task:
     sources: tuple[Origin, ...] = ()
 
 
-def line_task(paths: Sequence[Path], samples: int, seed: int) -> Task:
+def line_task(paths: Sequence[Path], samples: int, seed: int, writing_on: int = 0) -> Task:
     """About `samples` places in the Python source below `paths`, each a project, or in files of JSON lines.
 
+    writing_on: about so many further places, from which everything below the line is left out.
     Raises DataError for too few places, for duplicate ids, or for several languages.
     """
-    items = draw(tuple(paths), samples, seed)
+    items = draw(tuple(paths), samples, seed, writing_on)
     ids = Counter(item.id for item in items)
     twice = next((id_ for id_, count in ids.items() if count > 1), None)
     if twice is not None:
@@ -79,26 +80,39 @@ def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: b
     )
 
 
-def draw(paths: tuple[Path, ...], samples: int, seed: int) -> list[LineItem]:
-    """About `samples` places, equally many from each path. Raises DataError if there are too few."""
+def draw(paths: tuple[Path, ...], samples: int, seed: int, writing_on: int = 0) -> list[LineItem]:
+    """About `samples` places, equally many from each path, and about `writing_on` further ones to write on.
+
+    Asking for further ones does not change the others. Raises DataError if there are too few.
+    """
     roots = sorted({path.resolve() for path in paths})
     names = Counter(root.name for root in roots)
     each = -(-samples // len(roots))
+    further = -(-writing_on // len(roots))
     items: list[LineItem] = []
     for root in roots:
         # Two folders named src are two projects.
         name = root.name if names[root.name] == 1 else root.as_posix().lstrip("/")
         if root.name.endswith(JSON_LINES):
             mine = list(read_lines(root))
-            chosen = random.Random(f"{seed}:{root.name}").sample(range(len(mine)), min(each, len(mine)))
-            items += [mine[at] for at in sorted(chosen)]
+            chosen = _drawn(f"{seed}:{root.name}", range(len(mine)), each)
+            left = [at for at in range(len(mine)) if at not in set(chosen)]
+            items += [mine[at] for at in chosen]
+            items += [mine[at].writing_on() for at in _drawn(f"{seed}:{root.name}:on", left, further)]
         else:
-            items += sample_lines(root, name, each, seed)
+            mine = sample_lines(root, name, each + further, seed)
+            items += mine[:each]
+            items += [item.writing_on() for item in mine[each:]]
     if len(items) < FEWEST:
         raise DataError(
             f"Only {len(items)} lines could be drawn; at least {FEWEST} are needed. Name more source."
         )
     return items
+
+
+def _drawn(seed: str, places: Sequence[int], count: int) -> list[int]:
+    """`count` of the places, or all of them, in order."""
+    return sorted(random.Random(seed).sample(places, min(count, len(places))))
 
 
 def held_out(groups: Sequence[str], count: int, seed: int = 0) -> frozenset[str]:
@@ -126,6 +140,7 @@ def plain(item: LineItem, **more: object) -> Plain:
         "column": item.cursor.column,
         "language": item.cursor.language,
         "target": item.target,
+        "condition": item.condition,
         **more,
     }
 
@@ -138,4 +153,5 @@ def line_item_of(payload: Plain) -> LineItem:
         stratum=payload["stratum"],
         cursor=Cursor(tuple(payload["lines"]), payload["line"], payload["column"], payload["language"]),
         target=payload["target"],
+        condition=payload["condition"],
     )

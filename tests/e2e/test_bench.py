@@ -108,8 +108,8 @@ def test_who_types_on_without_waiting_waits_less_in_the_end(report: dict[str, An
     found = report["typingOn"]
     assert found["keys"] == 20
     # Each of the keys interrupts the evaluation of a long prompt: steps that take longer than a pause between
-    # two keys would use none of the time. A fast machine is at the end of the prompt before the last key: then
-    # no more can be gained than an answer takes.
+    # two keys would use none of the time. A fast machine is at the prompt's end before the last key: then no
+    # more can be gained than an answer takes.
     typed, then, at_once = (found[name]["p50"][0] for name in ("typedMs", "thenMs", "atOnceMs"))
     assert at_once - then > 0.1 * min(typed, at_once)
 

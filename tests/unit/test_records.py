@@ -115,6 +115,7 @@ def records(draw: st.DrawFn) -> Record:
         agreement=draw(st.none() | agreements),
         state=draw(st.none() | states),
         alternatives=draw(st.lists(alternatives(), max_size=2).map(tuple)),
+        condition=draw(st.sampled_from(["inserting", "writing-on"])),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -199,10 +200,27 @@ def test_items_without_an_answer_do_not_keep_others_from_theirs(tmp_path: Path, 
 
 
 def test_a_run_whose_engine_is_gone_ends_early(tmp_path: Path, notes: Path) -> None:
-    ask = Answering(str(notes), failing=tuple(range(10, 1000)))
+    def gone(payload: Plain) -> Plain:
+        return Answering(str(notes), failing=(payload["n"],) if len(asked(notes)) >= 10 else ())(payload)
+
     with pytest.raises(EngineError, match="990 of 1000"):
-        run(items(1000), ask, DirectPool(), tmp_path / "r.jsonl", HEADER)
+        run(items(1000), gone, DirectPool(), tmp_path / "r.jsonl", HEADER)
     assert len(asked(notes)) == 15
+
+
+def test_the_answers_of_an_unfinished_run_are_a_fair_sample(tmp_path: Path, notes: Path) -> None:
+    """Not the first projects, nor the first files."""
+    told: list[str] = []
+
+    def ask(payload: Plain) -> Plain:
+        told.append(payload["n"])
+        return Answering(str(notes))(payload)
+
+    run(items(400), ask, DirectPool(), tmp_path / "r.jsonl", HEADER)
+    assert 150 < statistics.mean(told[:100]) < 250
+    assert {n % 3 for n in told[:20]} == {0, 1, 2}
+    _, read = read_records(tmp_path / "r.jsonl")
+    assert [record.item for record in read] == [item for item, _ in items(400)]
 
 
 def test_two_runs_do_not_write_to_one_file(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import Workers
 from lsp_calib.evaluation.criteria import is_correct
 from lsp_calib.evaluation.item_worker import Completing, prompt_hash
+from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.tasks import draw, held_out, infill_task, line_item_of, line_task
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.values import Prompt, Segment
@@ -84,6 +85,32 @@ def test_no_text_is_never_right() -> None:
     assert is_correct("exact", item, payload, item.target)
     assert not is_correct("exact", item, payload, item.target + "x")
     assert not is_correct("tests", item, payload, ""), "and needs no sandbox"
+
+
+def test_lines_to_write_on_are_further_ones_with_nothing_below() -> None:
+    alone = line_task((PACKAGE,), 30, seed=0)
+    both = line_task((PACKAGE,), 30, seed=0, writing_on=20)
+    items = [line_item_of(payload) for _, payload in both.items]
+    assert [item for item in items if item.condition == INSERTING] == [
+        line_item_of(payload) for _, payload in alone.items
+    ]
+    on = [item for item in items if item.condition == WRITING_ON]
+    assert len(on) == 20
+    for item in on:
+        assert item.cursor.line == len(item.cursor.lines) - 1
+        assert item.is_correct(item.target)
+
+
+def test_own_lines_to_write_on_are_further_ones(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    rows = [
+        {"id": f"{n}", "before": f"a = {n}\nb = ", "after": "\nc = 2\n", "target": "1"} for n in range(50)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    items = [line_item_of(payload) for _, payload in line_task((path,), 20, 0, writing_on=10).items]
+    assert [item.condition for item in items] == [INSERTING] * 20 + [WRITING_ON] * 10
+    assert len({item.id for item in items}) == 30
+    assert all(item.cursor.lines[-1] == "b = " for item in items[20:])
 
 
 @pytest.mark.parametrize(
