@@ -38,8 +38,6 @@ MOST_TOKENS = 64
 # Seconds for all alternatives of a suggestion together: who asked for them waits. What is late is left out.
 ALTERNATIVES_WITHIN = 2.0
 
-_BRANCHING = Observe.ENTROPY | Observe.MARGIN
-
 
 @attrs.frozen
 class Completion:
@@ -48,7 +46,6 @@ class Completion:
     shown_probability: of being shown, in (0, 1]; below 1 for one that is to be hidden.
     cuts: why the end of the model's answer is missing.
     replaced: the text between the cursor and the rest of the line that an editor replaces, see `Selected`.
-    generation: the whole answer, where alternatives will be asked for; None elsewhere.
     """
 
     suggestion: Suggestion
@@ -59,7 +56,6 @@ class Completion:
     shown_probability: float = 1.0
     cuts: tuple[Cut, ...] = ()
     replaced: str = ""
-    generation: Generation | None = attrs.field(default=None, eq=False, repr=False)
 
     @property
     def present_line(self) -> str:
@@ -95,13 +91,11 @@ class CompletionService:
         *,
         document: str = "",
         hide_below: float = 0.0,
-        branching: bool = False,
     ) -> Completion | Hidden | Nothing:
         """The completion of the line at `cursor`, if the model has one to offer there.
 
         document: where given, a later request for the same document supersedes this one.
         hide_below: a completion with a lower confidence is `Hidden`; 0: none is.
-        branching: whether `alternatives` will be asked for; changes nothing in the completion.
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
@@ -116,8 +110,7 @@ class CompletionService:
         hiding: Hiding | None = None
         if hide_below:
             hiding = Hiding(hide_below, assess, place_of(cursor), MOST_TOKENS, is_explored(identity))
-        observe = _BRANCHING if branching else Observe.ENTROPY
-        request = Request(prompt, MOST_TOKENS, priority, document=document, observe=observe)
+        request = Request(prompt, MOST_TOKENS, priority, document=document, observe=Observe.ENTROPY)
         features = self._features.of(document)
         # While the model works; the evidence waits for it.
         asyncio.get_running_loop().run_in_executor(None, features.read, cursor)
@@ -148,16 +141,7 @@ class CompletionService:
             doubt=None if generation.doubt else doubtful_span(generation, text),
         )
         chance = EXPLORED if hidden else 1.0
-        return Completion(
-            suggestion,
-            cursor,
-            evidence,
-            loaded.identity,
-            prompt.version,
-            chance,
-            answer.cuts,
-            generation=generation if branching else None,
-        )
+        return Completion(suggestion, cursor, evidence, loaded.identity, prompt.version, chance, answer.cuts)
 
     async def alternatives(
         self, first: Completion, *, document: str = "", hide_below: float = 0.0
@@ -170,14 +154,13 @@ class CompletionService:
         loaded = await self._engine.ready()
         cursor, known = first.cursor, first.suggestion
         prompt = self._prompt(loaded, cursor)
-        request = Request(prompt, MOST_TOKENS, document=document, observe=_BRANCHING)
-        answer = first.generation
+        request = Request(prompt, MOST_TOKENS, document=document, observe=Observe.ENTROPY | Observe.MARGIN)
+        answer: Generation | None = None
         found: list[tuple[Generation, str]] = []
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ALTERNATIVES_WITHIN):
-                if answer is None:
-                    # The first one came without its second likeliest tokens, or some of it has been typed.
-                    answer = await self._engine.generate(request)
+                # Again, with the second likeliest tokens: what is suggested as one types goes without them.
+                answer = await self._engine.generate(request)
                 others = alternatives(
                     self._engine.generate,
                     request,

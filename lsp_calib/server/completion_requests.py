@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import attrs
 
@@ -29,25 +29,15 @@ class CompletionReply:
     completion: Completion | None
 
 
-T = TypeVar("T")
-
-
 @attrs.define
-class _Run(Generic[T]):
+class _Run:
     """A completion in the making. waiting: requests that wait for it without a time limit.
     superseded: by a request elsewhere in the document; its reply, even if just ready, is not delivered."""
 
     cursor: Cursor
-    task: asyncio.Task[T]
+    task: asyncio.Task[CompletionReply | None]
     waiting: int = 0
     superseded: bool = False
-
-
-@attrs.define
-class _Alternatives(_Run[tuple[Completion, ...]]):
-    """The alternatives to the suggestion with the id `to`, in the making or made."""
-
-    to: str = ""
 
 
 class CompletionRequests:
@@ -86,24 +76,22 @@ class CompletionRequests:
         self._on_nothing = on_nothing
         self._hide_below = hide_below
         self._looks_ahead = looks_ahead
-        self._running: dict[str, _Run[CompletionReply | None]] = {}
-        self._alternatives: dict[str, _Alternatives] = {}
+        self._running: dict[str, _Run] = {}
         self._last: dict[str, Completion] = {}
         self._hidden_at: dict[str, tuple[Cursor, Absence]] = {}
         self._ahead: dict[str, tuple[Prompt, asyncio.Task[None]]] = {}
 
     async def newest(
-        self, uri: str, cursor: Cursor, *, patience: float | None = None, branching: bool = False
+        self, uri: str, cursor: Cursor, *, patience: float | None = None
     ) -> CompletionReply | None:
         """The reply at `cursor`; None if there is none (yet): it could not be made, was superseded, or the
         document is excluded.
 
         patience: seconds to wait; a later reply is kept for the next request at the same place.
-        branching: whether `alternatives` will be asked for.
         """
         self._last_requests.asked(uri, cursor)
         try:
-            reply = await self._newest(uri, cursor, patience, branching)
+            reply = await self._newest(uri, cursor, patience)
         except asyncio.CancelledError:
             self._last_requests.cancelled(uri, cursor)
             raise
@@ -111,32 +99,7 @@ class CompletionRequests:
             self._last_requests.concluded(uri, cursor, None)
         return reply
 
-    async def alternatives(
-        self, uri: str, first: Completion, *, patience: float | None = None
-    ) -> tuple[Completion, ...]:
-        """The alternatives to a reply of `newest`, in order of rank; none if they are superseded.
-
-        They are made once for each place. patience: as for `newest`; 0: only those that are made already.
-        """
-        run = self._alternatives.get(uri)
-        place = (first.suggestion.id, first.cursor)
-        if run is None or run.task.cancelling() or (run.to, run.cursor) != place:
-            if patience == 0:
-                return ()
-            self._stop_alternatives(uri)
-            task = asyncio.create_task(self._branch(uri, first))
-            run = self._alternatives[uri] = _Alternatives(first.cursor, task, to=first.suggestion.id)
-        if patience is None:
-            await self._wait(run)
-        else:
-            await asyncio.wait({run.task}, timeout=patience)
-        if run.superseded or not run.task.done() or run.task.cancelled():
-            return ()
-        return run.task.result()
-
-    async def _newest(
-        self, uri: str, cursor: Cursor, patience: float | None, branching: bool
-    ) -> CompletionReply | None:
+    async def _newest(self, uri: str, cursor: Cursor, patience: float | None) -> CompletionReply | None:
         refusal = await self._refusal(uri, patience)
         if refusal is not None:
             self._last_requests.concluded(uri, cursor, refusal)
@@ -156,9 +119,7 @@ class CompletionRequests:
         run = self._running.get(uri)
         if run is None or run.cursor != cursor or run.task.done():
             self._stop(uri, cursor)
-            run = self._running[uri] = _Run(
-                cursor, asyncio.create_task(self._complete(uri, cursor, branching))
-            )
+            run = self._running[uri] = _Run(cursor, asyncio.create_task(self._complete(uri, cursor)))
         if patience is None:
             await self._wait(run)
         else:
@@ -176,8 +137,6 @@ class CompletionRequests:
         """
         self._last.clear()
         self._hidden_at.clear()
-        for uri in list(self._alternatives):
-            self._stop_alternatives(uri)
 
     def forget(self, uri: str) -> None:
         """Drop everything about a document, and stop the work for it."""
@@ -192,9 +151,8 @@ class CompletionRequests:
 
     async def close(self) -> None:
         tasks: list[asyncio.Task[Any]] = [run.task for run in self._running.values()]
-        tasks += [run.task for run in self._alternatives.values()]
         tasks += [task for _, task in self._ahead.values()]
-        for uri in [*self._running, *self._alternatives, *self._ahead]:
+        for uri in [*self._running, *self._ahead]:
             self.forget(uri)
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -204,17 +162,8 @@ class CompletionRequests:
         if run is not None:
             run.superseded = run.cursor != cursor
             run.task.cancel()
-        others = self._alternatives.get(uri)
-        if others is not None and others.cursor != cursor:
-            self._stop_alternatives(uri)
 
-    def _stop_alternatives(self, uri: str) -> None:
-        run = self._alternatives.pop(uri, None)
-        if run is not None:
-            run.superseded = True
-            run.task.cancel()
-
-    async def _wait(self, run: _Run[Any]) -> None:
+    async def _wait(self, run: _Run) -> None:
         """Wait for a reply. Cancelling the last waiter cancels the task."""
         run.waiting += 1
         try:
@@ -224,20 +173,10 @@ class CompletionRequests:
             if not run.waiting:
                 run.task.cancel()
 
-    async def _branch(self, uri: str, first: Completion) -> tuple[Completion, ...]:
-        try:
-            return await self._service.alternatives(first, document=uri, hide_below=self._hide_below())
-        except LspCalibError as error:
-            # The first suggestion is there; that there are no others is no failure to the user.
-            logger.debug("No alternatives: %s", error)
-            return ()
-
-    async def _complete(self, uri: str, cursor: Cursor, branching: bool) -> CompletionReply | None:
+    async def _complete(self, uri: str, cursor: Cursor) -> CompletionReply | None:
         below = self._hide_below()
         try:
-            completion = await self._service.complete(
-                cursor, document=uri, hide_below=below, branching=branching
-            )
+            completion = await self._service.complete(cursor, document=uri, hide_below=below)
         except RequestCancelledError:
             self._last_requests.cancelled(uri, cursor)
             return None

@@ -15,7 +15,7 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
-from lsp_calib.completion import Completion, CompletionService, Removal
+from lsp_calib.completion import Completion, CompletionService, Cursor, Removal
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
@@ -36,6 +36,7 @@ from lsp_calib.server.absence import (
 from lsp_calib.server.completion_requests import CompletionRequests
 from lsp_calib.server.diagnostics import Diagnostics
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
+from lsp_calib.server.follow_ups import FollowUps
 from lsp_calib.server.hiding_notice import HidingNotice
 from lsp_calib.server.last_requests import LastRequests
 from lsp_calib.server.progress import LoadProgress
@@ -123,11 +124,18 @@ class Session:
             on_marks_changed=lambda uri: self.diagnostics.refresh(uri),
             on_refitted=self._refitted,
         )
+        service = CompletionService(self.engine, self._estimator)
+        self.alternatives: FollowUps[tuple[Completion, ...]] = FollowUps(
+            lambda uri, first: service.alternatives(
+                first, document=uri, hide_below=connection.settings.hide_below
+            ),
+            (),
+        )
         self.completions = CompletionRequests(
-            CompletionService(self.engine, self._estimator),
+            service,
             last=self._last_requests,
             refusal=self._refusal,
-            on_request=self.suggestions.requested,
+            on_request=self._requested,
             on_made=self._completed,
             on_hidden=self.status.hidden,
             on_nothing=self._withheld,
@@ -158,10 +166,10 @@ class Session:
 
     def document_opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time.
-        self.completions.forget(uri)
+        self._forget(uri)
 
     def document_closed(self, uri: str) -> None:
-        self.completions.forget(uri)
+        self._forget(uri)
         self.suggestions.tracking.closed(uri)
 
     def inline_completion_is_off(self, uri: str) -> None:
@@ -206,6 +214,7 @@ class Session:
         if self._loading is not None:
             self._loading.cancel()
         await self.completions.close()
+        await self.alternatives.close()
         await self.summaries.close()
         await self.engine.close()
         await self._recorder.close()
@@ -248,14 +257,14 @@ class Session:
         exclusion = self._exclusion()
         for document in self._connection.open_documents():
             if exclusion.reason(document.uri):
-                self.completions.forget(document.uri)
+                self._forget(document.uri)
         policy = _policy(settings)
         if (policy, settings.measure) != (self._estimator.policy, self._estimator.measure):
             self._estimator.policy, self._estimator.measure = policy, settings.measure
             self._forget_assessments()
         if settings.hide_below != self._hidden_below:
             self._hidden_below = settings.hide_below
-            self.completions.forget_replies()
+            self._forget_replies()
         self._hiding.apply(settings.hide_below)
 
     async def _replay(self, below: float) -> Replay:
@@ -288,7 +297,20 @@ class Session:
     def _forget_assessments(self) -> None:
         """Drop the remembered suggestions: their confidence or tier is out of date."""
         self.summaries.forget()
+        self._forget_replies()
+
+    def _forget_replies(self) -> None:
         self.completions.forget_replies()
+        self.alternatives.clear()
+
+    def _forget(self, uri: str) -> None:
+        """Drop what is remembered of a document."""
+        self.completions.forget(uri)
+        self.alternatives.forget(uri)
+
+    def _requested(self, uri: str, cursor: Cursor) -> None:
+        self.alternatives.requested(uri, cursor)
+        self.suggestions.requested(uri, cursor)
 
     async def _load(self) -> None:
         try:

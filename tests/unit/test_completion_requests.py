@@ -21,10 +21,8 @@ class Service:
     def __init__(self) -> None:
         self.go = asyncio.Event()
 
-    async def complete(
-        self, cursor: Cursor, *, document: str, hide_below: float, branching: bool
-    ) -> Completion:
-        assert (document, hide_below, branching) == (URI, 0.0, False)
+    async def complete(self, cursor: Cursor, *, document: str, hide_below: float) -> Completion:
+        assert (document, hide_below) == (URI, 0.0)
         await self.go.wait()
         made = suggestion("x", f"at {cursor.line}")
         return Completion(made, cursor, Evidence((-0.1,)), ModelIdentity("m", "", ""), "p1")

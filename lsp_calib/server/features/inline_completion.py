@@ -36,13 +36,12 @@ def register(server: CalibServer) -> None:
                 return types.InlineCompletionList(items=[])
             cursor = selected.cursor
         invoked = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
-        requests = ls.session.completions
-        reply = await requests.newest(uri, cursor, branching=invoked)
+        reply = await ls.session.completions.newest(uri, cursor)
         if reply is None:
             return None
         made = [] if reply.completion is None else [reply.completion]
         if made and invoked:
-            made += await requests.alternatives(uri, made[0])
+            made += await ls.session.alternatives.of(uri, made[0])
         if selected is not None:
             made = [selected.extended(completion) for completion in made]
         shown = [completion for completion in made if ls.session.suggestions.shown(uri, completion)]
