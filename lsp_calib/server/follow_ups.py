@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 class _Work(Generic[T]):
     """waiting: requests that wait for it without a time limit. superseded: its result is not delivered."""
 
-    to: str
+    what: object
     cursor: Cursor
     task: asyncio.Task[T]
     waiting: int = 0
@@ -33,11 +33,15 @@ class FollowUps(Generic[T]):
 
     make: makes the follow-up of a suggestion in the document with a URI. Raises LspCalibError.
     nothing: what there is where none can be made, or none is ready.
+    of_line: whether it is the same for a line of the document, however much of its suggestion is typed.
     """
 
-    def __init__(self, make: Callable[[str, Completion], Awaitable[T]], nothing: T) -> None:
+    def __init__(
+        self, make: Callable[[str, Completion], Awaitable[T]], nothing: T, *, of_line: bool = False
+    ) -> None:
         self._make = make
         self._nothing = nothing
+        self._of_line = of_line
         self._works: dict[str, _Work[T]] = {}
 
     async def of(self, uri: str, first: Completion, *, patience: float | None = None) -> T:
@@ -47,13 +51,13 @@ class FollowUps(Generic[T]):
         that is made already.
         """
         work = self._works.get(uri)
-        place = (first.suggestion.id, first.cursor)
-        if work is None or work.task.cancelling() or (work.to, work.cursor) != place:
+        what = self._what(first)
+        if work is None or work.task.cancelling() or work.what != what:
             if patience == 0:
                 return self._nothing
             self.forget(uri)
             task = asyncio.create_task(self._made(uri, first))
-            work = self._works[uri] = _Work(*place, task)
+            work = self._works[uri] = _Work(what, first.cursor, task)
         if patience is None:
             await self._wait(work)
         else:
@@ -65,8 +69,17 @@ class FollowUps(Generic[T]):
     def requested(self, uri: str, cursor: Cursor) -> None:
         """There is a request in a document: what is made for another place there is not wanted any more."""
         work = self._works.get(uri)
-        if work is not None and work.cursor != cursor:
+        if work is None:
+            return
+        same = work.cursor.line == cursor.line if self._of_line else work.cursor == cursor
+        if not same:
             self.forget(uri)
+
+    def _what(self, first: Completion) -> tuple[Any, ...]:
+        if not self._of_line:
+            return first.suggestion.id, first.cursor
+        cursor = first.cursor
+        return first.suggestion.id, cursor.line, first.expected_line
 
     def forget(self, uri: str) -> None:
         """Drop what there is for a document, and stop the work for it."""

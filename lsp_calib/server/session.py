@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import attrs
@@ -16,6 +17,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import Completion, CompletionService, Cursor, Removal
+from lsp_calib.completion.block import Decide, block_of, lines_of, may_begin
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
@@ -48,7 +50,7 @@ from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.settings import Settings, Trusted
 from lsp_calib.summarization import SummaryService
-from lsp_calib.values import CalibratorRef
+from lsp_calib.values import CalibratorRef, Suggestion
 
 logger = logging.getLogger(__name__)
 
@@ -130,6 +132,16 @@ class Session:
                 first, document=uri, hide_below=connection.settings.hide_below
             ),
             (),
+        )
+        self._blocks: FollowUps[tuple[Completion, ...]] = FollowUps(
+            lambda uri, first: lines_of(
+                partial(service.complete, document=uri),
+                partial(service.with_below, document=uri),
+                first,
+                self._decide_like(first),
+            ),
+            (),
+            of_line=True,
         )
         self.completions = CompletionRequests(
             service,
@@ -215,6 +227,7 @@ class Session:
             self._loading.cancel()
         await self.completions.close()
         await self.alternatives.close()
+        await self._blocks.close()
         await self.summaries.close()
         await self.engine.close()
         await self._recorder.close()
@@ -299,17 +312,32 @@ class Session:
         self.summaries.forget()
         self._forget_replies()
 
+    async def block(self, uri: str, first: Completion) -> Suggestion:
+        """The suggestion to offer for a completion: with the lines below it, where the setting asks for
+        them."""
+        if self._connection.settings.shape != "block":
+            return first.suggestion
+        # While the first line is typed, the others stay as they are; on half a line no block begins.
+        lines = await self._blocks.of(uri, first, patience=None if may_begin(first.cursor) else 0)
+        return block_of(first, lines, self._decide_like(first))
+
+    def _decide_like(self, first: Completion) -> Decide:
+        return lambda probability: self._estimator.tier(probability, first.suggestion.confidence)
+
     def _forget_replies(self) -> None:
         self.completions.forget_replies()
         self.alternatives.clear()
+        self._blocks.clear()
 
     def _forget(self, uri: str) -> None:
         """Drop what is remembered of a document."""
         self.completions.forget(uri)
         self.alternatives.forget(uri)
+        self._blocks.forget(uri)
 
     def _requested(self, uri: str, cursor: Cursor) -> None:
         self.alternatives.requested(uri, cursor)
+        self._blocks.requested(uri, cursor)
         self.suggestions.requested(uri, cursor)
 
     async def _load(self) -> None:

@@ -11,6 +11,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     closeSeconds how long the engine takes to close
     child        whether the engine has a process that goes when its input ends, as the model process does
     answers      {the current line up to the cursor: answer}
+    inOrder      the answers for empty lines, one after the other
     otherwise    the answer for any other line
     aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
@@ -160,6 +161,8 @@ class ScriptedEngine:
         if kind == "summary":
             return dict(self._script.get("summary", {"text": "Add two numbers."}))
         answers = self._script.get("answers", {})
+        if not line and (in_order := self._script.get("inOrder")):
+            return dict(in_order.pop(0))
         return dict(answers.get(line) or self._script.get("otherwise") or {"text": ""})
 
     def _raise(self, line: str, answer: dict[str, Any]) -> None:

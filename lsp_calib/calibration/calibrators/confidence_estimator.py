@@ -65,13 +65,17 @@ class ConfidenceEstimator:
             return calibrator.assess(evidence, self.policy, self.measure)
         return attrs.evolve(calibrator.assess(Evidence(), self.policy, self.measure), reason=doubt)
 
+    def tier(self, probability: float | None, like: Confidence) -> tuple[Tier, str]:
+        """The tier and its reason of a probability that was derived from such confidences as `like`."""
+        return self.policy.decide(probability, source=like.calibrator.source)
+
     def alternative(self, own: Confidence, probability: float | None) -> Confidence:
         """The confidence of an alternative, which has no labels of its own: never above review.
 
         own: that of the first answer's calibrator for its evidence. probability: its share of what the first
             answer leaves, in [0, 1]; None if there is none.
         """
-        tier, reason = self.policy.decide(probability, source=own.calibrator.source)
+        tier, reason = self.tier(probability, own)
         if probability is not None:
             reason = f"{reason}; an alternative: {_NO_LABELS}"
         return attrs.evolve(

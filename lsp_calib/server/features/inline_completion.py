@@ -12,6 +12,7 @@ from lsp_calib.server.language_server import CalibServer
 if TYPE_CHECKING:
     from lsp_calib.completion import Completion
     from lsp_calib.server.text import CalibDocument
+    from lsp_calib.values import Suggestion
 
 
 def register(server: CalibServer) -> None:
@@ -40,17 +41,26 @@ def register(server: CalibServer) -> None:
         if reply is None:
             return None
         made = [] if reply.completion is None else [reply.completion]
+        block = await ls.session.block(uri, made[0]) if made and selected is None else None
         if made and invoked:
             made += await ls.session.alternatives.of(uri, made[0])
         if selected is not None:
             made = [selected.extended(completion) for completion in made]
-        shown = [completion for completion in made if ls.session.suggestions.shown(uri, completion)]
         # After null some editors keep the previous ghost text; an empty list removes it.
-        return types.InlineCompletionList(items=[_item(document, completion) for completion in shown])
+        return types.InlineCompletionList(
+            items=[
+                _item(document, completion, block if block and not at else completion.suggestion)
+                for at, completion in enumerate(made)
+                if ls.session.suggestions.shown(uri, completion)
+            ]
+        )
 
 
-def _item(document: CalibDocument, completion: Completion) -> types.InlineCompletionItem:
-    suggestion, cursor = completion.suggestion, completion.cursor
+def _item(
+    document: CalibDocument, completion: Completion, suggestion: Suggestion
+) -> types.InlineCompletionItem:
+    """suggestion: that of the completion, or of the block that begins with it."""
+    cursor = completion.cursor
     start, end = cursor.column, cursor.column + len(completion.replaced)
     return types.InlineCompletionItem(
         insert_text=suggestion.text,
