@@ -312,6 +312,10 @@ class Session:
         self.summaries.forget()
         self._forget_replies()
 
+    def is_superseded(self, uri: str, cursor: Cursor) -> bool:
+        """Whether a request has come elsewhere in the document since the one at `cursor`."""
+        return not self._last_requests.is_last(uri, cursor)
+
     async def block(self, uri: str, first: Completion) -> Suggestion:
         """The suggestion to offer for a completion: with the lines below it, where the setting asks for
         them."""

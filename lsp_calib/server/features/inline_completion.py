@@ -44,6 +44,8 @@ def register(server: CalibServer) -> None:
         block = await ls.session.block(uri, made[0]) if made and selected is None else None
         if made and invoked:
             made += await ls.session.alternatives.of(uri, made[0])
+        if made and ls.session.is_superseded(uri, cursor):
+            return None  # while its follow-ups were made
         if selected is not None:
             made = [selected.extended(completion) for completion in made]
         # After null some editors keep the previous ghost text; an empty list removes it.
