@@ -37,7 +37,7 @@ SHARE: tuple[list[Any], list[Any]] = (
 )
 KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "inlineCompletion.enabled": ("inline_completion", SWITCH),
-    "shape": ("shape", (["line", "block"], ["lines", True, 1, None, []])),
+    "shape": ("shape", (["line", "block"], ["lines", True, 1, []])),
     "ahead.enabled": ("ahead", SWITCH),
     "completion.enabled": ("completion", (["auto", True, False], [1, 0, "on", "Auto", [], {}])),
     "hover.enabled": ("hover", SWITCH),
