@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 
 _BY_SUFFIX = {
@@ -39,6 +40,19 @@ _BY_SUFFIX = {
     ".json": "json",
     ".toml": "toml",
 }
+
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,39}")
+
+
+def bounded(language: str) -> str:
+    """A language identifier as it is kept; "other" for what looks like none.
+
+    An editor may send any text as a language, at any length.
+
+    >>> bounded("objective-c++"), bounded("x" * 41), bounded("a b")
+    ('objective-c++', 'other', 'other')
+    """
+    return language if _IDENTIFIER.fullmatch(language) else "other"
 
 
 def language_of(path: PurePath) -> str:

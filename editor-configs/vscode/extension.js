@@ -88,6 +88,32 @@ async function refit() {
   }
 }
 
+async function rollback() {
+  const result = await ask('lsp-calib.rollbackCalibrator');
+  if (result) {
+    void vscode.window.showInformationMessage(`lsp-calib: ${result.message}`);
+  }
+}
+
+async function exportFeedback() {
+  const filters = { 'JSON lines': ['jsonl'] };
+  const place = await vscode.window.showSaveDialog({ title: 'Export feedback to a new file', filters });
+  const result = place && (await ask('lsp-calib.exportFeedback', { path: place.fsPath }));
+  if (result) {
+    void vscode.window.showInformationMessage(`lsp-calib: ${result.n} suggestions were exported to ${result.path}`);
+  }
+}
+
+async function purgeFeedback() {
+  const question = 'Remove everything that lsp-calib has stored of your suggestions?';
+  const detail = 'It cannot be undone. Your calibrators stay.';
+  const choice = await vscode.window.showWarningMessage(question, { modal: true, detail }, 'Remove');
+  const result = choice && (await ask('lsp-calib.purgeFeedback'));
+  if (result) {
+    void vscode.window.showInformationMessage(`lsp-calib: ${result.n} suggestions were removed`);
+  }
+}
+
 async function showStatus() {
   const state = await ask('lsp-calib.status');
   if (!state) {
@@ -125,6 +151,9 @@ async function activate(context) {
     badge,
     status,
     vscode.commands.registerCommand('lspCalib.refit', refit),
+    vscode.commands.registerCommand('lspCalib.rollback', rollback),
+    vscode.commands.registerCommand('lspCalib.exportFeedback', exportFeedback),
+    vscode.commands.registerCommand('lspCalib.purgeFeedback', purgeFeedback),
     vscode.commands.registerCommand('lspCalib.showStatus', showStatus),
     vscode.commands.registerCommand('lspCalib.explain', explain),
     vscode.commands.registerCommand('lspCalib.hide', hide),

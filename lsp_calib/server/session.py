@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
 from lsprotocol import types
 from pygls.progress import Progress
+from pygls.workspace import Workspace
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.rolling_back import roll_back
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import Completion, CompletionService, Cursor, Removal
 from lsp_calib.completion.block import Decide, block_of, lines_of, may_begin
@@ -23,6 +27,7 @@ from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import Engine, EngineState, Lingering, StateListener
 from lsp_calib.server.absence import (
     LOADING,
@@ -36,6 +41,7 @@ from lsp_calib.server.absence import (
     excluded,
 )
 from lsp_calib.server.completion_requests import CompletionRequests
+from lsp_calib.server.convert import language_of
 from lsp_calib.server.diagnostics import Diagnostics
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.follow_ups import FollowUps
@@ -74,6 +80,9 @@ class Connection(Protocol):
     def client_capabilities(self) -> types.ClientCapabilities: ...
 
     @property
+    def workspace(self) -> Workspace: ...
+
+    @property
     def work_done_progress(self) -> Progress: ...
 
     def open_document(self, uri: str) -> CalibDocument | None: ...
@@ -99,7 +108,6 @@ class Session:
         window = connection.client_capabilities.window
         shows_progress = window is not None and window.work_done_progress
         self._progress = LoadProgress(connection.work_done_progress if shows_progress else None)
-        self.status = Status()
         calibrators = CalibratorStore.open()
         self._estimator = ConfidenceEstimator(
             calibrators,
@@ -107,10 +115,12 @@ class Session:
             self._calibrator_changed,
             measure=connection.settings.measure,
         )
+        self.status = Status(self._estimator.note_on)
         self.engine = connection.make_engine(self._engine_state)
         self._recorder = FeedbackRecorder(
             lambda: FeedbackStore(home.home() / "feedback.db"),
             enabled=lambda: self._running and connection.settings.feedback,
+            workspace_of=lambda uri: folder_of(uri, connection.workspace.folders),
             retention_days=connection.trusted.retention_days,
             warn=self._messages.warn,
         )
@@ -209,6 +219,40 @@ class Session:
                 absence = LOADING
         return self._last_requests.to_wire(last, absence)
 
+    async def roll_back(self, wanted: str | None) -> dict[str, Any]:
+        """Take the user's calibrator out of force, and say what changed, as it goes to the client.
+
+        wanted: id of the calibrator to go back to; None: that before the one of the last suggestion.
+        Raises LspCalibError.
+        """
+        used = self.status.calibrator
+        if wanted is None and used is None:
+            purpose = line_purpose(await self.engine.ready(), self._languages()[-1])
+            used = self._estimator.calibrator(purpose).ref
+        done = await asyncio.to_thread(
+            roll_back, self._estimator.store, wanted, used=used.id if used else None
+        )
+        self._estimator.notice()
+        if used is None or wanted is not None or done.before.id == used.id:
+            self._refitted(done.after.ref)
+        return done.to_wire()
+
+    async def export_feedback(self, path: Path | None) -> dict[str, Any]:
+        """Export what is stored of suggestions to a new file; by default one in the state folder.
+
+        Returns its path and how many suggestions it has. Raises LspCalibError.
+        """
+        if path is None:
+            path = home.home() / f"feedback-{time.strftime('%Y%m%dT%H%M%S')}.jsonl"
+        return {"path": str(path), "n": await self._recorder.export(path)}
+
+    async def purge_feedback(self) -> int:
+        """Remove everything that is stored of suggestions, and empty the logs; returns how many there were.
+
+        Raises LspCalibError.
+        """
+        return await self._recorder.remove_everything(home.home())
+
     async def restart_model(self) -> None:
         """Restart the engine and load the model again. Raises LspCalibError."""
         await self.engine.restart()
@@ -296,7 +340,7 @@ class Session:
         self._recorder.withheld(removal)
 
     def _refitted(self, ref: CalibratorRef) -> None:
-        """A refit over this connection has put a calibrator in force."""
+        """A refit or a rollback over this connection has put a calibrator in force."""
         self._estimator.notice()
         if self.status.calibrator != ref:
             self._calibrator_changed(ref)
@@ -359,8 +403,8 @@ class Session:
 
     def _languages(self) -> list[str]:
         """The languages of the open documents, the one opened last at the end; Python if there are none."""
-        opened = (document.language_id for document in self._connection.open_documents())
-        return [language for language in opened if language] or ["python"]
+        opened = (document for document in self._connection.open_documents() if document.language_id)
+        return [language_of(document) for document in opened] or ["python"]
 
     def _report_complaints(self) -> None:
         for complaint in self._estimator.complaints:

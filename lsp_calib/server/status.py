@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ class Status:
     """State, model, calibrator of completions, latencies, and numbers: of suggestions shown by tier, of
     completions hidden, of answers withheld by reason, and of answers whose end was cut off by reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, note_on: Callable[[str], str | None] = lambda _: None) -> None:
+        """note_on: what a user should know of the calibrator of an id."""
+        self._note_on = note_on
         self.state = EngineState.STARTING
         self.message = "Starting."
         self.model: str | None = None
@@ -70,6 +73,7 @@ class Status:
             "calibrator": {"id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
             if ref
             else None,
+            "note": self._note_on(ref.id) if ref else None,
             "tiers": {tier: self._tiers[tier] for tier in ("accept", "review", "reject")},
             "hidden": self._hidden,
             "withheld": {removal.value: self._withheld[removal] for removal in Removal},

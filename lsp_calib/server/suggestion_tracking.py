@@ -27,7 +27,8 @@ class SuggestionTracking:
     """Reports changes of the open documents to the tracker, and passes on the resulting events.
 
     lines: the lines of an open document without their ends; None if it is not open.
-    on_first_shown: called with a suggestion shown for the first time and the time, before its events.
+    on_first_shown: called with the URI, a suggestion shown there for the first time and the time, before its
+        events.
     on_events: called with the events of each change, in their order.
     on_marks_changed: called with the URI of each document whose inserted suggestions have changed.
     Times are seconds since the epoch.
@@ -37,7 +38,7 @@ class SuggestionTracking:
         self,
         lines: Callable[[str], Sequence[str] | None],
         *,
-        on_first_shown: Callable[[Completion, float], None],
+        on_first_shown: Callable[[str, Completion, float], None],
         on_events: Callable[[Sequence[Event]], None],
         on_marks_changed: Callable[[str], None],
     ) -> None:
@@ -73,7 +74,7 @@ class SuggestionTracking:
             chance = {"shownProbability": completion.shown_probability}
             events[events.index(first)] = attrs.evolve(first, data=chance)
             self._remember_span(completion)
-            self._on_first_shown(completion, now)
+            self._on_first_shown(uri, completion, now)
         self._report(events, uri)
         return True
 
