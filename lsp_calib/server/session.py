@@ -22,6 +22,7 @@ from lsp_calib.calibration.calibrators.rolling_back import roll_back
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import Completion, CompletionService, Cursor, Removal
 from lsp_calib.completion.block import Decide, block_of, lines_of, may_begin
+from lsp_calib.completion.memory import CompletionMemory
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
@@ -29,9 +30,12 @@ from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import Engine, EngineState, Lingering, StateListener
+from lsp_calib.languages import is_chosen
 from lsp_calib.server.absence import (
+    BULK_CHANGE,
     LOADING,
     OFF,
+    ON_BATTERY,
     SELECTED_ITEM,
     STARTING,
     SUPERSEDED,
@@ -39,7 +43,10 @@ from lsp_calib.server.absence import (
     WAITING,
     Absence,
     excluded,
+    language_off,
+    paused,
 )
+from lsp_calib.server.bulk_changes import BulkChanges
 from lsp_calib.server.completion_requests import CompletionRequests
 from lsp_calib.server.convert import language_of
 from lsp_calib.server.diagnostics import Diagnostics
@@ -47,6 +54,8 @@ from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.follow_ups import FollowUps
 from lsp_calib.server.hiding_notice import HidingNotice
 from lsp_calib.server.last_requests import LastRequests
+from lsp_calib.server.pause import Pause
+from lsp_calib.server.power_watch import PowerWatch
 from lsp_calib.server.progress import LoadProgress
 from lsp_calib.server.protocol import CalibProtocol, pulls_diagnostics
 from lsp_calib.server.status import Status
@@ -54,6 +63,7 @@ from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
 from lsp_calib.server.summary_requests import SummaryRequests
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.user_messages import UserMessages
+from lsp_calib.server.work_ahead import WorkAhead
 from lsp_calib.settings import Settings, Trusted
 from lsp_calib.summarization import SummaryService
 from lsp_calib.values import CalibratorRef, Suggestion
@@ -135,8 +145,21 @@ class Session:
             on_outdated=self._last_requests.outdated,
             on_marks_changed=lambda uri: self.diagnostics.refresh(uri),
             on_refitted=self._refitted,
+            on_inserted=self._inserted,
         )
+        self.bulk_changes = BulkChanges()
+        self.pause = Pause(self._pause_changed)
+        self._power = PowerWatch()
         service = CompletionService(self.engine, self._estimator)
+        memory = CompletionMemory(service.key)
+        self._ahead = WorkAhead(
+            service,
+            memory,
+            looks_ahead=self._looks_ahead,
+            # A request to another machine takes its time, and may cost money.
+            goes_on=lambda: connection.trusted.remote_url is None,
+            hide_below=lambda: connection.settings.hide_below,
+        )
         self.alternatives: FollowUps[tuple[Completion, ...]] = FollowUps(
             lambda uri, first: service.alternatives(
                 first, document=uri, hide_below=connection.settings.hide_below
@@ -155,14 +178,19 @@ class Session:
         )
         self.completions = CompletionRequests(
             service,
+            memory,
+            self._ahead,
             last=self._last_requests,
             refusal=self._refusal,
+            unwanted=self._unwanted,
+            held_back=lambda uri: BULK_CHANGE if self.bulk_changes.holds_back(uri) else None,
+            is_elsewhere=self.suggestions.tracking.is_elsewhere,
             on_request=self._requested,
             on_made=self._completed,
             on_hidden=self.status.hidden,
             on_nothing=self._withheld,
             hide_below=lambda: connection.settings.hide_below,
-            looks_ahead=lambda: connection.settings.ahead,
+            pause=lambda: _seconds(connection.settings.debounce_ms),
         )
         self.summaries = SummaryRequests(
             SummaryService(self.engine, self._estimator),
@@ -189,9 +217,17 @@ class Session:
     def document_opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time.
         self._forget(uri)
+        self.bulk_changes.forget(uri)
+
+    def document_changed(self, uri: str) -> None:
+        document = self._connection.open_document(uri)
+        if document is not None:
+            self.bulk_changes.changed(uri, document.take_changes())
+        self.suggestions.tracking.changed(uri)
 
     def document_closed(self, uri: str) -> None:
         self._forget(uri)
+        self.bulk_changes.forget(uri)
         self.suggestions.tracking.closed(uri)
 
     def inline_completion_is_off(self, uri: str) -> None:
@@ -267,11 +303,13 @@ class Session:
         self._running = False
         self._messages.stop()
         self._hiding.stop()
+        self.pause.stop()
         if self._loading is not None:
             self._loading.cancel()
         await self.completions.close()
         await self.alternatives.close()
         await self._blocks.close()
+        await self._power.close()
         await self.summaries.close()
         await self.engine.close()
         await self._recorder.close()
@@ -296,6 +334,35 @@ class Session:
         why = self._exclusion().reason(uri)
         return excluded(why) if why else None
 
+    def _unwanted(self, uri: str) -> Absence | None:
+        """Why a request that the user has not made by hand is not answered now, None if it is."""
+        if self.pause.message:
+            return paused(self.pause.message)
+        settings = self._connection.settings
+        document = self._connection.open_document(uri)
+        if document is not None and not is_chosen(language_of(document), settings.languages):
+            return language_off(language_of(document))
+        return ON_BATTERY if settings.on_battery == "off" and self._power.on_battery() else None
+
+    def _looks_ahead(self) -> bool:
+        settings = self._connection.settings
+        if not settings.ahead or self.pause.message:
+            return False
+        return settings.on_battery == "on" or not self._power.on_battery()
+
+    def _inserted(self, uri: str, line: int) -> None:
+        """A change has inserted a suggestion in a line."""
+        self.bulk_changes.inserted(uri)
+        document = self._connection.open_document(uri)
+        if document is not None and self._unwanted(uri) is None and not self._exclusion().reason(uri):
+            self._ahead.inserted(uri, document.bare_lines, line, language_of(document))
+
+    def _pause_changed(self) -> None:
+        self.status.pause = self.pause.message
+        if self.pause.message:
+            self.completions.stop()
+        self._notify_status()
+
     def _exclusion(self) -> Exclusion:
         return Exclusion((*self._connection.trusted.exclude, *self._connection.settings.exclude))
 
@@ -308,6 +375,8 @@ class Session:
         problems, self._connection.problems = self._connection.problems, []
         self._messages.warn_together(problems)
         settings = self._connection.settings
+        if settings.on_battery != "on":
+            self._power.on_battery()  # so that it is known once it matters
         if isinstance(self.engine, Lingering):
             # The engine may have been opened before the editor had given its settings.
             self.engine.set_linger(settings.linger_seconds)
@@ -434,6 +503,10 @@ def _diagnostics(connection: Connection, suggestions: SuggestionLifecycle) -> Di
         request_pull=(lambda: connection.workspace_diagnostic_refresh(None)) if pulls else None,
         publish=connection.text_document_publish_diagnostics,
     )
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1e3
 
 
 def _policy(settings: Settings) -> TierPolicy:

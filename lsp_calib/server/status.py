@@ -25,6 +25,7 @@ class Status:
         self._note_on = note_on
         self.state = EngineState.STARTING
         self.message = "Starting."
+        self.pause = ""  # for how long completions are paused, a sentence; "" if they are not
         self.model: str | None = None
         self.calibrator: CalibratorRef | None = None
         self._hidden = 0
@@ -66,9 +67,12 @@ class Status:
     def to_wire(self) -> dict[str, Any]:
         p50, p95 = np.percentile(self._latencies, [50, 95]) if self._latencies else (None, None)
         ref = self.calibrator
+        state, message = self.state.value, self.message
+        if self.pause and self.state not in (EngineState.NO_MODEL, EngineState.ERROR):
+            state, message = "paused", self.pause
         return {
-            "state": self.state.value,
-            "message": self.message,
+            "state": state,
+            "message": message,
             "model": self.model,
             "calibrator": {"id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
             if ref

@@ -147,11 +147,11 @@ class Editor:
         uri: str = URI,
         request_id: str | None = None,
         *,
-        invoked: bool = False,
+        by_hand: bool = False,
         selected: types.SelectedCompletionInfo | None = None,
     ) -> types.InlineCompletionList | None:
         kinds = types.InlineCompletionTriggerKind
-        kind = kinds.Invoked if invoked else kinds.Automatic
+        kind = kinds.Invoked if by_hand else kinds.Automatic
         params = types.InlineCompletionParams(
             context=types.InlineCompletionContext(kind, selected),
             text_document=types.TextDocumentIdentifier(uri),

@@ -30,7 +30,7 @@ async def test_an_invoked_request_gets_three_and_an_automatic_one_the_first(conn
     editor.open("task.")
     (first,) = suggestions(await editor.inline(0, 5))
     assert editor.engine.read("other") == []
-    answer = await editor.inline(0, 5, invoked=True)
+    answer = await editor.inline(0, 5, by_hand=True)
     again, second, third = suggestions(answer)
     assert (again["id"], again["text"], again["rank"]) == (first["id"], "run(x)", 1)
     assert [(one["text"], one["rank"]) for one in (second, third)] == [("stop()", 2), ("run()", 3)]
@@ -44,7 +44,7 @@ async def test_the_confidences_of_a_place_add_up_to_one_at_most(connect: Connect
     """Raw probabilities 0.4, 0.2 and 0.05: of what the first leaves, a third and a twelfth."""
     editor = await connect({"otherwise": FIRST})
     editor.open("task.")
-    first, *others = suggestions(await editor.inline(0, 5, invoked=True))
+    first, *others = suggestions(await editor.inline(0, 5, by_hand=True))
     left = 1 - first["confidence"]
     assert [one["confidence"] for one in others] == pytest.approx([left / 3, left / 12])
     for one in others:
@@ -63,7 +63,7 @@ async def test_an_alternative_is_never_accept(connect: Connect) -> None:
     }
     editor = await connect({"otherwise": answer}, options={"tiers": {"acceptFrom": 0.2, "rejectBelow": 0.1}})
     editor.open("task.")
-    _, second = suggestions(await editor.inline(0, 5, invoked=True))
+    _, second = suggestions(await editor.inline(0, 5, by_hand=True))
     assert second["confidence"] > 0.2
     assert second["tier"] == "review"
 
@@ -72,9 +72,9 @@ async def test_asked_again_they_are_the_same(connect: Connect) -> None:
     """Stepping through them asks again in some editors: they keep their ids, and nothing is decoded."""
     editor = await connect({"otherwise": FIRST})
     editor.open("task.")
-    before = suggestions(await editor.inline(0, 5, invoked=True))
+    before = suggestions(await editor.inline(0, 5, by_hand=True))
     n = len(editor.engine.read("other"))
-    after = suggestions(await editor.inline(0, 5, invoked=True))
+    after = suggestions(await editor.inline(0, 5, by_hand=True))
     assert [one["id"] for one in after] == [one["id"] for one in before]
     assert len(editor.engine.read("other")) == n
     assert (await editor.status())["tiers"] == {"accept": 0, "review": 1, "reject": 2}
@@ -85,7 +85,7 @@ async def test_where_the_tokens_show_no_other_way_answers_are_drawn(connect: Con
     draws = [{"text": text, "logprobs": [-1.0]} for text in ("run(x)", "", "stop() ", "stop()", "wait()")]
     editor = await connect({"otherwise": {"text": "run(x)", "draws": draws}})
     editor.open("task.")
-    found = suggestions(await editor.inline(0, 5, invoked=True))
+    found = suggestions(await editor.inline(0, 5, by_hand=True))
     assert [one["text"] for one in found] == ["run(x)", "stop()", "wait()"]
     assert len(editor.engine.read("other")) == 5
 
@@ -93,14 +93,14 @@ async def test_where_the_tokens_show_no_other_way_answers_are_drawn(connect: Con
 async def test_there_may_be_none(connect: Connect) -> None:
     editor = await connect({"otherwise": {"text": "run(x)"}})
     editor.open("task.")
-    assert len(suggestions(await editor.inline(0, 5, invoked=True))) == 1
+    assert len(suggestions(await editor.inline(0, 5, by_hand=True))) == 1
 
 
 async def test_what_is_late_is_left_out(connect: Connect, tmp_path: Path) -> None:
     never = {"text": "never", "heldUntil": str(tmp_path / "never")}
     editor = await connect({"otherwise": {**FIRST, "ways": {**FIRST["ways"], "60": never}}})
     editor.open("task.")
-    found = suggestions(await editor.inline(0, 5, invoked=True))
+    found = suggestions(await editor.inline(0, 5, by_hand=True))
     assert [one["text"] for one in found] == ["run(x)", "stop()"]
     await editor.engine.until("cancelled")
 
@@ -110,7 +110,7 @@ async def test_a_later_request_elsewhere_ends_them(connect: Connect, tmp_path: P
     ways = {"50": never, "60": never}
     editor = await connect({"answers": {"task.": {**FIRST, "ways": ways}, "b": {"text": "y"}}})
     editor.open("task.\nb")
-    request = asyncio.ensure_future(editor.inline(0, 5, invoked=True))
+    request = asyncio.ensure_future(editor.inline(0, 5, by_hand=True))
     await editor.engine.until("other")
     assert (await editor.suggestion(1, 1))["text"] == "y"
     await editor.engine.until("cancelled")
@@ -123,21 +123,21 @@ async def test_an_error_costs_the_alternatives_alone(connect: Connect) -> None:
     died = {"text": "x", "error": ["EngineDiedError", "It ended."]}
     editor = await connect({"otherwise": {**FIRST, "ways": {"50": died, "60": died}}})
     editor.open("task.")
-    assert [one["text"] for one in suggestions(await editor.inline(0, 5, invoked=True))] == ["run(x)"]
+    assert [one["text"] for one in suggestions(await editor.inline(0, 5, by_hand=True))] == ["run(x)"]
     assert editor.messages == []
 
 
 async def test_what_is_hidden_is_no_alternative(connect: Connect) -> None:
     editor = await connect({"otherwise": FIRST}, options={"hideBelow": 0.05})
     editor.open("task.")
-    found = suggestions(await editor.inline(0, 5, invoked=True))
+    found = suggestions(await editor.inline(0, 5, by_hand=True))
     assert [one["text"] for one in found] == ["run(x)", "stop()"]
 
 
 async def test_each_gets_its_own_label_and_a_refit_uses_the_first_alone(connect: Connect) -> None:
     editor = await connect({"otherwise": FIRST})
     editor.open("task.")
-    first, second, third = suggestions(await editor.inline(0, 5, invoked=True))
+    first, second, third = suggestions(await editor.inline(0, 5, by_hand=True))
     editor.insert(0, 5, "stop()")
     await editor.command("accepted", second)
     await until(editor.pushed, "a diagnostic")

@@ -79,7 +79,7 @@ async def test_alternatives_are_lines(connect: Connect) -> None:
     script["answers"]["    "]["draws"] = [line("z = 3")]
     editor = await connect(script, options=BLOCK)
     editor.open(ABOVE)
-    found = suggestions(await editor.inline(1, 4, invoked=True))
+    found = suggestions(await editor.inline(1, 4, by_hand=True))
     assert [(one["kind"], one["text"]) for one in found] == [("block", "x = 1\n    y = 2"), ("line", "z = 3")]
 
 

@@ -115,7 +115,7 @@ async def test_with_alternatives_each_begins_with_it(connect: Connect) -> None:
     draws = [{"text": ".exists(a)", "logprobs": [-1.0]}]
     editor = await connect({"answers": {"os.path": {"text": ".join(a)", "draws": draws}}})
     editor.open("os.pa")
-    answer = await editor.inline(0, 5, invoked=True, selected=item(3, 5, "path"))
+    answer = await editor.inline(0, 5, by_hand=True, selected=item(3, 5, "path"))
     assert [one["text"] for one in suggestions(answer)] == ["path.join(a)", "path.exists(a)"]
 
 

@@ -172,6 +172,17 @@ function M.purge()
   end })
 end
 
+--- Pause the suggestions that come by themselves, for some minutes or until M.resume().
+function M.pause(minutes)
+  M.command('pause', { arguments = { minutes and { minutes = minutes } or vim.empty_dict() }, words = function()
+    return 'lsp-calib: paused ' .. (minutes and ('for %g minutes'):format(minutes) or 'until :LspCalibResume')
+  end })
+end
+
+function M.resume()
+  M.command('resume', { words = function() return 'lsp-calib: suggestions come again' end })
+end
+
 function M.setup(opts)
   local keys = { accept = '<Tab>', next = '<M-n>', prev = '<M-p>' }
   opts = vim.tbl_deep_extend('force', { cmd = { 'lsp-calib', 'serve' }, keys = keys }, opts or {})
@@ -205,6 +216,14 @@ function M.setup(opts)
     { nargs = '?', complete = 'file', desc = 'Export what is stored of your suggestions' })
   api.nvim_create_user_command('LspCalibPurge', M.purge, { desc = 'Remove what is stored of your suggestions' })
   api.nvim_create_user_command('LspCalibStatus', function() M.command('status') end, { desc = 'What lsp-calib does' })
+  api.nvim_create_user_command('LspCalibPause', function(cmd)
+    local minutes = tonumber(cmd.args)
+    if cmd.args ~= '' and not minutes then
+      return vim.notify('lsp-calib: :LspCalibPause takes a number of minutes, or nothing', vim.log.levels.ERROR)
+    end
+    M.pause(minutes)
+  end, { nargs = '?', desc = 'Pause suggestions, for some minutes or until :LspCalibResume' })
+  api.nvim_create_user_command('LspCalibResume', M.resume, { desc = 'End the pause' })
   api.nvim_create_user_command('LspCalibExplain', M.explain, { desc = 'Why there is no suggestion' })
 end
 

@@ -14,6 +14,9 @@ from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.server.language_server import CalibServer
 from lsp_calib.values import is_suggestion_id
 
+# A week.
+_MOST_MINUTES = 10_080
+
 
 def register(server: CalibServer) -> None:
     @server.command("lsp-calib.accepted")
@@ -70,6 +73,15 @@ def register(server: CalibServer) -> None:
         # Clients escape one URI in several ways: the one with which the document was opened counts.
         return ls.session.explain(uri if document is None else document.uri)
 
+    @server.command("lsp-calib.pause")
+    async def pause(ls: CalibServer, *arguments: Any) -> None:
+        """No completions but those asked for by hand, for some minutes or until `lsp-calib.resume`."""
+        ls.session.pause.begin(_minutes(arguments))
+
+    @server.command("lsp-calib.resume")
+    async def resume(ls: CalibServer, *_arguments: Any) -> None:
+        ls.session.pause.end()
+
     @server.command("lsp-calib.restartModel")
     async def restart_model(ls: CalibServer, *_arguments: Any) -> None:
         with _errors_as_answers():
@@ -117,6 +129,19 @@ def _path(arguments: tuple[Any, ...]) -> Path | None:
     if not isinstance(argument, dict) or not isinstance(named, str) or not Path(named).is_absolute():
         raise JsonRpcInvalidParams('The argument must be an object with an absolute "path", or left out.')
     return Path(named)
+
+
+def _minutes(arguments: tuple[Any, ...]) -> float | None:
+    """The minutes that the argument names, None if it names none."""
+    argument = arguments[0] if arguments and arguments[0] is not None else {}
+    minutes = argument.get("minutes") if isinstance(argument, dict) else argument
+    fits = isinstance(minutes, int | float) and not isinstance(minutes, bool) and 0 < minutes <= _MOST_MINUTES
+    if not isinstance(argument, dict) or not (fits or minutes is None):
+        raise JsonRpcInvalidParams(
+            f'The argument must be an object with "minutes", a number above 0 and up to {_MOST_MINUTES}, or '
+            "left out to pause until lsp-calib.resume."
+        )
+    return minutes
 
 
 def _id(arguments: tuple[Any, ...]) -> str:

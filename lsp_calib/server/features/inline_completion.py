@@ -36,13 +36,13 @@ def register(server: CalibServer) -> None:
                 ls.session.nothing_extends_the_selected_item(uri)
                 return types.InlineCompletionList(items=[])
             cursor = selected.cursor
-        invoked = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
-        reply = await ls.session.completions.newest(uri, cursor)
+        by_hand = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
+        reply = await ls.session.completions.newest(uri, cursor, by_hand=by_hand)
         if reply is None:
             return None
         made = [] if reply.completion is None else [reply.completion]
         block = await ls.session.block(uri, made[0]) if made and selected is None else None
-        if made and invoked:
+        if made and by_hand:
             made += await ls.session.alternatives.of(uri, made[0])
         if made and ls.session.is_superseded(uri, cursor):
             return None  # while its follow-ups were made
