@@ -58,7 +58,7 @@ _writing_on = click.option(
     metavar="N",
     help="Also complete N further lines with nothing below them, as where new code is written.",
 )
-OBSERVED = ("margin", "newline", "agreement", "state")
+OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
 
 
 def _observed(_context: click.Context, _option: click.Parameter, value: str) -> frozenset[Any]:

@@ -26,6 +26,7 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.completion import CompletionService, Cursor
+from lsp_calib.completion.alternatives import alternatives
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.postprocess import clean
 from lsp_calib.completion.prompt import version_of
@@ -33,9 +34,9 @@ from lsp_calib.completion.second_decode import Agreement, agreement, second_requ
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, EngineDiedError, SettingsError
 from lsp_calib.evaluation.criteria import is_correct
-from lsp_calib.evaluation.lines import without_below
+from lsp_calib.evaluation.lines import LineItem, without_below
 from lsp_calib.evaluation.projection import project
-from lsp_calib.evaluation.records import FeatureList, Record
+from lsp_calib.evaluation.records import Alternative, FeatureList, Record
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.tasks import line_item_of
 from lsp_calib.inference.choice import EngineChoice
@@ -56,6 +57,7 @@ class Observed(enum.StrEnum):
     NEWLINE = "newline"
     AGREEMENT = "agreement"
     STATE = "state"
+    ALTERNATIVES = "alternatives"
 
 
 _NEEDS = {
@@ -63,16 +65,19 @@ _NEEDS = {
     Observed.NEWLINE: Observe.NEWLINE,
     Observed.AGREEMENT: Observe.MARGIN,
     Observed.STATE: Observe.STATE,
+    Observed.ALTERNATIVES: Observe.MARGIN,
 }
 
 
 @attrs.frozen
 class _Answer:
-    """The answer to one item. second: None if there is none, or it was not asked for."""
+    """The answer to one item. second: None if there is none, or it was not asked for. others: its
+    alternatives, the likeliest first."""
 
     prompt: Prompt
     generation: Generation
     second: Agreement | None = None
+    others: tuple[Generation, ...] = ()
 
 
 @attrs.frozen
@@ -157,6 +162,9 @@ class Completing:
             newlines=self._seen(Observed.NEWLINE, tokens),
             agreement=answer.second if tokens else None,
             state=project(generation.state) if tokens and generation.state else None,
+            alternatives=tuple(self._alternative(item, payload, answer, other) for other in answer.others)
+            if shown and tokens
+            else (),
         )
         timing = generation.timing
         return {
@@ -168,6 +176,22 @@ class Completing:
                 "generated_tokens": timing.generated_tokens,
             },
         }
+
+    def _alternative(self, item: LineItem, payload: Plain, answer: _Answer, other: Generation) -> Alternative:
+        """What a record holds of an alternative."""
+        first, text = answer.generation, clean(other.text, item.cursor)
+        pairs = zip(first.tokens, other.tokens, strict=False)
+        at = next((n for n, (one, two) in enumerate(pairs) if one.id != two.id), len(first.tokens))
+        return Alternative(
+            at=at,
+            correct={name: is_correct(name, item, payload, text) for name in self.criteria},
+            stop=other.stop.value,
+            tokens=tuple(token.id for token in other.tokens[at:]),
+            logprobs=other.logprobs[at:],
+            entropies=(other.entropies or ())[at:],
+            added=len(other.tokens[0].text) if not at and answer.prompt.forced else None,
+            features=_text_features(item.cursor, text),
+        )
 
     def _seen(self, what: Observed, tokens: Sequence[Token]) -> tuple[float, ...]:
         """What was observed at each token; empty if that was not asked for."""
@@ -216,13 +240,22 @@ class _Host:
     async def _ask(self, cursor: Cursor, observed: frozenset[Observed]) -> _Answer:
         observe = functools.reduce(operator.or_, (_NEEDS[one] for one in observed), Observe.ENTROPY)
         prompt, first = await self._service.ask(cursor, Priority.BACKGROUND, reuse=False, observe=observe)
-        if Observed.AGREEMENT in observed and not first.doubt and first.stop is not Stop.LENGTH:
-            # The first answer's request, so that the second one goes on in what it left in the cache.
-            request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False)
-            second = second_request(request, first)
-            if second is not None:
-                return _Answer(prompt, first, agreement(first, await self._engine.generate(second)))
-        return _Answer(prompt, first)
+        answer = _Answer(prompt, first)
+        if first.doubt or first.stop is Stop.LENGTH:
+            return answer
+        # The first answer's request, so that the others go on in what it left in the cache.
+        request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False)
+        if Observed.AGREEMENT in observed and (second := second_request(request, first)) is not None:
+            agrees = agreement(first, await self._engine.generate(second))
+            answer = attrs.evolve(answer, second=agrees)
+        if Observed.ALTERNATIVES in observed and clean(first.text, cursor):
+            ways = alternatives(
+                self._engine.generate, request, first, lambda text: clean(text, cursor), draws=False
+            )
+            others = [other async for other, _ in ways]
+            others.sort(key=lambda other: -math.fsum(other.logprobs))
+            answer = attrs.evolve(answer, others=tuple(others))
+        return answer
 
     def close(self) -> None:
         self._wait(self._engine.close())
