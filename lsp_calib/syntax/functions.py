@@ -45,18 +45,25 @@ def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
         return
     # Not recursive: hostile files nest deeper than the interpreter's stack. From the root down: the parent
     # and the siblings of a node, asked for, are looked for from the root.
-    pending: list[tuple[Node, Sequence[Node], int]] = [(root, (root,), 0)]
+    pending = [_placed((root,))]
     while pending:
-        node, siblings, index = pending.pop()
+        place = next(pending[-1], None)
+        if place is None:
+            pending.pop()
+            continue
+        node, siblings, index = place
         if node.type in rules.definitions:
             function = rules.function(node, Place(siblings, index), lines)
             if function is not None:
                 yield function
         children = node.children
-        if node.type in rules.wrappers:
-            pending.extend(reversed([*_wrapped(children, siblings, index)]))
-        else:
-            pending.extend((children[at], children, at) for at in range(len(children) - 1, -1, -1))
+        wraps = node.type in rules.wrappers
+        pending.append(_wrapped(children, siblings, index) if wraps else _placed(children))
+
+
+def _placed(siblings: Sequence[Node]) -> Iterator[tuple[Node, Sequence[Node], int]]:
+    """Each node with its siblings and its place among them."""
+    return ((node, siblings, at) for at, node in enumerate(siblings))
 
 
 def _wrapped(
