@@ -73,6 +73,21 @@ _observe = click.option(
     help=f"Record more of each answer: any of {', '.join(OBSERVED)}, separated by commas. "
     "docs/evaluation.md has the cost of each.",
 )
+
+
+def _sized(_context: click.Context, _option: click.Parameter, value: str) -> Any:
+    from lsp_calib.completion.prompt import WindowSize
+
+    return WindowSize(value)
+
+
+_window = click.option(
+    "--window",
+    type=click.Choice(["small", "large"]),
+    default="small",
+    callback=_sized,
+    help="How much of a document the model sees, as the setting `window`.",
+)
 _replay = click.option(
     "--records", type=_FILE, help="Score the records in this file, without a model or source."
 )
@@ -121,6 +136,7 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @click.option("--task", type=click.Choice(["line"]), default="line", help="What to calibrate.")
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
 @_writing_on
+@_window
 @_seed
 @_held_out
 @click.option(
@@ -176,6 +192,7 @@ def evaluate() -> None:
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
 @_writing_on
+@_window
 @_seed
 @_held_out
 @_resamples

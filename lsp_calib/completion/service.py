@@ -12,7 +12,7 @@ from lsp_calib.completion.doubt import doubtful_span
 from lsp_calib.completion.features import FeatureExtractor, place_of
 from lsp_calib.completion.hiding import EXPLORED, Hidden, Hiding, is_explored, marked
 from lsp_calib.completion.postprocess import Removal, cleaned
-from lsp_calib.completion.prompt import build_ahead, build_prompt
+from lsp_calib.completion.prompt import Layout, WindowSize, build_ahead, build_prompt
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.values import (
     Confidence,
@@ -61,9 +61,12 @@ class Nothing:
 
 
 class CompletionService:
-    """Completes lines with one engine."""
+    """Completes lines with one engine. window: how much of a document the model sees."""
 
-    def __init__(self, engine: Engine, estimator: ConfidenceEstimator) -> None:
+    def __init__(
+        self, engine: Engine, estimator: ConfidenceEstimator, window: WindowSize = WindowSize.SMALL
+    ) -> None:
+        self._window = window
         self._engine = engine
         self._estimator = estimator
         self._features = FeatureExtractor()
@@ -135,7 +138,7 @@ class CompletionService:
     def ahead(self, cursor: Cursor) -> Prompt | None:
         """The new beginning that prompts near `cursor` will soon have, for `prepare`; None if there is
         none."""
-        return build_ahead(cursor, self._card.completion, self._card.window) if self._card else None
+        return build_ahead(cursor, Layout.of(self._card, self._window)) if self._card else None
 
     async def prepare(self, prompt: Prompt) -> None:
         """Let the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
@@ -160,4 +163,4 @@ class CompletionService:
 
     def _prompt(self, loaded: LoadedModel, cursor: Cursor) -> Prompt:
         card = self._card = loaded.card
-        return build_prompt(cursor, card.completion, card.window)
+        return build_prompt(cursor, Layout.of(card, self._window))

@@ -28,7 +28,7 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.completion import CompletionService, Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.postprocess import clean
-from lsp_calib.completion.prompt import version_of
+from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.completion.second_decode import Agreement, agreement, second_request
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, EngineDiedError, SettingsError
@@ -91,7 +91,8 @@ class Completing:
     choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
         process gets its own state folder and thus its own model process.
     criteria: names of `criteria.CRITERIA`. expected: the model that must answer.
-    observe: what the records hold besides what every record holds.
+    observe: what the records hold besides what every record holds. window: how much of a document the model
+    sees.
     """
 
     choice: EngineChoice
@@ -99,6 +100,7 @@ class Completing:
     private: str = ""
     expected: Answerer | None = None
     observe: frozenset[Observed] = frozenset()
+    window: WindowSize = WindowSize.SMALL
 
     def describe(self) -> Answerer:
         """The model that answers.
@@ -112,7 +114,8 @@ class Completing:
                 f"The engine {loaded.engine} cannot observe {', '.join(sorted(self.observe))}: leave out "
                 "--observe, or use a local model with the engine `local`."
             )
-        return Answerer(loaded.identity, version_of(loaded.card.completion), FeatureList.present())
+        version = Layout.of(loaded.card, self.window).version
+        return Answerer(loaded.identity, version, FeatureList.present())
 
     def __call__(self, payload: Plain) -> Plain:
         """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
@@ -176,7 +179,7 @@ class Completing:
         return tuple(getattr(token.seen, what.value) for token in tokens)
 
     def _host(self) -> _Host:
-        return _host_for(self.choice, self.private)
+        return _host_for(self.choice, self.private, self.window)
 
 
 def _text_features(cursor: Cursor, text: str) -> tuple[float | None, ...]:
@@ -199,12 +202,12 @@ def close_engines() -> None:
 class _Host:
     """An engine on an event loop of its own."""
 
-    def __init__(self, choice: EngineChoice) -> None:
+    def __init__(self, choice: EngineChoice, window: WindowSize) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._thread.start()
         self._engine = open_engine(choice)
-        self._service = CompletionService(self._engine, ConfidenceEstimator(CalibratorStore.open()))
+        self._service = CompletionService(self._engine, ConfidenceEstimator(CalibratorStore.open()), window)
 
     def loaded(self) -> LoadedModel:
         return self._wait(self._engine.ready())
@@ -240,18 +243,18 @@ class _Host:
             raise
 
 
-_hosts: dict[tuple[EngineChoice, str], _Host] = {}
+_hosts: dict[tuple[EngineChoice, str, WindowSize], _Host] = {}
 _lock = threading.Lock()
 atexit.register(close_engines)
 
 
-def _host_for(choice: EngineChoice, private: str) -> _Host:
+def _host_for(choice: EngineChoice, private: str, window: WindowSize) -> _Host:
     with _lock:
-        key = (choice, private)
+        key = (choice, private, window)
         if key not in _hosts:
             if private:
                 _move_in(Path(private))
-            _hosts[key] = _Host(choice)
+            _hosts[key] = _Host(choice, window)
         return _hosts[key]
 
 

@@ -17,7 +17,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.healing import split_at_boundary
 from lsp_calib.completion.postprocess import clean
-from lsp_calib.completion.prompt import build_prompt, version_of
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, ModelError
 from lsp_calib.evaluation.item_worker import prompt_hash
 from lsp_calib.evaluation.lines import WRITING_ON, LineItem, without_below
@@ -96,17 +96,16 @@ def rebuild(
         raise DataError(
             f"The records are of the task {header.task!r}: only those of lines are of places in sources."
         )
-    if header.prompt_version != version_of(card.completion):
+    layout = Layout.named(header.prompt_version, card)
+    if layout is None:
         raise DataError(
-            f"The records were made with the prompt {header.prompt_version}, not with the "
-            f"{version_of(card.completion)} of today: make them again."
+            f"The records were made with the prompt {header.prompt_version}, which this version no longer "
+            f"makes (it makes {Layout.of(card).version}): make them again."
         )
     lines_of = functools.lru_cache(maxsize=8)(_read_lines)
     for record in records:
         item = item_of(record, sources, lines_of)
-        if record.prompt and record.prompt != prompt_hash(
-            build_prompt(item.cursor, card.completion, card.window)
-        ):
+        if record.prompt and record.prompt != prompt_hash(build_prompt(item.cursor, layout)):
             raise DataError(
                 f"The item {record.item} had another prompt when its record was made: the source below "
                 f"{sources} has another version, or the model's card has changed."
