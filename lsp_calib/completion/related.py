@@ -95,7 +95,11 @@ def related(
     document. files: other ones. budget: characters of all pieces together, names included.
     """
     query = {word for line in _before(cursor) for word in _WORD.findall(line)}
-    pieces = list(_pieces(_own(cursor, shown, name), first=max(cursor.line - _OWN, 0)))
+    first, end = max(cursor.line - _OWN, 0), cursor.line + _OWN
+    above = SourceFile(name, cursor.lines[first : max(shown[0], first)])
+    below = SourceFile(name, cursor.lines[min(shown[1], end) : end])
+    # The document's pieces begin at the same lines wherever the cursor is.
+    pieces = [*_pieces(above, first), *_pieces(below, min(shown[1], end))]
     for file in files:
         pieces += _pieces(file)
     frequency = Counter(word for piece in pieces for word in piece.words)
@@ -103,6 +107,7 @@ def related(
     for piece in pieces:
         weight = math.fsum(rarity[word] for word in piece.words)
         piece.score = math.fsum(rarity[word] for word in sorted(piece.words & query)) / math.sqrt(weight)
+    # Stable: of equals in the document, what stands above comes first.
     pieces.sort(key=lambda piece: (-piece.score, piece.file.name, piece.start))
     return tuple(reversed(list(_within(pieces, budget))))
 
@@ -120,7 +125,7 @@ class _Piece:
 def _within(pieces: Iterable[_Piece], budget: int) -> Iterator[Snippet]:
     """The best pieces that fit; no line twice."""
     used = 0
-    taken: set[tuple[str, int]] = set()
+    taken: set[tuple[int, int]] = set()
     for piece in pieces:
         if not piece.score or budget - used < _SHORTEST:
             return
@@ -128,7 +133,7 @@ def _within(pieces: Iterable[_Piece], budget: int) -> Iterator[Snippet]:
         kept = [
             at
             for at in range(piece.start, min(piece.start + _PIECE, len(lines)))
-            if (piece.file.name, at) not in taken
+            if (id(piece.file), at) not in taken
         ]
         text, room = [], budget - used - len(piece.file.name)
         for at in kept:
@@ -139,7 +144,7 @@ def _within(pieces: Iterable[_Piece], budget: int) -> Iterator[Snippet]:
         joined = "\n".join(text).strip("\n")
         if len(joined.strip()) < _SHORTEST:
             continue
-        taken.update((piece.file.name, at) for at in kept[: len(text)])
+        taken.update((id(piece.file), at) for at in kept[: len(text)])
         used += len(joined) + 1 + len(piece.file.name)
         yield Snippet(piece.file.name, joined)
 
@@ -148,18 +153,8 @@ def _before(cursor: Cursor) -> list[str]:
     return [*cursor.lines[max(cursor.line - _NEAR, 0) : cursor.line], cursor.before]
 
 
-def _own(cursor: Cursor, shown: tuple[int, int], name: str) -> SourceFile:
-    """The document around the cursor, without what the prompt shows of it."""
-    start = max(cursor.line - _OWN, 0)
-    lines = list(cursor.lines[start : cursor.line + _OWN])
-    first, last = max(shown[0] - start, 0), max(shown[1] - start, 0)
-    lines[first:last] = [""] * len(lines[first:last])
-    return SourceFile(name, lines)
-
-
 def _pieces(file: SourceFile, first: int = 0) -> Iterator[_Piece]:
-    """first: lines of the document before the file's first one: pieces begin at the same lines wherever the
-    cursor is."""
+    """first: the number of the file's first line."""
     words = [frozenset(_WORD.findall(line)) for line in file.lines[:_MOST_LINES]]
     for start in range(-first % _STRIDE, max(len(words) - _STRIDE, 1), _STRIDE):
         found = frozenset().union(*words[start : start + _PIECE])
