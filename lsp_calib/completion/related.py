@@ -1,6 +1,6 @@
 """Pieces of other places that resemble the text around the cursor: of the same document, and of other files.
 
-A piece of about 20 lines scores by the words that it shares with the lines before the cursor, rare words
+A piece of ten lines scores by the words that it shares with the lines before the cursor, rare words
 counting more (cosine of word sets, weighted by inverse document frequency). Related: Zhang et al. 2023,
 "RepoCoder: Repository-level code completion through iterative retrieval and generation" (arXiv 2303.12570),
 whose pieces are ranked by the Jaccard index. Pure.
@@ -19,10 +19,10 @@ import attrs
 from lsp_calib.completion.context import Cursor
 
 # In lines. Pieces overlap by half.
-_PIECE = 20
-_STRIDE = 10
+_PIECE = 10
+_STRIDE = 5
 # Lines before the cursor whose words are looked for.
-_NEAR = 8
+_NEAR = 3
 # Of the document's own lines, so many on each side of the cursor are looked at.
 _OWN = 2000
 # Files that are looked at, and lines of each.
