@@ -75,9 +75,10 @@ else
 endif
 
 .PHONY: bench
-bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn, and the features of a suggestion
+bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn, the features of a suggestion, and the store
 	$(bin)/python -m pytest tests/benchmarks -m long --benchmark-group-by=group --benchmark-columns=median,min,max $(ARGS)
 	$(bin)/python tests/programs/text_features_speed.py
+	$(bin)/python tests/programs/store_speed.py
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, types and which room imports which

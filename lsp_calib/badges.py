@@ -16,6 +16,7 @@ BADGES = {
     "loading": {"mark": "◌", "color": "blue", "words": "loading the model"},
     "busy": {"mark": "◌", "color": "blue", "words": "thinking"},
     "ready": {"mark": "○", "color": "green", "words": "ready"},
+    "paused": {"mark": "‖", "color": "yellow", "words": "paused"},
     "noModel": {"mark": "✗", "color": "red", "words": "no model"},
     "error": {"mark": "✗", "color": "red", "words": "not working"},
 }

@@ -46,6 +46,8 @@ _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".password-store"})
 _SECRET_PLACES = frozenset({(".kube", "config"), (".docker", "config.json"), (".aws", "config")})
 # Suffixes that editors and people add to the names of copies.
 _COPY = re.compile(r"(?:~|\.(?:bak|backup|copy|old|orig|save|saved|swo|swp|tmp))+$")
+# Why such files are excluded, a clause.
+SECRET_NAME = "files of this name usually hold secrets"
 # In a pattern with more alternatives in braces than this, each pair of braces matches any text.
 _MOST_ALTERNATIVES = 64
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -79,7 +81,7 @@ class Exclusion:
 def _reason(patterns: tuple[str, ...], name: str) -> str:
     readings = _readings(name)
     if any(_is_secret(parts) for parts in readings):
-        return "files of this name usually hold secrets"
+        return SECRET_NAME
     for pattern in patterns:
         if any(_matches(one, parts) for one in _alternatives(pattern) for parts in readings):
             return f"it matches {pattern!r} in the setting `exclude`"

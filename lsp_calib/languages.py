@@ -1,7 +1,9 @@
-"""The language of a file, by the name that editors use: calibrators are stored by that name. Pure."""
+"""Languages by the names that editors use: of a file, and which of them get completions. Pure."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from pathlib import PurePath
 
 _BY_SUFFIX = {
@@ -39,6 +41,55 @@ _BY_SUFFIX = {
     ".json": "json",
     ".toml": "toml",
 }
+
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,39}")
+
+
+def bounded(language: str) -> str:
+    """A language identifier as it is kept; "other" for what looks like none.
+
+    An editor may send any text as a language, at any length.
+
+    >>> bounded("objective-c++"), bounded("x" * 41), bounded("a b")
+    ('objective-c++', 'other', 'other')
+    """
+    return language if _IDENTIFIER.fullmatch(language) else "other"
+
+
+# Prose and data without a syntax: a completion of code is seldom wanted there.
+PLAIN = frozenset(
+    (
+        *(
+            "plaintext",
+            "text",
+            "log",
+            "markdown",
+            "mdx",
+            "quarto",
+            "restructuredtext",
+            "rst",
+            "asciidoc",
+            "org",
+        ),
+        *("latex", "tex", "bibtex", "typst", "norg", "vimwiki", "help", "mail", "csv", "tsv"),
+        *("git-commit", "gitcommit", "git-rebase", "gitrebase", "scminput", "diff", "patch", "search-result"),
+    )
+)
+ANY = "*"
+
+
+def is_choice(text: str) -> bool:
+    """Whether a text can be an entry of the setting `languages`."""
+    return text == ANY or _IDENTIFIER.fullmatch(text) is not None
+
+
+def is_chosen(language: str, chosen: Collection[str]) -> bool:
+    """Whether a language gets completions. chosen: the setting `languages`.
+
+    >>> is_chosen("python", ["*"]), is_chosen("markdown", ["*"]), is_chosen("markdown", ["*", "markdown"])
+    (True, False, True)
+    """
+    return language in chosen or (ANY in chosen and language not in PLAIN)
 
 
 def language_of(path: PurePath) -> str:

@@ -9,6 +9,14 @@ const settings = require('./settings');
 const { StatusItem } = require('./status');
 
 const WHY = 'Why is nothing here?';
+const PAUSE = 'Pause';
+const RESUME = 'Resume';
+// For how long, in minutes; undefined: until it is resumed.
+const PAUSES = [
+  { label: 'Until I resume', minutes: undefined },
+  { label: '10 minutes', minutes: 10 },
+  { label: '1 hour', minutes: 60 },
+];
 const HAD_ONE = 'The last request for a completion here had a suggestion, or there was none yet.';
 
 let client;
@@ -88,6 +96,32 @@ async function refit() {
   }
 }
 
+async function rollback() {
+  const result = await ask('lsp-calib.rollbackCalibrator');
+  if (result) {
+    void vscode.window.showInformationMessage(`lsp-calib: ${result.message}`);
+  }
+}
+
+async function exportFeedback() {
+  const filters = { 'JSON lines': ['jsonl'] };
+  const place = await vscode.window.showSaveDialog({ title: 'Export feedback to a new file', filters });
+  const result = place && (await ask('lsp-calib.exportFeedback', { path: place.fsPath }));
+  if (result) {
+    void vscode.window.showInformationMessage(`lsp-calib: ${result.n} suggestions were exported to ${result.path}`);
+  }
+}
+
+async function purgeFeedback() {
+  const question = 'Remove everything that lsp-calib has stored of your suggestions?';
+  const detail = 'It cannot be undone. Your calibrators stay.';
+  const choice = await vscode.window.showWarningMessage(question, { modal: true, detail }, 'Remove');
+  const result = choice && (await ask('lsp-calib.purgeFeedback'));
+  if (result) {
+    void vscode.window.showInformationMessage(`lsp-calib: ${result.n} suggestions were removed`);
+  }
+}
+
 async function showStatus() {
   const state = await ask('lsp-calib.status');
   if (!state) {
@@ -95,9 +129,14 @@ async function showStatus() {
   }
   status.update(state);
   client.outputChannel.appendLine(JSON.stringify(state, null, 2));
-  const choice = await vscode.window.showInformationMessage(status.sentence(), WHY, 'Details');
+  const other = state.state === 'paused' ? RESUME : PAUSE;
+  const choice = await vscode.window.showInformationMessage(status.sentence(), WHY, other, 'Details');
   if (choice === WHY) {
     await explain();
+  } else if (choice === PAUSE) {
+    await pause();
+  } else if (choice === RESUME) {
+    await resume();
   } else if (choice) {
     client.outputChannel.show();
   }
@@ -110,6 +149,21 @@ async function explain() {
   if (answer !== undefined) {
     void vscode.window.showInformationMessage(answer ? answer.message : HAD_ONE);
   }
+}
+
+/** No ghost text until it is asked for or resumed. minutes: without asking for how long. */
+async function pause(minutes) {
+  const placeHolder = 'Pause the completions that come by themselves';
+  const chosen = typeof minutes === 'number' ? { minutes } : await vscode.window.showQuickPick(PAUSES, { placeHolder });
+  if (chosen) {
+    badge.clear();
+    await ask('lsp-calib.pause', chosen.minutes === undefined ? {} : { minutes: chosen.minutes });
+    await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+  }
+}
+
+async function resume() {
+  await ask('lsp-calib.resume');
 }
 
 async function hide() {
@@ -125,8 +179,13 @@ async function activate(context) {
     badge,
     status,
     vscode.commands.registerCommand('lspCalib.refit', refit),
+    vscode.commands.registerCommand('lspCalib.rollback', rollback),
+    vscode.commands.registerCommand('lspCalib.exportFeedback', exportFeedback),
+    vscode.commands.registerCommand('lspCalib.purgeFeedback', purgeFeedback),
     vscode.commands.registerCommand('lspCalib.showStatus', showStatus),
     vscode.commands.registerCommand('lspCalib.explain', explain),
+    vscode.commands.registerCommand('lspCalib.pause', pause),
+    vscode.commands.registerCommand('lspCalib.resume', resume),
     vscode.commands.registerCommand('lspCalib.hide', hide),
     vscode.workspace.onDidChangeConfiguration((event) => (settings.needRestart(event) ? restart() : undefined))
   );

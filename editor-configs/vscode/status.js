@@ -37,13 +37,16 @@ class StatusItem {
 
   /** The status in words. */
   sentence() {
-    const { state, message, model, calibrator, tiers, latencyMs } = this._state;
+    const { state, message, model, calibrator, note, tiers, latencyMs } = this._state;
     const parts = [`lsp-calib: ${message || state}`];
     if (model) {
       parts.push(`model ${model}`);
     }
     if (calibrator) {
       parts.push(`calibrator ${calibrator.state} (${calibrator.source}, ${calibrator.n} labels)`);
+    }
+    if (note) {
+      parts.push(note);
     }
     if (tiers) {
       parts.push(`shown: ${tiers.accept} accept, ${tiers.review} review, ${tiers.reject} reject`);

@@ -12,6 +12,7 @@ from lsp_calib import __version__
 from lsp_calib.cli.calibrators import calibrators
 from lsp_calib.cli.data import data
 from lsp_calib.cli.evaluation import calibrate, evaluate
+from lsp_calib.cli.feedback import feedback
 from lsp_calib.cli.models import models
 from lsp_calib.cli.shared import (
     Group,
@@ -232,5 +233,5 @@ def doctor(as_json: bool, quick: bool, bundle: Path | None) -> None:
     raise SystemExit(run(as_json=as_json, quick=quick, bundle=bundle))
 
 
-for command in (calibrate, calibrators, data, evaluate, models):
+for command in (calibrate, calibrators, data, evaluate, feedback, models):
     main.add_command(command)

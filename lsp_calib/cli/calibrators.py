@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from lsp_calib.cli.shared import Group, json_option, print_json
+from lsp_calib.cli.shared import Group, json_option, print_json, tell
 
 
 @click.group(cls=Group)
 def calibrators() -> None:
-    """List calibrators, and show what they weigh."""
+    """See, take back and share calibrators."""
 
 
 @calibrators.command("list")
@@ -38,3 +40,58 @@ def calibrators_show(wanted: str | None, as_json: bool) -> None:
         print_json(description.to_wire())
     else:
         description.print()
+
+
+@calibrators.command("rollback")
+@click.argument("wanted", metavar="[ID]", required=False)
+@json_option
+def calibrators_rollback(wanted: str | None, as_json: bool) -> None:
+    """Take your calibrator out of force: the one before it judges suggestions again.
+
+    ID: the one to go back to, an id of `list`.
+    """
+    from lsp_calib.commands.calibrator_exchange import roll_back_calibrator
+
+    done = roll_back_calibrator(wanted)
+    if as_json:
+        print_json(done.to_wire())
+    else:
+        click.echo(done.sentence)
+
+
+@calibrators.command("export")
+@click.argument("wanted", metavar="ID")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def calibrators_export(wanted: str, file: Path) -> None:
+    """Write a calibrator to FILE, to share it. It holds weights and numbers of labels, and no source text."""
+    from lsp_calib.commands.calibrator_exchange import export_calibrator, provenance_words
+
+    for sentence in provenance_words(export_calibrator(wanted, file)):
+        tell(sentence)
+    tell(f"It was written to {file}; `lsp-calib calibrators import` reads it.")
+
+
+@calibrators.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--install", is_flag=True, help="Put it in force whatever your labels say.")
+@json_option
+def calibrators_import(file: Path, install: bool, as_json: bool) -> None:
+    """Try the calibrator in FILE on your own labels, and put it in force if it is no worse there.
+
+    Otherwise it is kept, and `rollback ID` puts it in force.
+    """
+    from lsp_calib.commands.calibrator_exchange import (
+        import_words,
+        provenance_words,
+        read_calibrator,
+        try_and_import,
+    )
+
+    foreign = read_calibrator(file)
+    for sentence in provenance_words(foreign):
+        tell(sentence)
+    imported = try_and_import(foreign, install=install)
+    if as_json:
+        print_json(imported.to_wire())
+    else:
+        click.echo(import_words(imported))

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
+from lsp_calib.calibration.calibrators.carrying_over import carried_from, note
 from lsp_calib.calibration.calibrators.curve import Curve, is_plain
 from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.confidence.features import FEATURES
@@ -43,6 +44,8 @@ class Listing:
                 f"{c.measure}, skill {skill}; {c.created}",
                 soft_wrap=True,
             )
+            if words := note(c):
+                console.print(f"  {words}", soft_wrap=True)
         for sentence in self.skipped:
             console.print(sentence)
         if self.entries:
@@ -150,6 +153,7 @@ def _wire(entry: Listed) -> dict[str, Any]:
         "measure": c.measure,
         "skill": None if skill is None else skill.value,
         "created": c.created,
+        "carriedFrom": carried_from(c),
     }
 
 

@@ -72,7 +72,9 @@ def text_below(cursor: Cursor, most: int) -> str:
     """The rest of the cursor's line, then at most about `most` characters of the lines below."""
     pieces = [cursor.after[:most]]
     used = len(pieces[0])
-    for line in cursor.lines[cursor.line + 1 :]:
+    # No slice: it would copy the rest of a long document.
+    for at in range(cursor.line + 1, len(cursor.lines)):
+        line = cursor.lines[at]
         used += len(line) + 1
         if used > most:
             break

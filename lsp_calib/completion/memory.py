@@ -1,33 +1,110 @@
-"""Reuse a suggestion while the user types its text."""
+"""The latest completions of each document, so that typing along, going back and returning need no model."""
 
 from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import overload
 
 import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.service import Completion
+from lsp_calib.completion.hiding import Hidden
+from lsp_calib.completion.service import Completion, Nothing
 from lsp_calib.values import Timing
 
+# Completions that are remembered of a document: more than a user goes back to. Each takes a few kilobytes,
+# since a completion has at most `service.MOST_TOKENS` tokens and no line of the document is kept with it.
+MOST = 64
 
-def continued(completion: Completion, cursor: Cursor) -> Completion | None:
-    """The rest of an earlier completion at `cursor`, None if the document no longer agrees with it.
+Outcome = Completion | Hidden | Nothing
+"""What the service has answered."""
 
-    The suggestion keeps its id and its confidence: it is the same prediction of the same line. What is typed
-    is in doubt no longer: the span of doubt shrinks, and goes with its last character.
+# Stands for the cursor of a remembered completion, whose document is not kept.
+_NOWHERE = Cursor(("",), 0, 0)
+
+
+@attrs.frozen
+class _Remembered:
+    """column: of the cursor that the outcome was made for. text: of the suggestion, "" if there is none."""
+
+    outcome: Outcome
+    column: int
+    text: str
+
+
+class CompletionMemory:
+    """Remembers outcomes by what the model was shown, so that the same prompt has the same answer again.
+
+    A suggestion that comes from here keeps its id, its confidence and its tier: it is the same prediction of
+    the same line. Its features may have been computed before an edit that no prompt shows.
+
+    key: of the prompt for a cursor and of its line, the same for as long as both are; None if there is no
+        model to say so. No text can be read from it.
     """
-    old = completion.cursor
-    if cursor.line != old.line or cursor.language != old.language or cursor.after != old.after:
+
+    def __init__(self, key: Callable[[Cursor], bytes | None]) -> None:
+        self._key = key
+        self._documents: dict[str, OrderedDict[bytes, _Remembered]] = {}
+
+    def remember(self, uri: str, cursor: Cursor, outcome: Outcome) -> None:
+        """Keep the outcome of a request at `cursor`; it takes the place of an earlier one for this prompt."""
+        key = self._key(cursor)
+        if key is None:
+            return
+        text = ""
+        if isinstance(outcome, Completion):
+            text = outcome.suggestion.text
+            outcome = attrs.evolve(outcome, cursor=_NOWHERE)
+        known = self._documents.setdefault(uri, OrderedDict())
+        known[key] = _Remembered(outcome, cursor.column, text)
+        known.move_to_end(key)
+        if len(known) > MOST:
+            known.popitem(last=False)
+
+    def recall(self, uri: str, cursor: Cursor) -> Outcome | None:
+        """What is known for `cursor`, the latest first; None if nothing is.
+
+        That is the outcome for this prompt, or the rest of a suggestion whose beginning stands before the
+        cursor. What is typed is in doubt no longer: the span of doubt shrinks, and goes with its last
+        character.
+        """
+        known = self._documents.get(uri)
+        if not known:
+            return None
+        before = cursor.before
+        keys: dict[int, bytes | None] = {}
+        for key, one in reversed(known.items()):
+            typed = cursor.column - one.column
+            if typed and not (0 < typed < len(one.text) and before.endswith(one.text[:typed])):
+                continue
+            if typed not in keys:
+                keys[typed] = self._key(_without(cursor, typed))
+            if keys[typed] == key:
+                known.move_to_end(key)
+                return _rest(one.outcome, cursor, typed)
         return None
-    typed = cursor.before.removeprefix(old.before) if cursor.before.startswith(old.before) else None
-    if typed is None or not completion.suggestion.text.startswith(typed):
-        return None
-    rest = completion.suggestion.text[len(typed) :]
-    at = cursor.line
-    if not rest or cursor.lines[:at] != old.lines[:at] or cursor.lines[at + 1 :] != old.lines[at + 1 :]:
-        return None
-    doubt = _moved(completion.suggestion.doubt, len(typed))
-    suggestion = attrs.evolve(completion.suggestion, text=rest, source="memory", timing=Timing(), doubt=doubt)
-    return attrs.evolve(completion, suggestion=suggestion, cursor=cursor)
+
+    def forget(self, uri: str) -> None:
+        """Drop all that is known of a document."""
+        self._documents.pop(uri, None)
+
+    def clear(self) -> None:
+        self._documents.clear()
+
+
+def _rest(outcome: Outcome, cursor: Cursor, typed: int) -> Outcome:
+    """An outcome at `cursor`, once so many characters of its text stand before it."""
+    if not isinstance(outcome, Completion):
+        return outcome
+    suggestion = attrs.evolve(
+        outcome.suggestion,
+        text=outcome.suggestion.text[typed:],
+        source="memory",
+        timing=Timing(),
+        doubt=_moved(outcome.suggestion.doubt, typed),
+    )
+    return attrs.evolve(outcome, suggestion=suggestion, cursor=cursor)
 
 
 def _moved(span: tuple[int, int] | None, by: int) -> tuple[int, int] | None:
@@ -35,3 +112,33 @@ def _moved(span: tuple[int, int] | None, by: int) -> tuple[int, int] | None:
     if span is None or span[1] <= by:
         return None
     return max(span[0] - by, 0), span[1] - by
+
+
+def _without(cursor: Cursor, typed: int) -> Cursor:
+    """The cursor before the last characters were typed."""
+    if not typed:
+        return cursor
+    column = cursor.column - typed
+    lines = _OtherLine(cursor.lines, cursor.line, cursor.before[:column] + cursor.after)
+    return Cursor(lines, cursor.line, column, cursor.language)
+
+
+@attrs.frozen
+class _OtherLine(Sequence[str]):
+    """Lines of which one is another: without a copy, since there may be many."""
+
+    lines: Sequence[str]
+    line: int
+    text: str
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        if isinstance(at, slice):
+            return [self[one] for one in range(*at.indices(len(self)))]
+        return self.text if at in (self.line, self.line - len(self)) else self.lines[at]

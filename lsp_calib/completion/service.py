@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import TYPE_CHECKING
 
 import attrs
@@ -27,7 +28,6 @@ from lsp_calib.values import (
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-    from lsp_calib.inference.models.cards import ModelCard
 
 # A line of source seldom has more tokens; a longer answer usually never ends.
 MOST_TOKENS = 64
@@ -70,7 +70,7 @@ class CompletionService:
         self._engine = engine
         self._estimator = estimator
         self._features = FeatureExtractor()
-        self._card: ModelCard | None = None  # of the model that was asked last
+        self._loaded: LoadedModel | None = None  # the model that was asked last
 
     async def complete(
         self,
@@ -82,7 +82,7 @@ class CompletionService:
     ) -> Completion | Hidden | Nothing:
         """The completion of the line at `cursor`, if the model has one to offer there.
 
-        document: where given, a later request for the same document supersedes this one.
+        document: where given, a later interactive request for the same document supersedes this one.
         hide_below: a completion with a lower confidence is `Hidden`; 0: none is.
         Raises ModelError or EngineError if it could not be asked.
         """
@@ -138,7 +138,18 @@ class CompletionService:
     def ahead(self, cursor: Cursor) -> Prompt | None:
         """The new beginning that prompts near `cursor` will soon have, for `prepare`; None if there is
         none."""
-        return build_ahead(cursor, Layout.of(self._card, self._window)) if self._card else None
+        if self._loaded is None:
+            return None
+        return build_ahead(cursor, Layout.of(self._loaded.card, self._window))
+
+    def key(self, cursor: Cursor) -> bytes | None:
+        """The same for two cursors if and only if the model asked last is shown the same prompt for both, and
+        their lines are the same; None if no model has been asked. No text can be read from it."""
+        if self._loaded is None:
+            return None
+        prompt = self._prompt(self._loaded, cursor)
+        seen = (self._loaded.identity.sha256, cursor.language, cursor.before, cursor.after, prompt)
+        return hashlib.blake2b(repr(seen).encode("ascii", "backslashreplace"), digest_size=16).digest()
 
     async def prepare(self, prompt: Prompt) -> None:
         """Let the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
@@ -162,5 +173,5 @@ class CompletionService:
         return prompt, await self._engine.generate(request)
 
     def _prompt(self, loaded: LoadedModel, cursor: Cursor) -> Prompt:
-        card = self._card = loaded.card
-        return build_prompt(cursor, Layout.of(card, self._window))
+        self._loaded = loaded
+        return build_prompt(cursor, Layout.of(loaded.card, self._window))

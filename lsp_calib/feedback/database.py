@@ -16,7 +16,7 @@ from lsp_calib.errors import DataError, LspCalibError, SettingsError
 
 _log = logging.getLogger(__name__)
 
-_COMPANIONS = ("", "-wal", "-shm")
+COMPANIONS = ("", "-wal", "-shm", "-journal")
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -32,7 +32,7 @@ def private_file(path: Path) -> tuple[int, int]:
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         if os.name == "posix":
-            for companion in _COMPANIONS:
+            for companion in COMPANIONS:
                 with contextlib.suppress(FileNotFoundError):
                     Path(f"{path}{companion}").chmod(0o600)
         with contextlib.suppress(FileNotFoundError):  # moved aside by another process, just now
@@ -80,7 +80,7 @@ def _free_name(path: Path) -> Path:
 
 def _move(path: Path, aside: Path) -> None:
     # The main file is moved last: once it is gone, the others may belong to a new one.
-    for companion in reversed(_COMPANIONS[1:]):
+    for companion in reversed(COMPANIONS[1:]):
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{companion}").rename(f"{aside}{companion}")
     path.rename(aside)

@@ -11,7 +11,7 @@ import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.refit import RefitResult, refit, seen_until
+from lsp_calib.calibration.calibrators.refit import RefitResult, Trial, compare, refit, seen_until
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
 
@@ -63,29 +63,71 @@ def refit_from_feedback(
 
     today: ISO date. Raises LspCalibError if store or calibrators cannot be used.
     """
-    rows = [
-        row
-        for row in store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)
-        if row.language == purpose.language and row.evidence.logprobs
-    ]
+    rows = labels_for(store, purpose)
     current = calibrators.choose(purpose).calibrator
-    base = calibrators.choose(purpose, personal=False).calibrator
+    earlier = calibrators.earlier(purpose)
     result = refit(
         current,
         [row.evidence for row in rows],
         [row.correct for row in rows],
         created=today,
-        episodes=[row.episode for row in rows],
-        base=base,
-        seen=_seen(current, rows),
+        base=calibrators.choose(purpose, personal=False).calibrator,
+        seen=seen_by(current, rows),
         until=_until(rows) if rows else None,
+        earlier=earlier.calibrator if earlier else None,
+        same_model=earlier is None or earlier.same_model,
+        **_of_rows(rows),
     )
     if result.calibrator is not None:
         calibrators.promote(result.calibrator)
     return result
 
 
-def _seen(current: Calibrator, rows: Sequence[LabelledRow]) -> int:
+def try_out(store: FeedbackStore, calibrators: CalibratorStore, new: Calibrator) -> Trial:
+    """Compare a calibrator from elsewhere with the one in force, on the user's labels that the latter has not
+    seen. Raises LspCalibError if store or calibrators cannot be used."""
+    rows = labels_for(store, new.purpose)
+    current = calibrators.choose(new.purpose).calibrator
+    return compare(
+        new,
+        current,
+        [row.evidence for row in rows],
+        [row.correct for row in rows],
+        seen=seen_by(current, rows),
+        **_of_rows(rows),
+    )
+
+
+def labels_for(store: FeedbackStore, purpose: Purpose) -> list[LabelledRow]:
+    """The labels of a purpose whose log-probabilities can be believed, oldest first. Raises LspCalibError."""
+    return [
+        row
+        for row in store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)
+        if row.language == purpose.language and _believable(row)
+    ]
+
+
+def _believable(row: LabelledRow) -> bool:
+    logprobs = row.evidence.logprobs
+    return bool(logprobs) and all(math.isfinite(value) and value <= 0.0 for value in logprobs)
+
+
+def _of_rows(rows: Sequence[LabelledRow]) -> dict[str, list[Any]]:
+    """The arguments of `refit` that say how much each label counts."""
+    return {
+        "episodes": [row.episode for row in rows],
+        "lines": [line_of(row) for row in rows],
+        "shown": [row.shown_probability for row in rows],
+    }
+
+
+def line_of(row: LabelledRow) -> str:
+    """What tells the line of a label from others: its hash, or its numbers where it was stored without."""
+    evidence = row.evidence
+    return row.line or f"{evidence.logprobs}{sorted(evidence.features.items())}"
+
+
+def seen_by(current: Calibrator, rows: Sequence[LabelledRow]) -> int:
     """How many of the rows, oldest first, `current` was fitted on.
 
     Decided by their times: a number would be wrong once old rows have been deleted.

@@ -21,6 +21,8 @@ class LabelledRow:
     evidence: log-probabilities and features with 5 digits, without the doubtful word, which is text. Features
         of another version than `confidence.features.VERSION`, or from before there were any, are missing.
     shown_at, at (of the label): Unix seconds. episode: rows that share one come from one visit to one line.
+    line: a hash of the line with the suggestion in it, None if it is not known.
+    shown_probability: that it was shown, in (0, 1]; below 1 if it was to be hidden.
     """
 
     suggestion_id: str
@@ -35,12 +37,14 @@ class LabelledRow:
     shown_at: float
     at: float
     episode: str
+    line: str | None
+    shown_probability: float
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Self:
         """The row of `FeedbackStore.labels`' query."""
         id_, language, raw, confidence, tier, calibrator_id, logprobs, *rest = row
-        features, version, place, correct, how, shown, at, episode = rest
+        features, version, place, line, chance, correct, how, shown, at, episode = rest
         return cls(
             suggestion_id=id_,
             language=language,
@@ -54,6 +58,8 @@ class LabelledRow:
             shown_at=shown,
             at=at,
             episode=episode,
+            line=line,
+            shown_probability=1.0 if chance is None else chance,
         )
 
 

@@ -61,6 +61,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE suggestions ADD COLUMN features_version INTEGER",
         "ALTER TABLE suggestions ADD COLUMN place TEXT",
     ),
+    (
+        # NULL in suggestions of formats 1 to 3. line, workspace: hashes with the installation's key.
+        "ALTER TABLE suggestions ADD COLUMN line TEXT",
+        "ALTER TABLE suggestions ADD COLUMN workspace TEXT",
+        "ALTER TABLE suggestions ADD COLUMN shown_probability REAL",
+        # CAST takes the number that a text begins with.
+        """
+        UPDATE suggestions SET shown_probability = (
+            SELECT CAST(substr(e.data, 22) AS REAL) FROM events e
+            WHERE e.suggestion_id = suggestions.id AND e.data LIKE '{"shownProbability": 0.%'
+        ) WHERE id IN (SELECT suggestion_id FROM events WHERE data LIKE '{"shownProbability": 0.%')
+        """,
+        # An editor could name a language at any length.
+        "UPDATE suggestions SET language = 'other' WHERE length(language) > 40",
+    ),
 )
 
 # Both ends of every table and index: a few pages each, whatever the size. Damage by a crash of the system or

@@ -1,42 +1,37 @@
 """The feedback store: suggestions shown, their events and their labels. SQLite, on the user's machine.
 
-It holds no source text and no path: a suggestion is kept as its numbers alone. When a method returns, its
-data are on disk (`synchronous=FULL`), even if the process is killed at once.
+It holds no source text and no path: a suggestion is kept as its numbers alone, its line and its workspace as
+hashes with this installation's key. When a method returns, its data are on disk (`synchronous=FULL`), even if
+the process is killed at once.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import sqlite3
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
-from lsp_calib.errors import DataError
-from lsp_calib.feedback.database import (
-    identity,
-    is_busy,
-    is_corrupt,
-    move_aside,
-    private_file,
-    translated,
-)
+from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.database import translated
 from lsp_calib.feedback.events import Event
+from lsp_calib.feedback.keyed_hash import KeyedHash
 from lsp_calib.feedback.rows import LabelledRow
-from lsp_calib.feedback.schema import EPISODE, PROBES, migrate
-from lsp_calib.home import private_folder
+from lsp_calib.feedback.schema import EPISODE
+from lsp_calib.feedback.store_file import StoreFile
+from lsp_calib.languages import bounded
+from lsp_calib.text_lines import comparable
 from lsp_calib.values import Evidence, ModelIdentity, Suggestion
-
-T = TypeVar("T")
 
 # Digits kept of a log-probability: finer than llama.cpp reproduces, and half the size of all digits.
 _DIGITS = 5
+# What the hashes are of: these names are part of them.
+_LINE, _WORKSPACE = "line", "workspace"
 
 
 @attrs.frozen
@@ -50,7 +45,7 @@ class Counts:
     labels: Mapping[str, int]
 
 
-class FeedbackStore:
+class FeedbackStore(StoreFile):
     """The store in one file, readable by its owner alone.
 
     May be used from one thread at a time, whichever it is. Several processes may use the same file.
@@ -65,22 +60,12 @@ class FeedbackStore:
     """
 
     def __init__(self, path: Path, *, timeout: float = 5.0) -> None:
-        """Open or create the store.
+        """Open or create the store. The key of its hashes lies beside it, in `feedback.key`.
 
         Raises SettingsError if the file cannot be created or written, DataError if a newer version wrote it.
         """
-        self.path = path
-        self.moved_aside: Path | None = None
-        self._timeout = timeout
-        private_folder(path.parent)
-        with translated(path):
-            self._which = private_file(path)
-            try:
-                self._connection = self._open()
-            except sqlite3.DatabaseError as error:
-                if not is_corrupt(error):
-                    raise
-                self._begin_afresh()
+        super().__init__(path, timeout=timeout)
+        self._hash = KeyedHash(path.with_suffix(".key"))
 
     def record_shown(
         self,
@@ -91,11 +76,17 @@ class FeedbackStore:
         language: str,
         evidence: Evidence,
         at: float,
+        line: str = "",
+        workspace: str = "",
+        shown_probability: float = 1.0,
     ) -> None:
         """Keep the numbers of a suggestion. A suggestion that is known already stays as it is.
 
         evidence: its log-probabilities (none are kept if any is not finite), its known features and its kind
             of place. The doubtful word is not kept. at: Unix seconds.
+        line: the line with the suggestion in it. workspace: the address of the folder that its document
+            belongs to. Their hashes are kept; empty: unknown.
+        shown_probability: in (0, 1]; below 1 for a suggestion that was to be hidden.
         """
         c = suggestion.confidence
         believable = all(math.isfinite(value) for value in evidence.logprobs)
@@ -106,31 +97,36 @@ class FeedbackStore:
             for name, value in evidence.features.items()
             if name in FEATURES and math.isfinite(value)
         }
-        row = (
-            suggestion.id,
-            at,
-            suggestion.kind,
-            language,
-            model.name,
-            model.sha256,
-            prompt_version,
-            c.calibrator.id,
-            c.measure,
-            c.first_tokens,
-            c.raw,
-            c.calibrated,
-            c.tier.value,
-            json.dumps(kept, separators=(",", ":")),
-            json.dumps(features, separators=(",", ":")),
-            VERSION,
-            evidence.place if evidence.place in PLACES else "",
+        row = {
+            "id": suggestion.id,
+            "shown_at": at,
+            "kind": suggestion.kind,
+            "language": bounded(language),
+            "model": model.name,
+            "model_sha256": model.sha256,
+            "prompt_version": prompt_version,
+            "calibrator_id": c.calibrator.id,
+            "measure": c.measure,
+            "first_tokens": c.first_tokens,
+            "raw": c.raw,
+            "confidence": c.calibrated,
+            "tier": c.tier.value,
+            "logprobs": json.dumps(kept, separators=(",", ":")),
+            "features": json.dumps(features, separators=(",", ":")),
+            "features_version": VERSION,
+            "place": evidence.place if evidence.place in PLACES else "",
+            "shown_probability": shown_probability,
+        }
+        statement = (
+            f"INSERT INTO suggestions ({', '.join(row)}, line, workspace) "
+            f"VALUES ({', '.join('?' * (len(row) + 2))}) ON CONFLICT DO NOTHING"
         )
-        self._write(
-            lambda connection: connection.execute(
-                f"INSERT INTO suggestions VALUES ({', '.join('?' * len(row))}) ON CONFLICT DO NOTHING",
-                row,
-            )
-        )
+
+        def insert(connection: sqlite3.Connection) -> None:
+            hashes = self._hashed(_LINE, comparable(line)), self._hashed(_WORKSPACE, workspace)
+            connection.execute(statement, (*row.values(), *hashes))
+
+        self._write(insert)
 
     def record_events(self, events: Iterable[Event]) -> None:
         """Keep events and the labels they carry: all of them or, on an error, none.
@@ -167,7 +163,8 @@ class FeedbackStore:
         with self._reading():
             rows = self._connection.execute(
                 "SELECT s.id, s.language, s.raw, s.confidence, s.tier, s.calibrator_id, s.logprobs, "
-                f"s.features, s.features_version, s.place, l.correct, l.how, s.shown_at, l.at, {EPISODE} "
+                "s.features, s.features_version, s.place, s.line, s.shown_probability, "
+                f"l.correct, l.how, s.shown_at, l.at, {EPISODE} "
                 "FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
                 "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
                 "ORDER BY l.at, s.shown_at, s.id",
@@ -225,28 +222,53 @@ class FeedbackStore:
                     ],
                 }
 
-    def purge(self, *, before: float | None = None) -> int:
-        """Delete everything, or the suggestions shown before a time (Unix seconds), from the file itself as
-        well.
+    def purge(self, *, before: float | None = None, workspaces: Sequence[str] | None = None) -> int:
+        """Delete suggestions with their events and labels, from the file itself as well.
 
-        Returns how many suggestions were deleted.
+        before: only those shown before a time (Unix seconds). workspaces: only those of documents in the
+            workspace folders with these addresses. With neither, everything goes: the key of the hashes and
+            damaged files that were moved aside, too.
+        Returns how many suggestions were deleted. Raises LspCalibError as well if they are deleted, but
+        another program keeps the file from being cleaned.
         """
+        everything = before is None and workspaces is None
         limit = math.inf if before is None else before
 
         def delete(connection: sqlite3.Connection) -> int:
+            chosen: str = "shown_at < ?"
+            values: list[Any] = [limit]
+            if workspaces is not None:
+                chosen += f" AND workspace IN ({', '.join('?' * len(workspaces))})"
+                values += [self._hashed(_WORKSPACE, one) for one in workspaces]
             for table in ("events", "labels"):
                 connection.execute(
-                    f"DELETE FROM {table} WHERE "
-                    "suggestion_id IN (SELECT id FROM suggestions WHERE shown_at < ?) "
-                    "OR (at < ? AND suggestion_id NOT IN (SELECT id FROM suggestions))",
-                    (limit, limit),
+                    f"DELETE FROM {table} WHERE suggestion_id IN (SELECT id FROM suggestions WHERE {chosen})",
+                    values,
                 )
-            return connection.execute("DELETE FROM suggestions WHERE shown_at < ?", (limit,)).rowcount
+                if workspaces is None:  # hints may belong to suggestions that are not stored here
+                    connection.execute(
+                        f"DELETE FROM {table} "
+                        "WHERE at < ? AND suggestion_id NOT IN (SELECT id FROM suggestions)",
+                        values,
+                    )
+            n = connection.execute(f"DELETE FROM suggestions WHERE {chosen}", values).rowcount
+            if everything:
+                self._hash.forget()
+            return n
 
         n = self._write(delete)
+        if everything:
+            with translated(self.path):
+                for aside in self.path.parent.glob(f"{self.path.name}.corrupt-*"):
+                    aside.unlink(missing_ok=True)
         with self._reading():
             self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise LspCalibError(
+                f"{n} suggestions were deleted, but another program is reading {self.path}: the file may "
+                "still hold them. Run the command again, or close the editors that use it."
+            )
         return n
 
     def expire(self, before: float, *, most: int = 200) -> bool:
@@ -275,95 +297,6 @@ class FeedbackStore:
 
         return self._write(delete)
 
-    def close(self) -> None:
-        """Close the file. Closing it again does nothing."""
-        with translated(self.path):
-            self._connection.close()
-
-    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """One transaction: on disk when this returns, or undone. If the file is damaged, it is repeated
-        in a new one."""
-        with translated(self.path):
-            try:
-                return self._transaction(work)
-            except sqlite3.DatabaseError as error:
-                if not is_corrupt(error):
-                    raise
-            self._connection.close()
-            self._begin_afresh()
-            return self._transaction(work)
-
-    def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if not self._in_place():
-            # Another process has moved the file aside: nobody would find data written to it now.
-            self._connection.close()
-            self._which = private_file(self.path)
-            self._connection = self._open()
-        connection = self._connection
-        # IMMEDIATE: a transaction that reads first and writes later cannot wait for another's lock.
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            result = work(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        return result
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        with translated(self.path):
-            try:
-                yield
-            except sqlite3.DatabaseError as error:
-                if not is_corrupt(error):
-                    raise
-                self._connection.close()
-                self._begin_afresh()
-                raise DataError(
-                    f"{self.path} was damaged ({error}). It was moved to {self.moved_aside}, and a new one "
-                    "was created. The new one starts without labels."
-                ) from error
-
-    def _in_place(self) -> bool:
-        try:
-            return identity(self.path) == self._which
-        except FileNotFoundError:
-            return False
-
-    def _begin_afresh(self) -> None:
-        """Move the damaged file aside, unless another process has done so. No connection to it may be
-        open."""
-        self.moved_aside = move_aside(self.path, self._which) or self.moved_aside
-        self._which = private_file(self.path)
-        self._connection = self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        # SQLite does not wait if the wait might never end, as when two processes switch a new file to
-        # write-ahead logging at once.
-        deadline = time.monotonic() + self._timeout
-        while True:
-            try:
-                return self._connected()
-            except sqlite3.OperationalError as error:
-                if not is_busy(error) or time.monotonic() >= deadline:
-                    raise
-            time.sleep(0.02)
-
-    def _connected(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
-        )
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            # Deleted data must not remain in the file.
-            connection.execute("PRAGMA secure_delete = ON")
-            migrate(connection, str(self.path))
-            for probe in PROBES:
-                connection.execute(probe).fetchone()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    def _hashed(self, kind: str, text: str) -> str | None:
+        """Only inside a transaction that writes."""
+        return self._hash.of(kind, text) if text else None

@@ -313,6 +313,14 @@ class Tracker:
         }
         return sorted(by_line.items(), key=lambda item: item[0])
 
+    def place_of(self, suggestion_id: str) -> tuple[str, int] | None:
+        """(URI, line) of a suggestion that is followed; None if it is not, or its line is gone."""
+        for uri, document in self._documents.items():
+            one = document.followed.get(suggestion_id) or document.surviving.get(suggestion_id)
+            if one is not None and one.line is not None:
+                return uri, one.line
+        return None
+
     def reviewed(self, suggestion_id: str) -> bool:
         """Record a review: `inserted` leaves the suggestion's line out from now on. False: it was not
         there."""

@@ -12,6 +12,7 @@ import attrs
 from lsp_calib.badges import percent
 from lsp_calib.completion import Hidden, Removal
 from lsp_calib.errors import LspCalibError, NoModelError
+from lsp_calib.exclusion import SECRET_NAME
 
 
 class Reason(enum.StrEnum):
@@ -23,6 +24,11 @@ class Reason(enum.StrEnum):
     WAITING = "waiting"
     TOO_SLOW = "tooSlow"
     EXCLUDED = "excluded"
+    SECRET = "secret"
+    PAUSED = "paused"
+    ON_BATTERY = "onBattery"
+    LANGUAGE_OFF = "languageOff"
+    BULK_CHANGE = "bulkChange"
     NO_MODEL = "noModel"
     ERROR = "error"
     SUPERSEDED = "superseded"
@@ -71,6 +77,17 @@ DOCUMENT_CHANGED = Absence(
     "for a moment, or ask again.",
 )
 
+ON_BATTERY = Absence(
+    Reason.ON_BATTERY,
+    'The machine runs on its battery, and onBattery is "off". Ask for a completion by hand, or set onBattery '
+    'to "less" or "on".',
+)
+BULK_CHANGE = Absence(
+    Reason.BULK_CHANGE,
+    "The document had just changed in a way that is not typing: by many lines, in several places at once, by "
+    "a formatter, or by undoing several steps. The next request gets a completion.",
+)
+
 _REMOVED = {
     Removal.EMPTY: "The model ended the line at once: it has nothing to add here.",
     Removal.WHITE_SPACE: "The model wrote white space only: it has nothing to add here.",
@@ -83,10 +100,33 @@ _REMOVED = {
 
 def excluded(why: str) -> Absence:
     """why: the clause of `Exclusion.reason`."""
+    if why == SECRET_NAME:
+        return Absence(
+            Reason.SECRET,
+            f"No model is shown this document: {why}. It gets completions under another name; no setting "
+            "admits files that hold secrets.",
+        )
     return Absence(
         Reason.EXCLUDED,
-        f"No model is shown this document: {why}. It gets completions under another name, or once no pattern "
-        "in your settings matches it; no setting admits files that hold secrets.",
+        f"No model is shown this document: {why}. It gets completions once no pattern in your settings "
+        "matches its name.",
+    )
+
+
+def paused(message: str) -> Absence:
+    """message: for how long, a sentence."""
+    return Absence(
+        Reason.PAUSED,
+        f"{message} The command lsp-calib.resume ends the pause; a completion that you ask for by hand "
+        "comes all the same.",
+    )
+
+
+def language_off(language: str) -> Absence:
+    return Absence(
+        Reason.LANGUAGE_OFF,
+        f"The setting `languages` does not name {language}, the language of this document. Add it there, or "
+        "ask for a completion by hand.",
     )
 
 

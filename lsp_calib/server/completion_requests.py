@@ -10,88 +10,138 @@ from typing import Any
 import attrs
 
 from lsp_calib.completion import Completion, CompletionService, Cursor, Hidden, Nothing, Removal
-from lsp_calib.completion.memory import continued
+from lsp_calib.completion.memory import CompletionMemory, Outcome
 from lsp_calib.errors import LspCalibError, RequestCancelledError
 from lsp_calib.server.absence import TOO_SLOW, Absence, failed, hidden, nothing
 from lsp_calib.server.last_requests import LastRequests
-from lsp_calib.values import Prompt, Suggestion
+from lsp_calib.server.work_ahead import WorkAhead
+from lsp_calib.values import Suggestion
 
 logger = logging.getLogger(__name__)
 
-# Seconds between a reply and the start of the evaluation ahead.
-AHEAD_PAUSE = 0.05
+# Seconds that a request leaves the model to the one that it supersedes. What that one has evaluated is not
+# lost, and its answer may be what the user is just typing.
+BUSY_PAUSE = 0.03
 
 
 @attrs.frozen
 class CompletionReply:
-    """The model has replied; `completion` is None if it had nothing to offer, or nothing that is shown."""
+    """There is an answer; `completion` is None if the model had nothing to offer, nothing that is shown, or
+    was not to be asked now."""
 
     completion: Completion | None
+
+
+_Task = asyncio.Task[CompletionReply | None]
+
+
+@attrs.define
+class _Before:
+    """What comes before a run asks the model. Apart from the run, so that its task does not lead to itself.
+
+    task: the model's work for an earlier request, to which this one leaves the model first. over: the model
+    has been asked, or need not be.
+    """
+
+    task: _Task | None = None
+    over: bool = False
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
 
 
 @attrs.define
 class _Run:
     """A completion in the making. waiting: requests that wait for it without a time limit.
-    superseded: by a request elsewhere in the document; its reply, even if just ready, is not delivered."""
+    superseded: set once a request elsewhere in the document has come; its reply, even if just ready, is not
+    delivered."""
 
     cursor: Cursor
-    task: asyncio.Task[CompletionReply | None]
+    before: _Before
+    task: _Task
+    superseded: asyncio.Future[None]
     waiting: int = 0
-    superseded: bool = False
+
+    @property
+    def ends(self) -> set[asyncio.Future[Any]]:
+        """A request has nothing more to wait for once one of these is done."""
+        return {self.task, self.superseded}
+
+    def cancel(self) -> None:
+        self.task.cancel()
+        self.before.cancel()
+
+    def supersede(self) -> None:
+        if not self.superseded.done():
+            self.superseded.set_result(None)
 
 
 class CompletionRequests:
     """Completions by document. A request supersedes the one before it in the same document.
 
+    memory: what is known without the model. ahead: the work for requests that are likely to come.
     last: is told what becomes of each request.
     refusal: why the document with this URI may not be used for a prompt, None if it may. It may wait for the
         settings that decide this, for at most as many seconds as its second argument says.
+    unwanted: why a request that the user has not made by hand gets no answer now, None if it does.
+    held_back: the same for one that the model would have to be asked for.
+    is_elsewhere: whether a suggestion (URI, id, line) is followed in another place than this one.
     on_request: called with the URI and the cursor of each request that is admitted.
     on_made: called with each suggestion that the service has made.
     on_hidden: called with each completion that is not shown.
     on_nothing: called with the reason each time when nothing of the model's answer can be offered.
     hide_below: the confidence below which completions are hidden now; 0: none is.
-    looks_ahead: whether to evaluate the likely next prompt while the user reads.
+    pause: seconds between a request and asking the model for it; None: `BUSY_PAUSE`, and that only while it
+        works for a request that this one supersedes.
     """
 
     def __init__(
         self,
         service: CompletionService,
+        memory: CompletionMemory,
+        ahead: WorkAhead,
         *,
         last: LastRequests,
         refusal: Callable[[str, float | None], Awaitable[Absence | None]],
+        unwanted: Callable[[str], Absence | None],
+        held_back: Callable[[str], Absence | None],
+        is_elsewhere: Callable[[str, str, int], bool],
         on_request: Callable[[str, Cursor], None],
         on_made: Callable[[Suggestion], None],
         on_hidden: Callable[[Hidden], None],
         on_nothing: Callable[[Removal], None],
         hide_below: Callable[[], float],
-        looks_ahead: Callable[[], bool],
+        pause: Callable[[], float | None],
     ) -> None:
         self._service = service
+        self._memory = memory
+        self._ahead = ahead
         self._last_requests = last
         self._refusal = refusal
+        self._unwanted = unwanted
+        self._held_back = held_back
+        self._is_elsewhere = is_elsewhere
         self._on_request = on_request
         self._on_made = on_made
         self._on_hidden = on_hidden
         self._on_nothing = on_nothing
         self._hide_below = hide_below
-        self._looks_ahead = looks_ahead
+        self._pause = pause
         self._running: dict[str, _Run] = {}
-        self._last: dict[str, Completion] = {}
-        self._hidden_at: dict[str, tuple[Cursor, Absence]] = {}
-        self._ahead: dict[str, tuple[Prompt, asyncio.Task[None]]] = {}
 
     async def newest(
-        self, uri: str, cursor: Cursor, *, patience: float | None = None
+        self, uri: str, cursor: Cursor, *, patience: float | None = None, by_hand: bool = False
     ) -> CompletionReply | None:
         """The reply at `cursor`; None if there is none (yet): it could not be made, was superseded, or the
         document is excluded.
 
         patience: seconds to wait; a later reply is kept for the next request at the same place.
+        by_hand: the user has asked for it, so that only an excluded document is a reason to refuse.
         """
         self._last_requests.asked(uri, cursor)
         try:
-            reply = await self._newest(uri, cursor, patience)
+            reply = await self._newest(uri, cursor, patience, by_hand)
         except asyncio.CancelledError:
             self._last_requests.cancelled(uri, cursor)
             raise
@@ -99,34 +149,32 @@ class CompletionRequests:
             self._last_requests.concluded(uri, cursor, None)
         return reply
 
-    async def _newest(self, uri: str, cursor: Cursor, patience: float | None) -> CompletionReply | None:
+    async def _newest(
+        self, uri: str, cursor: Cursor, patience: float | None, by_hand: bool
+    ) -> CompletionReply | None:
         refusal = await self._refusal(uri, patience)
         if refusal is not None:
             self._last_requests.concluded(uri, cursor, refusal)
             return None
         self._on_request(uri, cursor)
-        last = self._last.get(uri)
-        if last is not None and (kept := continued(last, cursor)) is not None:
-            self._stop(uri, cursor)
-            self._look_ahead(uri, cursor)
-            return CompletionReply(kept)
-        hidden_at, absence = self._hidden_at.get(uri, (None, None))
-        if hidden_at == cursor:
-            # Asking the model again would give what was hidden another chance to be shown.
-            self._stop(uri, cursor)
-            self._last_requests.concluded(uri, cursor, absence)
-            return CompletionReply(None)
+        if not by_hand and (unwanted := self._unwanted(uri)):
+            return self._nothing(uri, cursor, unwanted)
         run = self._running.get(uri)
         if run is None or run.cursor != cursor or run.task.done():
-            self._stop(uri, cursor)
-            run = self._running[uri] = _Run(cursor, asyncio.create_task(self._complete(uri, cursor)))
+            if (kept := self._recall(uri, cursor)) is not None:
+                self._stop(uri, cursor)
+                self._ahead.look_ahead(uri, cursor)
+                return kept
+            if not by_hand and (held_back := self._held_back(uri)):
+                return self._nothing(uri, cursor, held_back)
+            run = self._start(uri, cursor, by_hand)
         if patience is None:
             await self._wait(run)
         else:
-            _, late = await asyncio.wait({run.task}, timeout=patience)
-            if late:
+            await asyncio.wait(run.ends, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if not (run.task.done() or run.superseded.done()):
                 self._last_requests.concluded(uri, cursor, TOO_SLOW)
-        if run.superseded or not run.task.done() or run.task.cancelled():
+        if run.superseded.done() or not run.task.done() or run.task.cancelled():
             return None
         return run.task.result()
 
@@ -135,48 +183,99 @@ class CompletionRequests:
 
         Requests under way continue: they are assessed when the model has replied.
         """
-        self._last.clear()
-        self._hidden_at.clear()
+        self._memory.clear()
 
     def forget(self, uri: str) -> None:
         """Drop everything about a document, and stop the work for it."""
         self._stop(uri)
-        self._last.pop(uri, None)
-        self._hidden_at.pop(uri, None)
+        self._ahead.forget(uri)
+        self._memory.forget(uri)
         self._last_requests.forget(uri)
         self._service.forget(uri)
-        _, ahead = self._ahead.pop(uri, (None, None))
-        if ahead is not None:
-            ahead.cancel()
+
+    def stop(self) -> None:
+        """Stop the work for all documents; what is remembered of them stays."""
+        for uri in list(self._running):
+            self._stop(uri)
+        self._ahead.stop()
 
     async def close(self) -> None:
-        tasks: list[asyncio.Task[Any]] = [run.task for run in self._running.values()]
-        tasks += [task for _, task in self._ahead.values()]
-        for uri in [*self._running, *self._ahead]:
+        tasks = [run.task for run in self._running.values()]
+        tasks += [run.before.task for run in self._running.values() if run.before.task is not None]
+        for uri in list(self._running):
             self.forget(uri)
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._ahead.close()
+
+    def _recall(self, uri: str, cursor: Cursor) -> CompletionReply | None:
+        """The reply that is known without the model."""
+        known = self._memory.recall(uri, cursor)
+        if known is None:
+            return None
+        if not isinstance(known, Completion):
+            # Asking the model again would give what was hidden another chance to be shown.
+            self._last_requests.concluded(uri, cursor, self._absence(known))
+            return CompletionReply(None)
+        # The same lines may stand in two places. A prediction has one line, and one label.
+        if self._is_elsewhere(uri, known.suggestion.id, cursor.line):
+            return None
+        return CompletionReply(known)
+
+    def _absence(self, outcome: Hidden | Nothing) -> Absence:
+        if isinstance(outcome, Hidden):
+            return hidden(outcome, self._hide_below())
+        return nothing(outcome.removal)
+
+    def _nothing(self, uri: str, cursor: Cursor, absence: Absence) -> CompletionReply:
+        self._stop(uri, cursor)
+        self._last_requests.concluded(uri, cursor, absence)
+        return CompletionReply(None)
 
     def _stop(self, uri: str, cursor: Cursor | None = None) -> None:
         """Cancel the completion in the making. cursor: the place of the new request, if there is one."""
         run = self._running.pop(uri, None)
         if run is not None:
-            run.superseded = run.cursor != cursor
-            run.task.cancel()
+            if run.cursor != cursor:
+                run.supersede()
+            run.cancel()
+
+    def _start(self, uri: str, cursor: Cursor, by_hand: bool) -> _Run:
+        """Begin a completion. An earlier one goes on for a moment, but its requests are answered now."""
+        earlier = self._running.pop(uri, None)
+        before = _Before()
+        if earlier is not None and earlier.cursor != cursor:
+            earlier.supersede()
+        if earlier is not None and not earlier.task.done():
+            before.task = earlier.task
+            if not earlier.before.over:
+                earlier.task.cancel()
+                before.task = earlier.before.task
+        task = asyncio.create_task(self._complete(uri, cursor, before, by_hand))
+        run = self._running[uri] = _Run(cursor, before, task, asyncio.get_running_loop().create_future())
+        return run
 
     async def _wait(self, run: _Run) -> None:
         """Wait for a reply. Cancelling the last waiter cancels the task."""
         run.waiting += 1
         try:
-            await asyncio.wait({run.task})
+            await asyncio.wait(run.ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             run.waiting -= 1
-            if not run.waiting:
-                run.task.cancel()
+            # A superseded run belongs to its successor.
+            if not run.waiting and not run.superseded.done():
+                run.cancel()
 
-    async def _complete(self, uri: str, cursor: Cursor) -> CompletionReply | None:
+    async def _complete(
+        self, uri: str, cursor: Cursor, before: _Before, by_hand: bool
+    ) -> CompletionReply | None:
+        kept = await self._after_pause(uri, cursor, before, by_hand)
+        before.over = True
+        if kept is not None:
+            return kept
+        self._ahead.give_way()
         below = self._hide_below()
         try:
-            completion = await self._service.complete(cursor, document=uri, hide_below=below)
+            outcome = await self._service.complete(cursor, document=uri, hide_below=below)
         except RequestCancelledError:
             self._last_requests.cancelled(uri, cursor)
             return None
@@ -185,38 +284,33 @@ class CompletionRequests:
             logger.warning("No completion: %s", error)
             self._last_requests.concluded(uri, cursor, failed(error))
             return None
-        self._look_ahead(uri, cursor)
-        self._hidden_at.pop(uri, None)
-        if isinstance(completion, Hidden):
-            absence = hidden(completion, below)
-            self._hidden_at[uri] = cursor, absence
-            self._on_hidden(completion)
-            self._last_requests.concluded(uri, cursor, absence)
-            return CompletionReply(None)
-        if isinstance(completion, Nothing):
-            self._on_nothing(completion.removal)
-            self._last_requests.concluded(uri, cursor, nothing(completion.removal))
-            return CompletionReply(None)
-        self._last[uri] = completion
-        self._on_made(completion.suggestion)
-        return CompletionReply(completion)
+        self._ahead.look_ahead(uri, cursor)
+        return self._made(uri, cursor, outcome, below)
 
-    def _look_ahead(self, uri: str, cursor: Cursor) -> None:
-        """Evaluate the likely beginning of the next prompt while the user reads and thinks."""
-        prompt = self._service.ahead(cursor) if self._looks_ahead() else None
-        known, task = self._ahead.get(uri, (None, None))
-        if prompt == known:
-            return
-        if task is not None:
-            task.cancel()  # the engine keeps the evaluated tokens, and the next prompt continues from there
-            del self._ahead[uri]
-        if prompt is not None:
-            self._ahead[uri] = prompt, asyncio.create_task(self._prepare(prompt))
+    async def _after_pause(
+        self, uri: str, cursor: Cursor, before: _Before, by_hand: bool
+    ) -> CompletionReply | None:
+        """Wait before the model is asked; the reply if it need not be asked any more."""
+        pause = None if by_hand else self._pause()
+        if before.task is None:
+            if pause:
+                await asyncio.sleep(pause)
+            return None
+        await asyncio.wait({before.task}, timeout=0 if by_hand else BUSY_PAUSE if pause is None else pause)
+        before.cancel()
+        before.task = None
+        return self._recall(uri, cursor)
 
-    async def _prepare(self, prompt: Prompt) -> None:
-        # The reply goes out first; and a user who keeps typing would cancel the evaluation at once.
-        await asyncio.sleep(AHEAD_PAUSE)
-        try:
-            await self._service.prepare(prompt)
-        except LspCalibError as error:
-            logger.debug("Not evaluated ahead: %s", error)
+    def _made(self, uri: str, cursor: Cursor, outcome: Outcome, below: float) -> CompletionReply:
+        if below == self._hide_below():
+            self._memory.remember(uri, cursor, outcome)
+        if isinstance(outcome, Completion):
+            self._on_made(outcome.suggestion)
+            return CompletionReply(outcome)
+        if isinstance(outcome, Hidden):
+            self._on_hidden(outcome)
+            self._last_requests.concluded(uri, cursor, hidden(outcome, below))
+        else:
+            self._on_nothing(outcome.removal)
+            self._last_requests.concluded(uri, cursor, nothing(outcome.removal))
+        return CompletionReply(None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from lsp_calib.languages import bounded
 from lsp_calib.server.text import CalibDocument
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def position_of(document: CalibDocument, cursor: Cursor) -> types.Position:
 
 
 def language_of(document: CalibDocument) -> str:
-    return document.language_id or "plaintext"
+    """The document's language, of bounded length."""
+    return bounded(document.language_id or "plaintext")
 
 
 def column_units(document: CalibDocument, line: str, column: int) -> int:

@@ -20,7 +20,9 @@ from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.completion import Completion
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind
+from lsp_calib.feedback.exporting import export_file
 from lsp_calib.feedback.learning import Refits, refit_languages
+from lsp_calib.feedback.removal import remove_everything
 from lsp_calib.feedback.replay import MOST_LABELS, Replay
 from lsp_calib.feedback.store import FeedbackStore
 
@@ -34,6 +36,7 @@ class FeedbackRecorder:
 
     open_store: opens the store, on that thread, when it is first needed. Raises LspCalibError.
     enabled: whether feedback is to be kept now.
+    workspace_of: the address of the workspace folder of a document; empty if it is in none.
     retention_days: days after which records are deleted.
     warn: shows the user a message, on the event loop's thread.
     """
@@ -43,11 +46,13 @@ class FeedbackRecorder:
         open_store: Callable[[], FeedbackStore],
         *,
         enabled: Callable[[], bool],
+        workspace_of: Callable[[str], str],
         retention_days: float,
         warn: Callable[[str], None],
     ) -> None:
         self._open_store = open_store
         self._enabled = enabled
+        self._workspace_of = workspace_of
         self._retention_days = retention_days
         self._warn_user = warn
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="feedback")
@@ -55,11 +60,12 @@ class FeedbackRecorder:
         self._reported_damage: Path | None = None
         self._expires_at = 0.0
 
-    def shown(self, completion: Completion, at: float) -> None:
-        """Keep a suggestion that is about to be shown."""
+    def shown(self, uri: str, completion: Completion, at: float) -> None:
+        """Keep a suggestion that is about to be shown in a document."""
         if not self._enabled():
             return
         self._expire_daily()
+        workspace = self._workspace_of(uri)
         self._in_background(
             lambda store: store.record_shown(
                 completion.suggestion,
@@ -68,6 +74,9 @@ class FeedbackRecorder:
                 language=completion.cursor.language,
                 evidence=completion.evidence,
                 at=at,
+                line=completion.expected_line,
+                workspace=workspace,
+                shown_probability=completion.shown_probability,
             )
         )
 
@@ -84,6 +93,17 @@ class FeedbackRecorder:
         if self._enabled():
             event = Event(suggestion_id, EventKind(kind), time.time())
             await asyncio.wrap_future(self._submit(lambda store: store.record_events([event])))
+
+    async def export(self, path: Path) -> int:
+        """Export the store to a new file; returns how many suggestions it has. Raises LspCalibError."""
+        return await asyncio.wrap_future(self._submit(lambda store: export_file(store, path)))
+
+    async def remove_everything(self, state: Path) -> int:
+        """Remove all feedback and empty the logs in the state folder.
+
+        Returns how many suggestions there were. Raises LspCalibError.
+        """
+        return await asyncio.wrap_future(self._submit(lambda store: remove_everything(store, state)))
 
     async def refit(self, calibrators: CalibratorStore, purpose: Purpose) -> Refits:
         """Refit on the labels of the model and task of `purpose`. Raises LspCalibError."""

@@ -4,30 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
 from lsprotocol import types
 from pygls.progress import Progress
+from pygls.workspace import Workspace
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.rolling_back import roll_back
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import CompletionService
+from lsp_calib.completion.memory import CompletionMemory
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import Engine, EngineState, Lingering, StateListener
-from lsp_calib.server.absence import LOADING, OFF, STARTING, SUPERSEDED, TOO_SLOW, WAITING, Absence, excluded
+from lsp_calib.languages import is_chosen
+from lsp_calib.server.absence import (
+    BULK_CHANGE,
+    LOADING,
+    OFF,
+    ON_BATTERY,
+    STARTING,
+    SUPERSEDED,
+    TOO_SLOW,
+    WAITING,
+    Absence,
+    excluded,
+    language_off,
+    paused,
+)
+from lsp_calib.server.bulk_changes import BulkChanges
 from lsp_calib.server.completion_requests import CompletionRequests
+from lsp_calib.server.convert import language_of
 from lsp_calib.server.diagnostics import Diagnostics
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.hiding_notice import HidingNotice
 from lsp_calib.server.last_requests import LastRequests
+from lsp_calib.server.pause import Pause
+from lsp_calib.server.power_watch import PowerWatch
 from lsp_calib.server.progress import LoadProgress
 from lsp_calib.server.protocol import CalibProtocol, pulls_diagnostics
 from lsp_calib.server.status import Status
@@ -35,6 +59,7 @@ from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
 from lsp_calib.server.summary_requests import SummaryRequests
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.user_messages import UserMessages
+from lsp_calib.server.work_ahead import WorkAhead
 from lsp_calib.settings import Settings, Trusted
 from lsp_calib.summarization import SummaryService
 from lsp_calib.values import CalibratorRef
@@ -59,6 +84,9 @@ class Connection(Protocol):
 
     @property
     def client_capabilities(self) -> types.ClientCapabilities: ...
+
+    @property
+    def workspace(self) -> Workspace: ...
 
     @property
     def work_done_progress(self) -> Progress: ...
@@ -86,7 +114,6 @@ class Session:
         window = connection.client_capabilities.window
         shows_progress = window is not None and window.work_done_progress
         self._progress = LoadProgress(connection.work_done_progress if shows_progress else None)
-        self.status = Status()
         calibrators = CalibratorStore.open()
         self._estimator = ConfidenceEstimator(
             calibrators,
@@ -94,10 +121,12 @@ class Session:
             self._calibrator_changed,
             measure=connection.settings.measure,
         )
+        self.status = Status(self._estimator.note_on)
         self.engine = connection.make_engine(self._engine_state)
         self._recorder = FeedbackRecorder(
             lambda: FeedbackStore(home.home() / "feedback.db"),
             enabled=lambda: self._running and connection.settings.feedback,
+            workspace_of=lambda uri: folder_of(uri, connection.workspace.folders),
             retention_days=connection.trusted.retention_days,
             warn=self._messages.warn,
         )
@@ -112,17 +141,36 @@ class Session:
             on_outdated=self._last_requests.outdated,
             on_marks_changed=lambda uri: self.diagnostics.refresh(uri),
             on_refitted=self._refitted,
+            on_inserted=self._inserted,
+        )
+        self.bulk_changes = BulkChanges()
+        self.pause = Pause(self._pause_changed)
+        self._power = PowerWatch()
+        service = CompletionService(self.engine, self._estimator)
+        memory = CompletionMemory(service.key)
+        self._ahead = WorkAhead(
+            service,
+            memory,
+            looks_ahead=self._looks_ahead,
+            # A request to another machine takes its time, and may cost money.
+            goes_on=lambda: connection.trusted.remote_url is None,
+            hide_below=lambda: connection.settings.hide_below,
         )
         self.completions = CompletionRequests(
-            CompletionService(self.engine, self._estimator),
+            service,
+            memory,
+            self._ahead,
             last=self._last_requests,
             refusal=self._refusal,
+            unwanted=self._unwanted,
+            held_back=lambda uri: BULK_CHANGE if self.bulk_changes.holds_back(uri) else None,
+            is_elsewhere=self.suggestions.tracking.is_elsewhere,
             on_request=self.suggestions.requested,
             on_made=self.status.made,
             on_hidden=self.status.hidden,
             on_nothing=self.status.withheld,
             hide_below=lambda: connection.settings.hide_below,
-            looks_ahead=lambda: connection.settings.ahead,
+            pause=lambda: _seconds(connection.settings.debounce_ms),
         )
         self.summaries = SummaryRequests(
             SummaryService(self.engine, self._estimator),
@@ -149,9 +197,17 @@ class Session:
     def document_opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time.
         self.completions.forget(uri)
+        self.bulk_changes.forget(uri)
+
+    def document_changed(self, uri: str) -> None:
+        document = self._connection.open_document(uri)
+        if document is not None:
+            self.bulk_changes.changed(uri, document.take_changes())
+        self.suggestions.tracking.changed(uri)
 
     def document_closed(self, uri: str) -> None:
         self.completions.forget(uri)
+        self.bulk_changes.forget(uri)
         self.suggestions.tracking.closed(uri)
 
     def inline_completion_is_off(self, uri: str) -> None:
@@ -175,6 +231,40 @@ class Session:
                 absence = LOADING
         return self._last_requests.to_wire(last, absence)
 
+    async def roll_back(self, wanted: str | None) -> dict[str, Any]:
+        """Take the user's calibrator out of force, and say what changed, as it goes to the client.
+
+        wanted: id of the calibrator to go back to; None: that before the one of the last suggestion.
+        Raises LspCalibError.
+        """
+        used = self.status.calibrator
+        if wanted is None and used is None:
+            purpose = line_purpose(await self.engine.ready(), self._languages()[-1])
+            used = self._estimator.calibrator(purpose).ref
+        done = await asyncio.to_thread(
+            roll_back, self._estimator.store, wanted, used=used.id if used else None
+        )
+        self._estimator.notice()
+        if used is None or wanted is not None or done.before.id == used.id:
+            self._refitted(done.after.ref)
+        return done.to_wire()
+
+    async def export_feedback(self, path: Path | None) -> dict[str, Any]:
+        """Export what is stored of suggestions to a new file; by default one in the state folder.
+
+        Returns its path and how many suggestions it has. Raises LspCalibError.
+        """
+        if path is None:
+            path = home.home() / f"feedback-{time.strftime('%Y%m%dT%H%M%S')}.jsonl"
+        return {"path": str(path), "n": await self._recorder.export(path)}
+
+    async def purge_feedback(self) -> int:
+        """Remove everything that is stored of suggestions, and empty the logs; returns how many there were.
+
+        Raises LspCalibError.
+        """
+        return await self._recorder.remove_everything(home.home())
+
     async def restart_model(self) -> None:
         """Restart the engine and load the model again. Raises LspCalibError."""
         await self.engine.restart()
@@ -189,9 +279,11 @@ class Session:
         self._running = False
         self._messages.stop()
         self._hiding.stop()
+        self.pause.stop()
         if self._loading is not None:
             self._loading.cancel()
         await self.completions.close()
+        await self._power.close()
         await self.summaries.close()
         await self.engine.close()
         await self._recorder.close()
@@ -216,6 +308,35 @@ class Session:
         why = self._exclusion().reason(uri)
         return excluded(why) if why else None
 
+    def _unwanted(self, uri: str) -> Absence | None:
+        """Why a request that the user has not made by hand is not answered now, None if it is."""
+        if self.pause.message:
+            return paused(self.pause.message)
+        settings = self._connection.settings
+        document = self._connection.open_document(uri)
+        if document is not None and not is_chosen(language_of(document), settings.languages):
+            return language_off(language_of(document))
+        return ON_BATTERY if settings.on_battery == "off" and self._power.on_battery() else None
+
+    def _looks_ahead(self) -> bool:
+        settings = self._connection.settings
+        if not settings.ahead or self.pause.message:
+            return False
+        return settings.on_battery == "on" or not self._power.on_battery()
+
+    def _inserted(self, uri: str, line: int) -> None:
+        """A change has inserted a suggestion in a line."""
+        self.bulk_changes.inserted(uri)
+        document = self._connection.open_document(uri)
+        if document is not None and self._unwanted(uri) is None and not self._exclusion().reason(uri):
+            self._ahead.inserted(uri, document.bare_lines, line, language_of(document))
+
+    def _pause_changed(self) -> None:
+        self.status.pause = self.pause.message
+        if self.pause.message:
+            self.completions.stop()
+        self._notify_status()
+
     def _exclusion(self) -> Exclusion:
         return Exclusion((*self._connection.trusted.exclude, *self._connection.settings.exclude))
 
@@ -228,6 +349,8 @@ class Session:
         problems, self._connection.problems = self._connection.problems, []
         self._messages.warn_together(problems)
         settings = self._connection.settings
+        if settings.on_battery != "on":
+            self._power.on_battery()  # so that it is known once it matters
         if isinstance(self.engine, Lingering):
             # The engine may have been opened before the editor had given its settings.
             self.engine.set_linger(settings.linger_seconds)
@@ -250,7 +373,7 @@ class Session:
         return await self._recorder.replay(estimator.store, purpose, estimator.measure, below)
 
     def _refitted(self, ref: CalibratorRef) -> None:
-        """A refit over this connection has put a calibrator in force."""
+        """A refit or a rollback over this connection has put a calibrator in force."""
         self._estimator.notice()
         if self.status.calibrator != ref:
             self._calibrator_changed(ref)
@@ -281,8 +404,8 @@ class Session:
 
     def _languages(self) -> list[str]:
         """The languages of the open documents, the one opened last at the end; Python if there are none."""
-        opened = (document.language_id for document in self._connection.open_documents())
-        return [language for language in opened if language] or ["python"]
+        opened = (document for document in self._connection.open_documents() if document.language_id)
+        return [language_of(document) for document in opened] or ["python"]
 
     def _report_complaints(self) -> None:
         for complaint in self._estimator.complaints:
@@ -312,6 +435,10 @@ def _diagnostics(connection: Connection, suggestions: SuggestionLifecycle) -> Di
         request_pull=(lambda: connection.workspace_diagnostic_refresh(None)) if pulls else None,
         publish=connection.text_document_publish_diagnostics,
     )
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1e3
 
 
 def _policy(settings: Settings) -> TierPolicy:

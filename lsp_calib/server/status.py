@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ class Status:
     """State, model, calibrator of completions, latencies, and numbers: of suggestions shown by tier, of
     completions hidden, and of answers withheld by reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, note_on: Callable[[str], str | None] = lambda _: None) -> None:
+        """note_on: what a user should know of the calibrator of an id."""
+        self._note_on = note_on
         self.state = EngineState.STARTING
         self.message = "Starting."
+        self.pause = ""  # for how long completions are paused, a sentence; "" if they are not
         self.model: str | None = None
         self.calibrator: CalibratorRef | None = None
         self._hidden = 0
@@ -58,13 +62,17 @@ class Status:
     def to_wire(self) -> dict[str, Any]:
         p50, p95 = np.percentile(self._latencies, [50, 95]) if self._latencies else (None, None)
         ref = self.calibrator
+        state, message = self.state.value, self.message
+        if self.pause and self.state not in (EngineState.NO_MODEL, EngineState.ERROR):
+            state, message = "paused", self.pause
         return {
-            "state": self.state.value,
-            "message": self.message,
+            "state": state,
+            "message": message,
             "model": self.model,
             "calibrator": {"id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
             if ref
             else None,
+            "note": self._note_on(ref.id) if ref else None,
             "tiers": {tier: self._tiers[tier] for tier in ("accept", "review", "reject")},
             "hidden": self._hidden,
             "withheld": {removal.value: self._withheld[removal] for removal in Removal},

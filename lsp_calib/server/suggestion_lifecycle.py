@@ -25,6 +25,7 @@ class SuggestionLifecycle:
     on_shown: called with each suggestion that is about to be shown, again if it is shown again.
     on_outdated: called with the URI of each document that changed before its suggestion could be shown.
     on_marks_changed: called with the URI of each document whose inserted suggestions have changed.
+    on_inserted: called with the URI and the line of each suggestion that a change has inserted.
     on_refitted: called with the calibrator that a refit has put in force.
     """
 
@@ -40,12 +41,14 @@ class SuggestionLifecycle:
         on_outdated: Callable[[str], None],
         on_marks_changed: Callable[[str], None],
         on_refitted: Callable[[CalibratorRef], None],
+        on_inserted: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
         self.tracking = SuggestionTracking(
             lines,
             on_first_shown=recorder.shown,
             on_events=recorder.record,
             on_marks_changed=on_marks_changed,
+            on_inserted=on_inserted,
         )
         self._recorder = recorder
         self._calibrators = calibrators

@@ -27,9 +27,11 @@ class SuggestionTracking:
     """Reports changes of the open documents to the tracker, and passes on the resulting events.
 
     lines: the lines of an open document without their ends; None if it is not open.
-    on_first_shown: called with a suggestion shown for the first time and the time, before its events.
+    on_first_shown: called with the URI, a suggestion shown there for the first time and the time, before its
+        events.
     on_events: called with the events of each change, in their order.
     on_marks_changed: called with the URI of each document whose inserted suggestions have changed.
+    on_inserted: called with the URI and the line of each suggestion that a change has inserted.
     Times are seconds since the epoch.
     """
 
@@ -37,14 +39,16 @@ class SuggestionTracking:
         self,
         lines: Callable[[str], Sequence[str] | None],
         *,
-        on_first_shown: Callable[[Completion, float], None],
+        on_first_shown: Callable[[str, Completion, float], None],
         on_events: Callable[[Sequence[Event]], None],
         on_marks_changed: Callable[[str], None],
+        on_inserted: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
         self._lines = lines
         self._on_first_shown = on_first_shown
         self._on_events = on_events
         self._on_marks_changed = on_marks_changed
+        self._on_inserted = on_inserted
         self._tracker = Tracker()
         self._timer: asyncio.TimerHandle | None = None
         self._marked: dict[str, list[tuple[int, str]]] = {}
@@ -73,14 +77,24 @@ class SuggestionTracking:
             chance = {"shownProbability": completion.shown_probability}
             events[events.index(first)] = attrs.evolve(first, data=chance)
             self._remember_span(completion)
-            self._on_first_shown(completion, now)
+            self._on_first_shown(uri, completion, now)
         self._report(events, uri)
         return True
 
     def changed(self, uri: str) -> None:
         lines = self._lines(uri)
-        if lines is not None:
-            self._report(self._tracker.changed(uri, lines, time.time()), uri)
+        if lines is None:
+            return
+        events = self._tracker.changed(uri, lines, time.time())
+        self._report(events, uri)
+        for event in events:
+            place = self._tracker.place_of(event.suggestion_id) if event.kind is EventKind.INSERTED else None
+            if place is not None:
+                self._on_inserted(*place)
+
+    def is_elsewhere(self, uri: str, suggestion_id: str, line: int) -> bool:
+        """Whether a suggestion is followed in another place than this line."""
+        return self._tracker.place_of(suggestion_id) not in (None, (uri, line))
 
     def will_save(self, uri: str, reason: types.TextDocumentSaveReason) -> None:
         # An editor's automatic save after a pause in typing does not mean that the line is finished.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lsprotocol import types
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
+from lsp_calib.server.bulk_changes import Change
 from lsp_calib.text_lines import split_keeping_ends
 
 
@@ -22,6 +23,8 @@ class CalibDocument(TextDocument):
         self._split: list[str] | None = None
         self._bare: list[str] = []
         self._snapshot: tuple[str, ...] | None = None
+        self._changes: list[Change] = []
+        self._state: int | None = None  # of `_bare`, see `Change`
 
     @property
     def source(self) -> str:
@@ -50,9 +53,26 @@ class CalibDocument(TextDocument):
             self._bare = [line.rstrip("\r\n") for line in self._split]
         return self._split
 
+    def take_changes(self) -> list[Change]:
+        """The changes since the last call, in their order."""
+        changes, self._changes = self._changes, []
+        return changes
+
     def _apply_full_change(self, change: types.TextDocumentContentChangeEvent) -> None:
+        old = [*self.bare_lines]
+        before = self._state if self._state is not None else _state_of(old)
         super()._apply_full_change(change)
         self._split = self._snapshot = None
+        new = [*self.bare_lines]
+        self._state = _state_of(new)
+        most = min(len(old), len(new))
+        above = next((at for at in range(most) if old[at] != new[at]), most)
+        most -= above
+        below = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+        removed, inserted = old[above : len(old) - below], new[above : len(new) - below]
+        if removed or inserted:
+            small = len(removed) == len(inserted) == 1 and abs(len(removed[0]) - len(inserted[0])) <= 1
+            self._changes.append(Change(above, len(removed), len(inserted), small, before, self._state))
 
     def _apply_incremental_change(self, change: types.TextDocumentContentChangePartial) -> None:
         lines = self._with_ends()
@@ -70,8 +90,27 @@ class CalibDocument(TextDocument):
             if region[at] == lines[first + at]:
                 region[at], bare[at] = lines[first + at], self._bare[first + at]
         lines[first:last] = region
+        earlier = self._state if self._state is not None else _state_of(self._bare)
+        self._state = earlier - _state_of(self._bare[first:last]) + _state_of(bare)
         self._bare[first:last] = bare
         self._source = self._snapshot = None
+        small = len(change.text) <= 1 and start.line == end.line and end.character - start.character <= 1
+        self._changes.append(
+            Change(
+                start.line,
+                end.line - start.line + 1,
+                change.text.count("\n") + 1,
+                small,
+                earlier,
+                self._state,
+            )
+        )
+
+
+def _state_of(lines: Iterable[str]) -> int:
+    """A number that is the same for the same lines. That of a change is found without the other lines."""
+    # An empty line counts nothing: the one after a last line end is not in `_bare`.
+    return sum(hash(line) for line in lines if line)
 
 
 class CalibCodec(PositionCodec):

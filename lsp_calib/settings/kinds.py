@@ -104,13 +104,15 @@ def checked_text(accepts: Callable[[str], bool], words: str) -> Kind:
 
 
 def text_list(accepts: Callable[[str], bool], words: str, most: int) -> Kind:
-    """A list of texts, `most` at most. Entries that fit count even where others do not."""
+    """A list of texts, `most` at most. Entries that fit count even where others do not; if none does, the
+    default counts."""
 
     def read(value: object) -> tuple[Any, str]:
         given = value if isinstance(value, list) else []
         good = tuple(one for one in given[:most] if isinstance(one, str) and accepts(one))
-        whole = isinstance(value, list) and len(good) == len(given)
-        return good, "" if whole else f"must be {words}; what does not fit is ignored"
+        if isinstance(value, list) and len(good) == len(given):
+            return good, ""
+        return good or None, f"must be {words}; what does not fit is ignored"
 
     return Kind(words, {"type": "array", "items": {"type": "string"}, "maxItems": most}, read)
 

@@ -13,6 +13,7 @@ import attrs
 
 from lsp_calib.exclusion import is_pattern
 from lsp_calib.inference.choice import URL_WORDS, is_url
+from lsp_calib.languages import ANY, is_choice
 from lsp_calib.settings.kinds import (
     Kind,
     checked_text,
@@ -29,6 +30,7 @@ from lsp_calib.settings.kinds import (
 _DECLARATION = "setting"
 _SEVERITY = one_of("error", "warning", "information", "hint", "off")
 _MOST_PATTERNS = 200
+_MOST_LANGUAGES = 200
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -88,8 +90,38 @@ class Settings:
         "ahead.enabled",
         switch(),
         True,
-        "in pauses, evaluate the next likely prompts, about every 16 lines",
+        "in pauses, evaluate the next likely prompts, about every 16 lines, and complete the line after an "
+        "accepted suggestion",
         see="[the engine](engine.md)",
+    )
+    debounce_ms: int | None = _setting(
+        "debounceMs",
+        or_auto(whole_number(0, 2000)),
+        None,
+        "how many milliseconds after a key the model is not asked yet, unless you ask by hand. By default "
+        "none, but for a moment while it works on the request that this key has made useless",
+        unset='`"auto"`',
+    )
+    languages: tuple[str, ...] = _setting(
+        "languages",
+        text_list(
+            is_choice,
+            f'a list of at most {_MOST_LANGUAGES} language identifiers such as "go"; "*" for all but text',
+            _MOST_LANGUAGES,
+        ),
+        (ANY,),
+        'the languages whose documents get completions without being asked; `"*"` stands for all but '
+        "text such as Markdown and commit messages",
+        converter=tuple,
+        see="[When the model is asked](#when-the-model-is-asked)",
+    )
+    on_battery: Literal["on", "less", "off"] = _setting(
+        "onBattery",
+        one_of("on", "less", "off"),
+        "less",
+        "on battery: `on`: no difference; `less`: no work ahead; `off`: also no completions but those "
+        "that you ask for by hand",
+        see="[When the model is asked](#when-the-model-is-asked)",
     )
     hover: bool = _setting("hover.enabled", switch(), True, "summaries on a function's signature")
     hover_budget_ms: int = _setting(

@@ -281,12 +281,8 @@ class Document:
         self.version = 1
         self.lines = path.read_text("utf-8").split("\n")
         self._editor = editor
-        editor.tell(
-            types.TEXT_DOCUMENT_DID_OPEN,
-            types.DidOpenTextDocumentParams(
-                types.TextDocumentItem(self.uri, language, self.version, self.text)
-            ),
-        )
+        self._language = language
+        self._open()
 
     @property
     def text(self) -> str:
@@ -317,6 +313,15 @@ class Document:
                 [types.TextDocumentContentChangePartial(range=span, text=text)],
             ),
         )
+
+    def reopen(self) -> None:
+        """Close the file and open it again, with the text that it has in the editor."""
+        self.close()
+        self._open()
+
+    def _open(self) -> None:
+        item = types.TextDocumentItem(self.uri, self._language, self.version, self.text)
+        self._editor.tell(types.TEXT_DOCUMENT_DID_OPEN, types.DidOpenTextDocumentParams(item))
 
     def close(self) -> None:
         """Close the file in the editor."""

@@ -112,7 +112,7 @@ async def test_from_a_keystroke_to_a_label_and_back(start, write, tmp_path):
             how[suggestion["id"]] = wanted
         result = await editor.command("lsp-calib.refit", seconds=PATIENCE)
         assert await editor.quit() == 0
-    assert result["n"] == 6
+    assert result["n"] == 5, "one line in six documents counts at most five times"
     assert result["before"] is not None
     assert result["after"] is not None
     with sqlite3.connect(tmp_path / "home" / "feedback.db") as database:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,10 +141,17 @@ class Editor:
         self.client.text_document_did_close(types.DidCloseTextDocumentParams(name))
 
     async def inline(
-        self, line: int, character: int, uri: str = URI, request_id: str | None = None
+        self,
+        line: int,
+        character: int,
+        uri: str = URI,
+        request_id: str | None = None,
+        *,
+        by_hand: bool = False,
     ) -> types.InlineCompletionList | None:
+        kind = types.InlineCompletionTriggerKind
         params = types.InlineCompletionParams(
-            context=types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
+            context=types.InlineCompletionContext(kind.Invoked if by_hand else kind.Automatic),
             text_document=types.TextDocumentIdentifier(uri),
             position=types.Position(line, character),
         )
@@ -386,12 +393,13 @@ async def start(
     env: Mapping[str, str] | None = None,
     initialized: bool = True,
     forked: bool = True,
+    folders: Sequence[str] = (),
 ) -> Editor:
     """An editor connected to its own server.
 
     settings: what the editor answers to `workspace/configuration`. env: more for the server's environment.
     calibrated: with the calibrator of `install_calibrator`. initialized: with the handshake done. forked: see
-    `command`.
+    `command`. folders: of the workspace, as URIs.
     """
     home = folder / "home"
     journal = Journal(folder / "journal.jsonl")
@@ -408,7 +416,10 @@ async def start(
     editor = Editor(connection, home, journal)
     connection.capabilities = client or capabilities(inline=True)
     params = types.InitializeParams(
-        capabilities=connection.capabilities, process_id=os.getpid(), initialization_options=options
+        capabilities=connection.capabilities,
+        process_id=os.getpid(),
+        initialization_options=options,
+        workspace_folders=[types.WorkspaceFolder(uri, uri.rpartition("/")[2]) for uri in folders] or None,
     )
     editor.initialized = await asyncio.wait_for(connection.initialize_async(params), PATIENCE)
     if initialized:

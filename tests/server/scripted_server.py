@@ -15,6 +15,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
+    supplies     the folder that lists mains adapters and batteries; none unless given
     tcp          what `TcpChoice` takes: serve over TCP
     log          the log file
 
@@ -75,10 +76,11 @@ class ScriptedEngine:
         text = "".join(text for _, text in request.prompt.segments) + request.prompt.forced
         if not request.max_tokens:
             return await self._ahead(text)
+        idle = request.priority.name == "IDLE"
         line = text.rsplit("\n", 1)[-1]
         summary = request.prompt.version.startswith("summary")
         answer = self._answer("summary" if summary else "line", line)
-        self._note("asked", line=line, prompt=text, summary=summary)
+        self._note("asked", line=line, prompt=text, summary=summary, idle=idle)
         try:
             self._raise(line, answer)
             await _appears(answer.get("heldUntil"))
@@ -194,9 +196,11 @@ def main() -> None:
         server = create_server(command_line)
 
         def make_engine(on_state: StateListener) -> Engine:
+            from lsp_calib import power
             from lsp_calib.completion import hiding
 
             hiding.EXPLORED = script.get("explored", 0.0)
+            power.SUPPLIES = Path(script.get("supplies", "/no such folder"))
             return ScriptedEngine(script, on_state, server.trusted)
 
         server.make_engine = make_engine  # type: ignore[method-assign]

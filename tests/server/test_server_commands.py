@@ -58,7 +58,7 @@ async def test_the_status_object(connect: Connect) -> None:
     await editor.suggestion(0, 1)
     status = await editor.status()
     counts = {"tiers", "hidden", "withheld", "latencyMs"}
-    assert set(status) == {"state", "message", "model", "calibrator"} | counts
+    assert set(status) == {"state", "message", "model", "calibrator", "note"} | counts
     assert (status["state"], status["model"]) == ("ready", "scripted")
     assert status["message"] == "The script is ready."
     assert set(status["calibrator"]) == {"id", "source", "state", "n"}
@@ -186,6 +186,40 @@ async def test_a_calibrator_put_in_force_by_a_command_is_noticed(connect: Connec
     assert new["calibrator"]["id"] in file.read_text("utf-8")
     assert (old["tier"], new["tier"]) == ("accept", "reject")
     assert (await editor.status())["calibrator"] == new["calibrator"]
+
+
+async def test_a_rollback_is_in_force_at_once_and_can_be_undone(connect: Connect) -> None:
+    """The answer says what changed; another window of the editor notices at its next request."""
+    editor, other = await connect(SCRIPT), await connect(SCRIPT)
+    for one in (editor, other):
+        one.open("a\n")
+    mine = (await editor.suggestion(0, 1))["calibrator"]
+    assert (await other.suggestion(0, 1))["calibrator"] == mine
+    answer = await editor.command("rollbackCalibrator")
+    assert answer["before"] == mine
+    assert answer["calibrator"]["source"] == "prior"
+    assert f"{mine['id']} (personal, 100 labels) is no longer in force" in answer["message"]
+    for one in (editor, other):
+        assert (await one.suggestion(0, 1))["calibrator"] == answer["calibrator"]
+        assert (await one.status())["calibrator"] == answer["calibrator"]
+    with pytest.raises(JsonRpcException, match="nothing to roll back"):
+        await editor.command("rollbackCalibrator")
+    again = await editor.command("rollbackCalibrator", {"id": mine["id"]})
+    assert again["calibrator"] == mine
+    assert (await other.suggestion(0, 1))["calibrator"] == mine
+    for wrong in ({"id": 5}, "text"):
+        with pytest.raises(JsonRpcInvalidParams, match="calibrator"):
+            await editor.command("rollbackCalibrator", wrong)
+    with pytest.raises(JsonRpcException, match="There is no calibrator 'nonsense'"):
+        await editor.command("rollbackCalibrator", {"id": "nonsense"})
+
+
+async def test_a_rollback_before_any_suggestion(connect: Connect) -> None:
+    """It is about the calibrator of the open document."""
+    editor = await connect(SCRIPT)
+    editor.open("a\n")
+    answer = await editor.command("rollbackCalibrator")
+    assert (answer["before"]["source"], answer["calibrator"]["source"]) == ("personal", "prior")
 
 
 async def test_a_refit_without_a_model_fails_with_a_message(connect: Connect) -> None:

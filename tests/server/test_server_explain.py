@@ -47,7 +47,7 @@ async def test_an_excluded_document_by_which_rule(connect: Connect) -> None:
     for uri in (SECRET, private, URI):
         editor.open("PASSWORD = 'hunter2'\n", uri)
         await editor.inline(0, 5, uri)
-    message = await explained(editor, "excluded", SECRET)
+    message = await explained(editor, "secret", SECRET)
     assert "files of this name usually hold secrets" in message
     assert "hunter2" not in message
     assert "'private/' in the setting `exclude`" in await explained(editor, "excluded", private)
@@ -89,8 +89,9 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
         assert part in message
         assert "hunter2" not in message
     await editor.inline(0, 1)
+    assert "ended the line at once" in await explained(editor, "nothingToAdd"), "from memory as well"
     counted = {"onlyWhiteSpace": 1, "repeatsSuffix": 1, "hiddenCharacters": 1, "neverEnded": 1}
-    assert (await editor.status())["withheld"] == {"empty": 2, **counted}
+    assert (await editor.status())["withheld"] == {"empty": 1, **counted}
 
 
 async def test_without_a_model_it_says_what_to_do(connect: Connect) -> None:

@@ -7,9 +7,13 @@ import json
 import stat
 from pathlib import Path
 
+import pytest
 from conftest import Connect
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from scripted_editor import Editor
+
+from lsp_calib.feedback.store import FeedbackStore
 
 # One line each for the ways in which a suggestion may end.
 TEXT = "kept\nedited\nover\nignored\ntyped\ndeleted\n"
@@ -225,3 +229,54 @@ async def test_events_carry_numbers_only(connect: Connect) -> None:
     await editor.command("accepted", {"id": "abc" * 5 + "0", "text": SECRET, "uri": "file:///secret.py"})
     ((data,),) = editor.rows("SELECT data FROM events")
     assert json.loads(data) == {}
+
+
+async def test_the_workspace_folder_is_kept_as_a_hash(connect: Connect) -> None:
+    """So that a user can remove what was shown in it, and nobody can read where it was."""
+    editor = await connect(SCRIPT, folders=["file:///work/a%20project", "file:///work"])
+    for uri in ("file:///work/a%20project/m.py", "file:///work/b.py", "untitled:Untitled-1"):
+        editor.open(TEXT, uri=uri)
+        await editor.suggestion(0, 4, uri)
+    await editor.in_order()
+    folders = [folder for (folder,) in editor.rows("SELECT workspace FROM suggestions ORDER BY shown_at")]
+    assert folders[0] != folders[1]
+    assert folders[2] is None
+    store = FeedbackStore(editor.home / "feedback.db")
+    assert store.purge(workspaces=["file:///work/a project"]) == 1
+    store.close()
+    assert b"project" not in b"".join(path.read_bytes() for path in editor.home.glob("feedback*"))
+    await editor.suggestion(1, 6, "file:///work/b.py")
+    await editor.in_order()
+    assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(3,)], "the server goes on"
+
+
+async def test_a_language_of_any_length_is_kept_as_other(connect: Connect) -> None:
+    """A client may send anything as a language, a document included."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT, language=SECRET * 50_000)
+    assert await editor.suggestion(0, 4)
+    await editor.in_order()
+    assert editor.rows("SELECT language FROM suggestions") == [("other",)]
+
+
+async def test_export_and_purge_over_the_protocol(connect: Connect, tmp_path: Path) -> None:
+    """Export writes a new file, for its owner alone; purge empties the store while the server runs on."""
+    editor = await connect(SCRIPT)
+    editor.open(TEXT)
+    first = await editor.suggestion(0, 4)
+    path = tmp_path / "export.jsonl"
+    assert await editor.command("exportFeedback", {"path": str(path)}) == {"path": str(path), "n": 1}
+    assert json.loads(path.read_text("utf-8"))["id"] == first["id"]
+    with pytest.raises(JsonRpcException, match="no export overwrites"):
+        await editor.command("exportFeedback", {"path": str(path)})
+    for wrong in ({"path": "relative.jsonl"}, {"path": 5}, "text"):
+        with pytest.raises(JsonRpcInvalidParams, match="absolute"):
+            await editor.command("exportFeedback", wrong)
+    inside = await editor.command("exportFeedback")
+    assert Path(inside["path"]).parent == editor.home
+    assert stat.S_IMODE(Path(inside["path"]).stat().st_mode) == 0o600
+    assert await editor.command("purgeFeedback") == {"n": 1}
+    assert first["id"].encode() not in (editor.home / "feedback.db").read_bytes()
+    assert (await editor.suggestion(1, 6))["id"] != first["id"]
+    await editor.in_order()
+    assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(1,)]

@@ -17,6 +17,7 @@ import attrs
 import pytest
 from scripted_server import ScriptedEngine
 
+from lsp_calib.completion.memory import MOST
 from lsp_calib.server.language_server import CalibServer
 from lsp_calib.server.main import create_server
 from lsp_calib.server.messages import receive
@@ -170,3 +171,40 @@ async def test_complaints_about_settings_stay_short(scene: Scene) -> None:
     assert len(shown) == 1
     assert "tiers.preset" in shown[0]
     assert len(shown[0]) < 5000
+
+
+async def test_remembered_completions_keep_neither_documents_nor_their_earlier_versions(scene: Scene) -> None:
+    """However much is typed: the tuple of lines of one version alone takes 8 bytes a line."""
+    uri, text = "file:///long.py", text_of(0)
+    # Without a grammar: a tree of syntax takes more than all of this.
+    item = {"uri": uri, "languageId": "yaml", "version": 1, "text": text}
+    scene.tell("didOpen", textDocument=item)
+    requests = scene.server.session.completions
+
+    async def type_in(first: int, last: int) -> None:
+        for line in range(first, last):
+            place = {"line": line, "character": 3}
+            change = {"range": {"start": place, "end": place}, "text": "z"}
+            scene.tell("didChange", textDocument={"uri": uri, "version": line}, contentChanges=[change])
+            ask = {"textDocument": {"uri": uri}, "position": {"line": line, "character": 4}}
+            context = {"context": {"triggerKind": 1}}
+            scene.give({"id": line, "method": "textDocument/inlineCompletion", "params": {**ask, **context}})
+            while not any(message.get("id") == line for message in scene.sink.sent):
+                await asyncio.sleep(0.001)
+            scene.sink.sent.clear()
+
+    await type_in(2, 70)  # what is bounded is full
+    known = requests._memory._documents[uri]
+    assert len(known) == MOST
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        await type_in(70, 134)
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(known) == MOST
+    # As many completions as before, all of them new: 64 versions of the lines would take 1.5 million bytes.
+    assert after - before < MOST * 8 * LINES / 3

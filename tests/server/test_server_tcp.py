@@ -265,6 +265,23 @@ async def test_a_client_over_tcp_cannot_set_what_is_trusted(serve: Serve, token_
     assert "trusted is ignored" in shown[0]
 
 
+async def test_a_client_over_tcp_cannot_choose_the_file_of_an_export(
+    serve: Serve, token_file: str, tmp_path: Path
+) -> None:
+    """The state folder is the only place that it is written to."""
+    server = await serve(token_file=token_file)
+    client = await server.connect(initialize({"token": TOKEN}))
+    await client.answer(0)
+    client.send({"method": "initialized", "params": {}})
+    chosen = tmp_path / "chosen.jsonl"
+    arguments = {"command": "lsp-calib.exportFeedback", "arguments": [{"path": str(chosen)}]}
+    client.send({"id": 1, "method": "workspace/executeCommand", "params": arguments})
+    assert "may not choose a file" in (await client.answer(1))["error"]["message"]
+    assert not chosen.exists()
+    client.send({"id": 2, "method": "workspace/executeCommand", "params": {**arguments, "arguments": []}})
+    assert (await client.answer(2))["result"]["n"] == 0
+
+
 async def test_the_token_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     """At no level, whatever logs its messages: it is taken out before anything else sees the message."""
     listener = Listener(TOKEN, TcpChoice("127.0.0.1", 0))

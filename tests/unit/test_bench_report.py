@@ -12,6 +12,7 @@ from lsp_calib.tools.bench import report
 from lsp_calib.tools.bench.comparisons import LongFile, Two
 from lsp_calib.tools.bench.peer import PeerAnswer, PeerPass, PeerReading
 from lsp_calib.tools.bench.raw import Replayed
+from lsp_calib.tools.bench.steadiness import Counts
 from lsp_calib.tools.bench.table import print_report
 from lsp_calib.tools.bench.typing_on import TypedOn
 from lsp_calib.tools.bench.typist import Place, Reading, before_last_line
@@ -45,6 +46,22 @@ class TestAnswers:
     def test_each_is_counted_by_where_it_came_from(self) -> None:
         found = report.answers([reading(), FROM_MEMORY, NOTHING, reading()])
         assert found == {"model": 2, "memory": 1, "none": 1, "shareFromMemory": 0.25}
+
+
+class TestFaults:
+    def test_they_are_summed_over_the_keystrokes(self) -> None:
+        found = report.faults(
+            [reading(counts=Counts(1, 0, 1, 0)), reading(), reading(counts=Counts(1, 1, 0, 1))]
+        )
+        assert found == {"typedAlong": 2, "changed": 1, "repeatsRest": 1, "repeatsNext": 1}
+        assert report.faults([]) is None
+
+
+class TestLatencies:
+    def test_every_keystroke_counts_but_the_first_in_a_document(self) -> None:
+        found = report.latencies([reading(Place.COLD, wall=900.0), reading(wall=100.0), FROM_MEMORY])["all"]
+        assert found is not None
+        assert (found["n"], found["p50"][0]) == (2, 50.5)
 
 
 class TestTokens:
@@ -153,6 +170,7 @@ def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
         "steps": len(readings),
         "latencyMs": report.latencies(readings),
         "answers": report.answers(readings),
+        "faults": {"typedAlong": 12, "changed": 1, "repeatsRest": 2, "repeatsNext": 3},
         "tokens": {place.value: report.tokens(readings, place) for place in Place},
         "newLines": report.new_lines([reading(place=Place.NEWLINE, tail=20)]),
         "ahead": {"tokens": 321, "ms": 4321.0},
@@ -164,6 +182,7 @@ def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
     print_report(document, Console(file=out, width=160, highlight=False))
     text = out.getvalue()
     assert "a-model" in text
+    assert "1 of 12 suggestions" in text
     assert "keystroke" in text
     assert "6 / 2" in text
     assert "1 of 1. Evaluated ahead in pauses: 321 tokens, 4321 ms." in text

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from test_calibration_calibrator import make, platt, predict
 
 from lsp_calib.calibration import Calibrator, PlattCalibrator, Prior, grouped_folds, log_loss, refit
+from lsp_calib.calibration.calibrators import curve_refit
 from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted
-from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, SLOPE_SD, refit_curve
+from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, SLOPE_SD, WEIGHT_SD, refit_curve
+from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE, MOST_WEIGHT, LabelWeights
 from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence
@@ -92,21 +94,42 @@ def test_labels_that_speak_against_a_change_prevent_it():
     assert result.after["logLoss"] > result.before["logLoss"]
 
 
-def test_one_class_moves_it_the_right_way_and_stays_sane():
-    logprobs, _ = labels(12)
-    wrong = refit(SHIPPED, logprobs, [False] * 12, created=TODAY)
+@pytest.mark.parametrize("outcome", [True, False])
+@pytest.mark.parametrize("n", [5, 40, 400])
+def test_labels_of_one_class_are_never_enough(n, outcome):
+    """Any shift in their direction fits them. One of the other class is enough."""
+    logprobs, _ = labels(n)
+    result = refit(SHIPPED, logprobs, [outcome] * n, created=TODAY)
+    assert not result.promoted
+    word = "right" if outcome else "wrong"
+    assert result.reason == f"all {n} labels are {word}: at least one other is needed"
+    assert result.calibrator is None
+
+
+def test_new_labels_of_one_class_are_not_enough_either():
+    first = run(30, shift=-1.0).calibrator
+    logprobs, correct = labels(60, -1.0)
+    result = refit(first, logprobs, [*correct[:30], *[False] * 30], created=TODAY, base=SHIPPED)
+    assert result.reason == "all 30 new labels are wrong: at least one other is needed"
+
+
+def test_almost_one_class_moves_it_the_right_way_and_stays_sane():
+    logprobs, _ = labels(20)
+    wrong = refit(SHIPPED, logprobs, [False] * 19 + [True], created=TODAY)
     assert wrong.promoted
-    assert wrong.before["skill"] is None
     assert 0.05 < predict(wrong.calibrator, 0.8) < predict(SHIPPED, 0.8)
-    right = refit(SHIPPED, logprobs, [True] * 12, created=TODAY)
+    right = refit(SHIPPED, logprobs, [True] * 19 + [False], created=TODAY)
     assert predict(SHIPPED, 0.8) < predict(right.calibrator, 0.8) < 0.95
 
 
 def test_what_prior_and_labels_agree_on_is_not_pulled_towards_one_half():
     # Platt's smoothed targets would: 1/7 for five wrong ones that were given 4 %.
     current = make(**platt(1.0, -3.2, "geometric-mean"))
-    result = refit(current, [answer(0.5)] * 5, [False] * 5, created=TODAY)
-    assert predict(result.calibrator, 0.5) < predict(current, 0.5)
+    answers, folds = [answer(0.5)] * 5, np.arange(5)
+    moved = refit_curve(
+        current.curves[0], "shipped", answers, np.zeros(5, bool), LabelWeights.of(5), folds
+    ).curve
+    assert moved.probability(answers[0]) < predict(current, 0.5)
 
 
 def test_a_personal_one_is_judged_by_labels_it_has_not_seen():
@@ -170,8 +193,9 @@ class TestEpisodes:
             assert often.after == pytest.approx(once.after, abs=1e-6)
 
     @pytest.mark.parametrize("n", [12, 60])
-    def test_no_prediction_has_seen_a_label_of_its_own_episode(self, n):
+    def test_no_prediction_has_seen_a_label_of_its_own_episode(self, n, monkeypatch):
         """The quality on record is that of fits without the whole episode."""
+        monkeypatch.setattr(curve_refit, "NOISE", 0.0)  # as Platt scaling, with which it is compared
         logprobs, correct = labels(3 * n, shift=-1.0)
         episodes = np.arange(3 * n) % n
         scores = 0.8 * log_odds(raws(logprobs)) - 1.2
@@ -201,6 +225,51 @@ class TestEpisodes:
         assert result.n == 21
         assert result.calibrator.n_correct == 20
         assert predict(result.calibrator, 0.8) > predict(SHIPPED, 0.8)
+
+
+class TestWeights:
+    def test_a_line_counts_a_few_times_however_often_it_is_written(self):
+        """Ten thousand visits to one line, and two hundred other lines."""
+        logprobs, correct = labels(200)
+        alone = refit(SHIPPED, logprobs, correct, created=TODAY, lines=np.arange(200))
+        copies = 10_000
+        flooded = refit(
+            SHIPPED,
+            [*logprobs, *[logprobs[0]] * copies],
+            [*correct, *[not correct[0]] * copies],
+            created=TODAY,
+            lines=[*range(200), *[0] * copies],
+        )
+        assert flooded.n == 199 + MOST_OF_ONE_LINE
+        for one in (alone, flooded):
+            assert one.after is not None
+        weights = LabelWeights.of(copies + 200, lines=[*range(200), *[0] * copies])
+        assert weights.visited()[1:200] == pytest.approx(1.0)
+        assert weights.visited()[200:].sum() == pytest.approx(MOST_OF_ONE_LINE, rel=1e-3)
+
+    def test_few_visits_to_a_line_count_in_full(self):
+        weights = LabelWeights.of(6, episodes=[0, 0, 1, 2, 3, 3], lines=[7, 7, 7, 8, 7, 7])
+        assert weights.visited() == pytest.approx([0.5, 0.5, 1, 1, 0.5, 0.5])
+
+    def test_labels_that_do_not_count_weaken_no_other(self):
+        weights = LabelWeights.of(4, episodes=[0, 0, 1, 1])
+        known = np.array([True, False, True, True])
+        assert weights.visited(known) == pytest.approx([1, 0, 0.5, 0.5])
+
+    def test_what_was_rarely_shown_counts_for_more_up_to_a_limit(self):
+        weights = LabelWeights.of(4, shown=[1.0, 0.5, 0.01, 0.0])
+        assert weights.weights() == pytest.approx([1, 2, MOST_WEIGHT, MOST_WEIGHT])
+        assert weights.visited() == pytest.approx(np.ones(4))
+
+    def test_a_refit_is_moved_by_what_it_saw_least(self):
+        """Hidden suggestions that were right after all, one in a hundred of which was shown."""
+        logprobs, correct = labels(60)
+        hidden = np.arange(60) < 12
+        correct = np.where(hidden, True, correct)
+        plain = refit(SHIPPED, logprobs, correct, created=TODAY).after["meanConfidence"]
+        shown = np.where(hidden, 0.01, 1.0)
+        weighted = refit(SHIPPED, logprobs, correct, created=TODAY, shown=shown).after["meanConfidence"]
+        assert weighted > plain
 
 
 def test_old_labels_are_not_counted_twice():
@@ -268,8 +337,8 @@ def test_the_spread_of_the_prior_is_a_fair_trade():
         losses = []
         for seed in range(150):
             logprobs, correct = labels(n, shift, seed)
-            codes = np.arange(n)
-            fitted = refit_curve(SHIPPED.curves[0], "shipped", logprobs, correct, codes, codes % 5).curve
+            counting, folds = LabelWeights.of(n), np.arange(n) % 5
+            fitted = refit_curve(SHIPPED.curves[0], "shipped", logprobs, correct, counting, folds).curve
             p = sigmoid(fitted.features[0].weight * log_odds(x) + fitted.intercept)
             losses.append(np.mean(-truth * np.log(p / truth) - (1 - truth) * np.log((1 - p) / (1 - truth))))
         return float(np.mean(losses))
@@ -336,7 +405,7 @@ class TestFeatures:
         losses = []
         for seed in range(30):
             curve = refit_curve(
-                FEATURES, "shipped", *rich_labels(15, seed=seed), np.arange(15), np.arange(15) % 2
+                FEATURES, "shipped", *rich_labels(15, seed=seed), LabelWeights.of(15), np.arange(15) % 2
             ).curve
             losses.append(log_loss(sigmoid(curve.scores(unseen)), right))
         assert np.mean(losses) - log_loss(RICH.probabilities(unseen), right) < 0.015
@@ -375,12 +444,11 @@ class TestFeatures:
 
     @pytest.mark.parametrize("outcome", [True, False])
     @pytest.mark.parametrize("n", [5, 40])
-    def test_one_class_never_makes_its_own_labels_look_worse(self, outcome, n):
+    def test_one_class_moves_every_curve_its_way_and_not_too_far(self, outcome, n):
         answers, _ = rich_labels(n)
-        result = refit(RICH, answers, [outcome] * n, created=TODAY)
-        assert result.promoted
-        assert result.after["logLoss"] <= result.before["logLoss"]
-        for before, after in zip(RICH.curves, result.calibrator.curves, strict=True):
+        correct, folds = np.full(n, outcome), np.arange(n) % 5
+        for before in RICH.curves:
+            after = refit_curve(before, "shipped", answers, correct, LabelWeights.of(n), folds).curve
             moved = after.scores(answers) - before.scores(answers)
             assert np.mean(moved) * (1 if outcome else -1) > 0
             assert np.all(np.abs(after.scores(answers)) < 15)
@@ -403,9 +471,10 @@ class TestFeatures:
             ),
         )
         for n, truth, own in ((600, other, True), (200, other, False), (600, FEATURES, False)):
-            codes = np.arange(n)
-            result = refit_curve(FEATURES, "shipped", *rich_labels(n, truth, seed=3), codes, codes % 5)
-            assert (result.curve.shift is None) == own, n
+            result = refit_curve(
+                FEATURES, "shipped", *rich_labels(n, truth, seed=3), LabelWeights.of(n), np.arange(n) % 5
+            )
+            assert (result.curve.spread == WEIGHT_SD) == own, n
             if own:
                 assert result.curve.features[1].weight > FEATURES.features[1].weight + 0.5
                 assert result.curve.offsets == FEATURES.offsets

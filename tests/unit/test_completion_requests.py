@@ -5,27 +5,43 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import attrs
+import pytest
 from feedback_scene import suggestion
 
 from lsp_calib.completion import Completion, Cursor
+from lsp_calib.completion.memory import CompletionMemory
+from lsp_calib.server import completion_requests
 from lsp_calib.server.completion_requests import CompletionReply, CompletionRequests
 from lsp_calib.server.last_requests import LastRequests
+from lsp_calib.server.work_ahead import WorkAhead
 from lsp_calib.values import Evidence, ModelIdentity
 
 URI = "file:///a.py"
 
 
 class Service:
-    """Answers once `go` is set."""
+    """Answers once `go` is set: with a text that is the same for the same line number."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str = "x") -> None:
+        self.text = text
         self.go = asyncio.Event()
+        self.asked: list[int] = []
+        self.cancelled: list[int] = []
 
     async def complete(self, cursor: Cursor, *, document: str, hide_below: float) -> Completion:
         assert (document, hide_below) == (URI, 0.0)
-        await self.go.wait()
-        made = suggestion("x", f"at {cursor.line}")
+        self.asked.append(cursor.column)
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(cursor.column)
+            raise
+        made = attrs.evolve(suggestion("x", f"at {cursor.line}"), text=self.text)
         return Completion(made, cursor, Evidence((-0.1,)), ModelIdentity("m", "", ""), "p1")
+
+    def key(self, cursor: Cursor) -> bytes:
+        return repr((tuple(cursor.lines), cursor.line, cursor.column)).encode()
 
     def ahead(self, _cursor: Cursor) -> None:
         return None
@@ -38,17 +54,26 @@ async def _no_refusal(_uri: str, _patience: float | None) -> None:
     return None
 
 
-def requests(service: Any) -> CompletionRequests:
+def requests(service: Any, pause: float | None = None) -> CompletionRequests:
+    memory = CompletionMemory(service.key)
+    ahead = WorkAhead(
+        service, memory, looks_ahead=lambda: False, goes_on=lambda: False, hide_below=lambda: 0.0
+    )
     return CompletionRequests(
         service,
+        memory,
+        ahead,
         last=LastRequests(),
         refusal=_no_refusal,
+        unwanted=lambda _: None,
+        held_back=lambda _: None,
+        is_elsewhere=lambda *_: False,
         on_request=lambda *_: None,
         on_made=lambda _: None,
         on_hidden=lambda _: None,
         on_nothing=lambda _: None,
         hide_below=lambda: 0.0,
-        looks_ahead=lambda: False,
+        pause=lambda: pause,
     )
 
 
@@ -89,3 +114,102 @@ async def test_two_requests_at_one_place_are_both_answered() -> None:
         assert answer is not None
         assert answer.completion is not None
         assert answer.completion.suggestion.id == "at 0"
+
+
+class TestPause:
+    """A request leaves the model for a moment to the one that it supersedes."""
+
+    FIRST = Cursor.at(("a",), 0, 1, "python")
+    SECOND = Cursor.at(("af",), 0, 2, "python")
+    THIRD = Cursor.at(("afo",), 0, 3, "python")
+
+    async def started(self, asked: CompletionRequests, *cursors: Cursor, by_hand: bool = False) -> list[Any]:
+        """Requests at these places, one after the other, each before the answer to the one before it."""
+        tasks = []
+        for cursor in cursors:
+            tasks.append(asyncio.create_task(asked.newest(URI, cursor, by_hand=by_hand)))
+            for _ in range(5):
+                await asyncio.sleep(0)
+        return tasks
+
+    async def test_what_is_typed_along_meanwhile_is_not_asked_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(completion_requests, "BUSY_PAUSE", 30.0)
+        service = Service("foo(1)")
+        asked = requests(service)
+        first, second, third = await self.started(asked, self.FIRST, self.SECOND, self.THIRD)
+        assert await first is None, "answered at once"
+        assert await second is None
+        service.go.set()
+        reply = await third
+        assert reply.completion.suggestion.text == "o(1)"
+        assert (service.asked, service.cancelled) == ([1], [])
+
+    async def test_the_model_is_asked_after_the_pause(self) -> None:
+        service = Service("other")
+        asked = requests(service)
+        first, second = await self.started(asked, self.FIRST, self.SECOND)
+        assert await first is None
+        assert service.asked == [1]
+        while len(service.asked) < 2:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
+        assert service.cancelled == [1]
+        service.go.set()
+        assert (await second).completion.suggestion.text == "other"
+
+    async def test_an_answer_that_does_not_fit_is_no_reason_to_wait_on(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(completion_requests, "BUSY_PAUSE", 30.0)
+        service = Service("other")
+        _, second = await self.started(requests(service), self.FIRST, self.SECOND)
+        service.go.set()
+        assert (await second).completion.suggestion.text == "other"
+        assert service.asked == [1, 2]
+
+    async def test_who_asks_by_hand_does_not_wait(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(completion_requests, "BUSY_PAUSE", 30.0)
+        service = Service("other")
+        asked = requests(service, pause=30.0)
+        _, second = await self.started(asked, self.FIRST, self.SECOND, by_hand=True)
+        while service.asked != [1, 2]:
+            await asyncio.sleep(0.001)
+        service.go.set()
+        assert (await second).completion is not None
+
+    async def test_a_pause_that_is_set_comes_before_every_question(self) -> None:
+        service = Service("other")
+        service.go.set()
+        asked = requests(service, pause=30.0)
+        first, second = await self.started(asked, self.FIRST, self.SECOND)
+        assert await first is None
+        assert service.asked == []
+        assert [task for task in asyncio.all_tasks() if "Requests._complete" in repr(task)] == [
+            asked._running[URI].task
+        ], "the first one will never ask"
+        asked.forget(URI)
+        assert await second is None
+
+    @pytest.mark.parametrize("how", ["cancel", "forget", "close", "stop"])
+    async def test_whatever_ends_it_ends_the_work_before_it_as_well(
+        self, how: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(completion_requests, "BUSY_PAUSE", 30.0)
+        service = Service()
+        asked = requests(service)
+        _, second = await self.started(asked, self.FIRST, self.SECOND)
+        if how == "cancel":
+            second.cancel()
+        elif how == "forget":
+            asked.forget(URI)
+        elif how == "stop":
+            asked.stop()
+        else:
+            await asked.close()
+        await asyncio.wait({second})
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert service.cancelled == [1]
+        assert not [task for task in asyncio.all_tasks() if "Requests._complete" in repr(task)]

@@ -75,7 +75,8 @@ def live(
     for number in range(n):
         identity = f"{name}{language}-{number}"
         show(store, identity, -0.3 * chance.random(), at + number, language)
-        settle(store, identity, chance.random() < right, at + number + 30)
+        # Never all of one class: labels of one class alone are not learned from.
+        settle(store, identity, number == 1 or chance.random() < right, at + number + 30)
 
 
 def type_a_line(store: FeedbackStore, keystrokes: int) -> None:
@@ -102,12 +103,12 @@ class TestEpisodes:
         assert calibrators.choose(PURPOSE).calibrator.source == "prior"
 
     def test_n_counts_lines(self, store: FeedbackStore, calibrators: CalibratorStore) -> None:
-        live(store, 6)
+        live(store, 30)
         type_a_line(store, 20)
         result = refit_from_feedback(store, calibrators, PURPOSE, TODAY)
         assert result.promoted, result.reason
-        assert result.n == 7
-        assert calibrators.choose(PURPOSE).calibrator.n == 7
+        assert result.n == 31
+        assert calibrators.choose(PURPOSE).calibrator.n == 31
 
     def test_what_settled_at_one_moment_is_one_episode_in_old_stores(
         self, store: FeedbackStore, calibrators: CalibratorStore
@@ -173,14 +174,14 @@ class TestLanguages:
     def test_the_answer_is_about_the_first_that_was_promoted(
         self, store: FeedbackStore, calibrators: CalibratorStore
     ) -> None:
-        for number in range(9):  # more rows than Python has, of one line
+        for number in range(31):  # more rows than Python has, of one line
             show(store, f"one-line-{number}", -0.1, START, "go")
             label = Label(f"one-line-{number}", False, How.EDITED, START, "one line")
             store.record_events([Event(label.suggestion_id, EventKind.SETTLED, START, label=label)])
-        live(store, 8, language="python")
+        live(store, 30, language="python")
         wire = refit_languages(store, calibrators, PURPOSE, TODAY).to_wire()
         assert set(wire) == SHAPE | {"languages"}
-        assert (wire["promoted"], wire["n"]) == (True, 8)
+        assert (wire["promoted"], wire["n"]) == (True, 30)
         assert wire["reason"].startswith("python: the new calibrator is no worse")
         assert [(one["language"], one["promoted"]) for one in wire["languages"]] == [
             ("go", False),
@@ -206,7 +207,7 @@ def test_labels_of_before_and_after_there_were_features_are_learnt_from_together
     for number in range(40):
         at = START + 60.0 * number
         features = {"total": 1.0, "broken": float(number % 2)} if number >= 20 else None
-        show(store, f"{number:016x}", -0.2, at, features=features)
+        show(store, f"{number:016x}", -0.2 - number / 1000, at, features=features)
         settle(store, f"{number:016x}", number % 8 == 0, at + 30.0)
     result = refit_from_feedback(store, calibrators, PURPOSE, TODAY)
     assert (result.promoted, result.n) == (True, 40)

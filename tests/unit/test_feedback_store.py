@@ -24,6 +24,7 @@ from lsp_calib.feedback.database import move_aside, private_file
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.filesystem import kind_of_mount
 from lsp_calib.values import Evidence, ModelIdentity
 
 MODEL = ModelIdentity("m", "Q8_0", "abc123")
@@ -52,14 +53,21 @@ def show(
     logprobs: tuple[float, ...] = (-0.1234567, -2.0),
     features: dict[str, float] | None = None,
     place: str = "mid-word",
+    language: str = "python",
+    line: str = "",
+    workspace: str = "",
+    shown_probability: float = 1.0,
 ) -> None:
     store.record_shown(
         suggestion(f"password = '{SECRET}'", identity),
         model=model,
         prompt_version=prompt,
-        language="python",
+        language=language,
         evidence=Evidence(logprobs, features or {}, place, doubtful=SECRET),
         at=at,
+        line=line,
+        workspace=workspace,
+        shown_probability=shown_probability,
     )
 
 
@@ -85,6 +93,8 @@ class TestRecords:
             "shown_at": 1000.0,
             "at": 1060.0,
             "episode": "s",
+            "line": row.line,
+            "shown_probability": 1.0,
         }
 
     def test_features_come_back_but_no_text(self, store: FeedbackStore, path: Path) -> None:
@@ -198,7 +208,144 @@ class TestRecords:
         assert store.counts().suggestions == 1
 
 
+class TestHashes:
+    def test_one_line_has_one_hash_and_no_text(self, store: FeedbackStore, path: Path) -> None:
+        """White space at its ends does not count; the key lies beside, for the owner alone."""
+        for number, line in enumerate((f"  {SECRET}", f"{SECRET} ", "another")):
+            show(store, str(number), line=line, workspace="file:///home/somebody/project")
+        rows = store.read("SELECT line, workspace FROM suggestions ORDER BY id")
+        (first, second, other), (folder,) = [line for line, _ in rows], {folder for _, folder in rows}
+        assert first == second != other
+        assert all(len(one) == 16 and int(one, 16) >= 0 for one in (first, other, folder))
+        assert SECRET.encode() not in all_bytes(path)
+        assert b"somebody" not in all_bytes(path)
+        key = path.with_name("feedback.key")
+        assert len(key.read_bytes()) == 32
+        if os.name == "posix":
+            assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+    def test_they_are_of_this_installation_alone(self, tmp_path: Path) -> None:
+        found = []
+        for name in ("one", "other"):
+            store = FeedbackStore(tmp_path / name / "feedback.db")
+            show(store, line="return None")
+            found += store.read("SELECT line FROM suggestions")
+            store.close()
+        assert found[0] != found[1]
+
+    def test_the_next_process_has_the_same_key(self, path: Path) -> None:
+        hashes = set()
+        for number in range(2):
+            store = FeedbackStore(path)
+            show(store, str(number), line="return None")
+            hashes |= set(store.read("SELECT line FROM suggestions"))
+            store.close()
+        assert len(hashes) == 1
+
+    def test_processes_that_need_the_key_at_once_make_one(self, path: Path) -> None:
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path; "
+            "from test_feedback_store import FeedbackStore, show; store = FeedbackStore(Path(sys.argv[1])); "
+            "show(store, sys.argv[3], line='return None'); store.close()"
+        )
+        folder = str(Path(__file__).parent)
+        environment = {**os.environ, "PYTHONPATH": folder}
+        processes = [
+            subprocess.Popen([sys.executable, "-c", program, str(path), folder, name], env=environment)
+            for name in "abcd"
+        ]
+        assert [one.wait(60) for one in processes] == [0] * 4
+        store = FeedbackStore(path)
+        assert store.read("SELECT COUNT(*), COUNT(DISTINCT line) FROM suggestions") == [(4, 1)]
+        store.close()
+
+    def test_a_damaged_key_is_replaced(self, store: FeedbackStore, path: Path) -> None:
+        path.with_name("feedback.key").write_bytes(b"short")
+        show(store, line="return None")
+        assert len(path.with_name("feedback.key").read_bytes()) == 32
+
+
+@pytest.mark.parametrize("language", ["x" * 1_000_000, f"{SECRET} = 1", "a\nb", ""])
+def test_what_is_no_language_is_not_kept_as_one(store: FeedbackStore, language: str) -> None:
+    show(store, language=language)
+    assert [row["language"] for row in store.export()] == ["other"]
+
+
+MOUNTS = """\
+21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+35 21 0:30 / /home rw - nfs4 server:/home rw,vers=4.2
+36 35 0:31 / /home/me/local\\040disk rw - xfs /dev/sdb rw
+37 21 0:32 / /mnt/remote rw - fuse.sshfs me@host: rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        ("/var/lib", "ext4"),
+        ("/home/me/.local/share", "nfs4"),
+        ("/home", "nfs4"),
+        ("/homes", "ext4"),
+        ("/home/me/local disk/x", "xfs"),
+        ("/mnt/remote/x", "fuse.sshfs"),
+    ],
+)
+def test_the_file_system_of_a_folder(folder: str, kind: str) -> None:
+    assert kind_of_mount(folder, MOUNTS) == kind
+    assert kind_of_mount(folder, "") == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts are read as Linux tells them")
+def test_on_a_network_file_system_there_is_no_write_ahead_log(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that had one goes on without: what is in it stays."""
+    store = FeedbackStore(path)
+    show(store, "before")
+    assert store.read("PRAGMA journal_mode") == [("wal",)]
+    store.close()
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"35 21 0:30 / {os.path.realpath(tmp_path)} rw - nfs4 server:/home rw\n")
+    monkeypatch.setattr("lsp_calib.filesystem._MOUNTS", mounts)
+    stores = [FeedbackStore(path), FeedbackStore(path)]
+    for number, store in enumerate(stores):
+        assert store.read("PRAGMA journal_mode") == [("delete",)]
+        show(store, str(number))
+    assert stores[0].counts().suggestions == 3
+    assert not path.with_name("feedback.db-wal").exists()
+    assert stores[1].purge() == 3
+    for store in stores:
+        store.close()
+
+
 class TestOlderFormats:
+    def test_a_store_of_format_3_is_brought_up_to_date(self, path: Path) -> None:
+        """What was shown although it was to be hidden is known; an endless language is not kept."""
+        path.parent.mkdir()
+        connection = sqlite3.connect(path)
+        for statement in (*MIGRATIONS[0], *MIGRATIONS[1], *MIGRATIONS[2]):
+            connection.execute(statement)
+        connection.execute("PRAGMA user_version = 3")
+        for name, language, chance in (("a", "python", 1.0), ("b", "python", 0.01), ("c", "x" * 10_000, 1.0)):
+            connection.execute(
+                "INSERT INTO suggestions VALUES (?, 1000.0, 'line', ?, 'm', 'abc123', 'p1', 'c', "
+                "'total', NULL, 0.5, 0.5, 'review', '[-0.5]', '{}', 1, '')",
+                (name, language),
+            )
+            connection.execute(
+                "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, 'shown', 1000.0, ?)",
+                (name, json.dumps({"shownProbability": chance})),
+            )
+            connection.execute("INSERT INTO labels VALUES (?, 1, 'kept', 1060.0, 'visit')", (name,))
+        connection.commit()
+        connection.close()
+        store = FeedbackStore(path)
+        rows = {row.suggestion_id: row for row in store.labels("abc123", "p1", "line")}
+        assert {name: row.shown_probability for name, row in rows.items()} == {"a": 1.0, "b": 0.01, "c": 1.0}
+        assert {row.line for row in rows.values()} == {None}
+        assert rows["c"].language == "other"
+        store.close()
+
     def test_a_store_of_format_2_is_brought_up_to_date(self, path: Path) -> None:
         """Its labels keep their log-probabilities and have no features."""
         path.parent.mkdir()
@@ -252,6 +399,49 @@ class TestOlderFormats:
 
 
 class TestPurge:
+    def test_only_what_was_shown_in_a_workspace(self, store: FeedbackStore) -> None:
+        for name, folder in (("here", "file:///here"), ("there", "file:///there"), ("nowhere", "")):
+            show(store, name, workspace=folder)
+        store.record_events([settled(name, How.KEPT, True) for name in ("here", "there", "nowhere")])
+        assert store.purge(workspaces=["file:///elsewhere"]) == 0
+        assert store.purge(workspaces=["file:///here", "file:///link"]) == 1
+        assert sorted(row["id"] for row in store.export()) == ["nowhere", "there"]
+        assert store.counts().events == {"settled": 2}
+
+    def test_the_key_and_damaged_copies_go_with_everything(self, store: FeedbackStore, path: Path) -> None:
+        """What is stored afterwards has another key, in every process."""
+        other = FeedbackStore(path)
+        show(store, "a", line="return None")
+        show(other, "b", line="return None")
+        aside = path.with_name("feedback.db.corrupt-20260101T000000")
+        aside.write_bytes(b"notes")
+        store.purge(before=1.0)
+        assert aside.exists()
+        old = set(store.read("SELECT line FROM suggestions"))
+        assert store.purge() == 2
+        assert not aside.exists()
+        show(store, "c", line="return None")
+        show(other, "d", line="return None")
+        new = set(store.read("SELECT line FROM suggestions"))
+        assert len(old) == len(new) == 1
+        assert old != new
+        other.close()
+
+    def test_while_another_program_reads_it_says_so(self, store: FeedbackStore, path: Path) -> None:
+        """Deleted rows may then still be in the file: it must not look as if they were gone."""
+        impatient = FeedbackStore(path, timeout=0.05)
+        show(store, "secret-identity")
+        reader = sqlite3.connect(path, isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM suggestions").fetchall()
+        with pytest.raises(LspCalibError, match="another program"):
+            impatient.purge()
+        reader.execute("COMMIT")
+        impatient.purge()
+        assert b"secret-identity" not in all_bytes(path)
+        reader.close()
+        impatient.close()
+
     def test_everything_goes_also_from_the_file(self, store: FeedbackStore, path: Path) -> None:
         for n in range(100):
             show(store, f"identity-{n}")
@@ -285,7 +475,7 @@ def all_bytes(path: Path) -> bytes:
 def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
     """As after n suggestions with their labels, but in one transaction."""
     row = "?, ?, 'line', 'python', 'm', 'abc', 'p1', 'c', 'total', NULL, 0.5, 0.5, 'review', '[-0.5]'"
-    row += ", '{}', 1, ''"
+    row += ", '{}', 1, '', NULL, NULL, 1.0"
     connection = store._connection
     connection.execute("BEGIN")
     for number in range(n):
@@ -576,6 +766,7 @@ import sys
 from pathlib import Path
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.filesystem import kind_of_mount
 
 path, name, n = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 store = FeedbackStore(path)

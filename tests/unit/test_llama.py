@@ -283,6 +283,62 @@ def piece(reference: Reference, token: int) -> bytes:
     return buffer.raw[:count]
 
 
+class TestReproducing:
+    """Typed characters that the model would have written by itself, and others."""
+
+    TABLE = 'NAMES = {\n    "\\frakA": 1,\n    "\\frakB": 2,\n    "\\frakC": 3,\n   '
+
+    @pytest.mark.parametrize("typed", [' "\\f', ' "\\fr', ' "\\fra', ' "\\frak'])
+    @pytest.mark.parametrize("reuse", [True, False])
+    def test_what_it_would_have_written_anyway_is_completed_as_if_nothing_were_typed(
+        self, model: llama.LlamaModel, typed: str, reuse: bool
+    ) -> None:
+        """It writes f, rak: two tokens that the rule of whole words does not allow before `fra`."""
+        clean = generate(model, request(self.TABLE, reuse=reuse))
+        healed = generate(model, request(self.TABLE, forced=typed, reuse=reuse))
+        assert clean.text == typed + healed.text
+        assert healed.tokens[-4:] == clean.tokens[-4:]
+        ids = (*healed.healing, *(token.id for token in healed.tokens))
+        assert ids == tuple(token.id for token in clean.tokens)
+
+    @pytest.mark.parametrize("reuse", [True, False])
+    def test_after_tokens_that_were_taken_back_the_numbers_are_those_from_scratch(
+        self, model: llama.LlamaModel, reference: Reference, reuse: bool
+    ) -> None:
+        """It writes f here, but then rak; so `fro` is reproduced by a whole word."""
+        healed = generate(model, request(self.TABLE, forced=' "\\fro', reuse=reuse))
+        pieces = [piece(reference, token) for token in healed.healing]
+        assert pieces == [b' "\\']
+        assert piece(reference, healed.tokens[0].id).startswith(b"fro")
+        assert healed.timing.generated_tokens > len(healed.healing) + len(healed.tokens)
+        given = [*reference.tokens(self.TABLE), *healed.healing]
+        ids = [token.id for token in healed.tokens]
+        splits = one_by_one(len(given) - 1, len(ids) + 1)
+        expected = reference.log_probabilities([*given, *ids], len(given), splits=splits)
+        assert [token.logprob for token in healed.tokens] == pytest.approx(expected, abs=EXACT)
+
+    @pytest.mark.parametrize("typed", [' "\\fra', ' "\\fro'])
+    @pytest.mark.parametrize("reuse", [True, False])
+    def test_interrupted_at_many_moments_it_ends_the_same(
+        self, model: llama.LlamaModel, typed: str, reuse: bool
+    ) -> None:
+        wanted = request(self.TABLE, forced=typed, reuse=reuse)
+        expected = generate(model, wanted)
+        longest = 4 * step_seconds(model)
+        interrupted = 0
+        for seed in range(4):
+            run = model.begin(wanted, on_tokens=ignore)
+            with interruptions(model, Random(seed), longest):
+                generation, times = persist(model, run)
+            run.close()
+            interrupted += times
+            assert generation is not None
+            assert [token.id for token in generation.tokens] == [token.id for token in expected.tokens]
+            if not reuse:
+                assert generation.tokens == expected.tokens, "to the last bit"
+        assert interrupted
+
+
 class TestInterruptions:
     @pytest.mark.usefixtures("steady")
     @pytest.mark.parametrize(

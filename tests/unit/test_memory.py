@@ -1,29 +1,108 @@
-"""A suggestion goes on being good while the user types what it says."""
+"""What is remembered of a document: the same prompt has the same answer, and nothing else has one."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.completion import Completion, Cursor
-from lsp_calib.completion.memory import continued
-from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Suggestion, Tier, Timing
+from lsp_calib.completion import Completion, CompletionService, Cursor, Hidden, Nothing, Removal
+from lsp_calib.completion.memory import MOST, CompletionMemory
+from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.inference.engine import LoadedModel, Priority
+from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
+from lsp_calib.values import (
+    CalibratorRef,
+    Confidence,
+    Evidence,
+    Generation,
+    ModelIdentity,
+    Prompt,
+    Stop,
+    Suggestion,
+    Tier,
+    Timing,
+)
 
-line_texts = st.text(st.characters(exclude_characters="\r\n"), max_size=12)
+URI = "file:///a.py"
 CONFIDENCE = Confidence(
     0.7, 0.8, "total", Tier.REVIEW, "", False, CalibratorRef("c", "prior", "learning", 0), None
 )
+MODEL = ModelIdentity("m", "Q4", "0" * 64)
+WINDOW = 120
+FORMATS = {
+    "fim": CompletionFormat("fim", "<prefix>", "<suffix>", "<middle>"),
+    "prefix": CompletionFormat(),
+}
 
 
-def completion(cursor: Cursor, text: str) -> Completion:
-    suggestion = Suggestion("an-id", "line", text, CONFIDENCE, "m", 3, "model", Timing(1, 2, 3, 4, 5, 6))
-    return Completion(suggestion, cursor, Evidence((-0.1, -0.2)), ModelIdentity("m", "Q4", "0" * 64), "v")
+def card(layout: str) -> ModelCard:
+    return ModelCard(
+        name="m",
+        title="M",
+        licence="Apache-2.0",
+        file="m.gguf",
+        size=0,
+        sha256="0" * 64,
+        quantisation="Q4",
+        context=2048,
+        window=WINDOW,
+        completion=FORMATS[layout],
+        chat=ChatFormat(),
+    )
 
 
-def moved(cursor: Cursor, typed: str) -> Cursor:
-    lines = list(cursor.lines)
-    lines[cursor.line] = cursor.before + typed + cursor.after
-    return Cursor.at(lines, cursor.line, cursor.column + len(typed), cursor.language)
+@attrs.frozen
+class Engine:
+    """Is ready, and ends every line at once."""
+
+    layout: str = "fim"
+
+    async def ready(self) -> LoadedModel:
+        return LoadedModel(MODEL, card(self.layout))
+
+    async def generate(self, _request: object) -> Generation:
+        return Generation("", (), Stop.LINE, Timing())
+
+
+def asked_service(layout: str = "fim") -> CompletionService:
+    """A service that has asked its model once."""
+    service = CompletionService(Engine(layout), None)  # type: ignore[arg-type]
+    asyncio.run(service.ask(Cursor(("",), 0, 0), Priority.BACKGROUND))
+    return service
+
+
+def memory(layout: str = "fim") -> CompletionMemory:
+    return CompletionMemory(asked_service(layout).key)
+
+
+def completion(cursor: Cursor, text: str, name: str = "an-id") -> Completion:
+    suggestion = Suggestion(name, "line", text, CONFIDENCE, "m", 3, "model", Timing(1, 2, 3, 4, 5, 6))
+    return Completion(suggestion, cursor, Evidence((-0.1, -0.2)), MODEL, "v")
+
+
+def recalled(known: CompletionMemory, cursor: Cursor) -> Completion | None:
+    found = known.recall(URI, cursor)
+    assert found is None or isinstance(found, Completion)
+    return found
+
+
+def replaced(cursor: Cursor, line: str, column: int) -> Cursor:
+    lines = [*cursor.lines]
+    lines[cursor.line] = line
+    return Cursor.at(tuple(lines), cursor.line, column, cursor.language)
+
+
+def typed(cursor: Cursor, text: str) -> Cursor:
+    return replaced(cursor, cursor.before + text + cursor.after, cursor.column + len(text))
+
+
+line_texts = st.text(st.characters(exclude_characters="\r\n"), max_size=12)
 
 
 @st.composite
@@ -35,47 +114,36 @@ def completions(draw: st.DrawFn) -> Completion:
 
 
 @given(completions(), st.data())
-def test_typing_along_leaves_the_same_line_the_same_id_and_the_same_confidence(
+def test_typing_along_and_back_leaves_the_same_line_id_and_confidence(
     old: Completion, data: st.DataObject
 ) -> None:
-    typed = data.draw(st.integers(0, len(old.suggestion.text) - 1))
-    rest = continued(old, moved(old.cursor, old.suggestion.text[:typed]))
-    assert rest is not None
-    assert rest.expected_line == old.expected_line
-    left = old.suggestion.text[typed:]
-    assert attrs.evolve(rest.suggestion, doubt=old.suggestion.doubt) == attrs.evolve(
-        old.suggestion, text=left, source="memory", timing=Timing()
-    )
-    assert rest.evidence == old.evidence
-
-
-@given(completions(), line_texts)
-def test_what_is_left_always_makes_the_line_that_was_predicted(old: Completion, typed: str) -> None:
-    rest = continued(old, moved(old.cursor, typed))
-    if rest is None:
-        assert not old.suggestion.text.startswith(typed) or old.suggestion.text == typed
-    else:
+    known = memory()
+    known.remember(URI, old.cursor, old)
+    text = old.suggestion.text
+    for count in data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=4)):
+        rest = recalled(known, typed(old.cursor, text[:count]))
+        assert rest is not None
         assert rest.expected_line == old.expected_line
-        assert rest.suggestion.text
-
-
-@given(completions())
-def test_nothing_is_left_once_all_is_typed(old: Completion) -> None:
-    assert continued(old, moved(old.cursor, old.suggestion.text)) is None
+        assert attrs.evolve(rest.suggestion, doubt=old.suggestion.doubt) == attrs.evolve(
+            old.suggestion, text=text[count:], source="memory", timing=Timing()
+        )
+        assert rest.evidence == old.evidence
+    assert recalled(known, typed(old.cursor, text)) is None, "nothing is left once all is typed"
 
 
 @pytest.mark.parametrize(
-    ("typed", "doubt"), [("", (3, 5)), ("a.", (1, 3)), ("a.b", (0, 2)), ("a.bc", (0, 1)), ("a.bcd", None)]
+    ("text", "doubt"), [("", (3, 5)), ("a.", (1, 3)), ("a.b", (0, 2)), ("a.bc", (0, 1)), ("a.bcd", None)]
 )
-def test_the_span_of_doubt_goes_with_what_is_typed(typed: str, doubt: tuple[int, int] | None) -> None:
+def test_the_span_of_doubt_goes_with_what_is_typed(text: str, doubt: tuple[int, int] | None) -> None:
     old = completion(Cursor.at(["x = "], 0, 4, "python"), "a.bcd()")
-    old = attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(3, 5)))
-    rest = continued(old, moved(old.cursor, typed))
+    known = memory()
+    known.remember(URI, old.cursor, attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(3, 5))))
+    rest = recalled(known, typed(old.cursor, text))
     assert rest is not None
     assert rest.suggestion.doubt == doubt
 
 
-OLD = completion(Cursor.at(["above", "x = fo)", "below"], 1, 6, "python"), "o(1")
+OLD = Cursor.at(("above", "x = fo)", "below"), 1, 6, "python")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +151,7 @@ OLD = completion(Cursor.at(["above", "x = fo)", "below"], 1, 6, "python"), "o(1"
     [
         Cursor.at(["above", "x = fox)", "below"], 1, 7, "python"),
         Cursor.at(["above", "x = f)", "below"], 1, 5, "python"),
-        Cursor.at(["above", "y = fo)", "below"], 1, 6, "python"),
+        Cursor.at(["above", "y = foo)", "below"], 1, 7, "python"),
         Cursor.at(["above", "x = foo]", "below"], 1, 7, "python"),
         Cursor.at(["ABOVE", "x = foo)", "below"], 1, 7, "python"),
         Cursor.at(["above", "x = foo)", "BELOW"], 1, 7, "python"),
@@ -101,10 +169,155 @@ OLD = completion(Cursor.at(["above", "x = fo)", "below"], 1, 6, "python"), "o(1"
         "below",
         "longer",
         "language",
-        "back",
+        "before-it",
         "other-line",
     ],
 )
-def test_nothing_is_left_once_the_document_went_another_way(cursor: Cursor) -> None:
-    assert continued(OLD, Cursor.at(["above", "x = foo)", "below"], 1, 7, "python")) is not None
-    assert continued(OLD, cursor) is None
+def test_nothing_is_known_once_the_document_went_another_way(cursor: Cursor) -> None:
+    known = memory()
+    known.remember(URI, OLD, completion(OLD, "o(1"))
+    assert recalled(known, Cursor.at(["above", "x = foo)", "below"], 1, 7, "python")) is not None
+    assert recalled(known, cursor) is None
+    assert known.recall("file:///b.py", OLD) is None
+
+
+def test_an_edit_that_no_prompt_shows_changes_nothing() -> None:
+    lines = tuple(f"value_{n:03} = {n:03}" for n in range(100))
+    cursor = Cursor.at(lines, 50, 9, "python")
+    known = memory()
+    known.remember(URI, cursor, completion(cursor, "12"))
+    far = ("other", *lines[1:99], "other")
+    assert recalled(known, Cursor.at(far, 50, 9, "python")) is not None
+    near = (*lines[:49], "other", *lines[50:])
+    assert recalled(known, Cursor.at(near, 50, 9, "python")) is None
+
+
+@pytest.mark.parametrize("outcome", [Hidden(CONFIDENCE, Timing()), Nothing(Removal.EMPTY)])
+def test_what_has_no_text_holds_for_its_place_alone(outcome: Hidden | Nothing) -> None:
+    known = memory()
+    known.remember(URI, OLD, outcome)
+    assert known.recall(URI, OLD) is outcome
+    assert known.recall(URI, typed(OLD, "x")) is None
+
+
+def test_the_one_used_last_goes_before_others_that_fit() -> None:
+    """Two suggestions may have the same beginning; the one on screen stays there."""
+    start = Cursor.at(("",), 0, 0, "python")
+    known = memory()
+    known.remember(URI, start, completion(start, "foo(1)", "first"))
+    later = typed(start, "f")
+    known.remember(URI, later, completion(later, "oo(2)", "second"))
+    assert (found := recalled(known, typed(start, "fo"))) is not None
+    assert found.suggestion.id == "second"
+    assert (found := recalled(known, start)) is not None
+    assert found.suggestion.id == "first"
+    assert (found := recalled(known, typed(start, "fo"))) is not None
+    assert found.suggestion.id == "first"
+
+
+def test_it_is_bounded_and_can_be_emptied() -> None:
+    known = memory()
+    cursors = [Cursor.at((f"line {n}",), 0, 6, "python") for n in range(MOST + 10)]
+    for cursor in cursors:
+        known.remember(URI, cursor, completion(cursor, "x"))
+    assert [recalled(known, cursor) is None for cursor in cursors] == [True] * 10 + [False] * MOST
+    known.remember("file:///b.py", OLD, completion(OLD, "x"))
+    known.forget(URI)
+    assert known.recall(URI, cursors[-1]) is None
+    assert known.recall("file:///b.py", OLD) is not None
+    known.clear()
+    assert known.recall("file:///b.py", OLD) is None
+
+
+def test_nothing_is_remembered_before_a_model_was_asked() -> None:
+    known = CompletionMemory(CompletionService(Engine(), None).key)  # type: ignore[arg-type]
+    known.remember(URI, OLD, completion(OLD, "x"))
+    assert known.recall(URI, OLD) is None
+
+
+def answer_to(prompt: Prompt) -> str:
+    """What some model answers: any text, always the same to the same prompt."""
+    drawn = hashlib.sha256(repr(prompt).encode()).digest()
+    return "ab(" * (1 + drawn[0] % 3) + "xy"[drawn[1] % 2]
+
+
+@attrs.frozen
+class Made:
+    """A suggestion as it was made."""
+
+    cursor: Cursor
+    prompt: Prompt
+    text: str
+
+
+small_texts = st.text("ab(x", max_size=4)
+edits = st.one_of(
+    st.tuples(st.just("type"), st.text("ab(xy", min_size=1, max_size=1)),
+    st.tuples(st.just("accept"), st.integers(1, 9)),
+    st.tuples(st.just("backspace"), st.integers(1, 3)),
+    st.tuples(st.just("move"), st.tuples(st.integers(0, 30), st.integers(0, 12))),
+    st.tuples(st.just("insert line"), st.tuples(st.integers(0, 30), small_texts)),
+    st.tuples(st.just("delete line"), st.integers(0, 30)),
+    st.tuples(st.just("undo"), st.just(None)),
+)
+
+
+def edited(states: list[Cursor], kind: str, how: object, shown: str) -> Cursor:
+    """The document and the cursor after an edit."""
+    cursor = states[-1]
+    lines, line, column = list(cursor.lines), cursor.line, cursor.column
+    if kind == "undo":
+        return states[-2] if len(states) > 1 else cursor
+    if kind in ("type", "accept"):
+        return typed(cursor, how if isinstance(how, str) else shown[:how])  # type: ignore[misc]
+    if kind == "backspace":
+        assert isinstance(how, int)
+        return replaced(cursor, cursor.before[:-how] + cursor.after, max(column - how, 0))
+    if kind == "move":
+        line, column = how  # type: ignore[misc]
+        return Cursor.at(cursor.lines, line % len(lines), column, "python")
+    if kind == "insert line":
+        at, text = how  # type: ignore[misc]
+        at %= len(lines) + 1
+        lines.insert(at, text)
+        line += at <= line
+    elif len(lines) > 1:
+        assert isinstance(how, int)
+        at = how % len(lines)
+        del lines[at]
+        line = min(line - (at < line), len(lines) - 1)
+    return Cursor.at(tuple(lines), line, column, "python")
+
+
+@pytest.mark.parametrize("layout", FORMATS)
+@given(st.lists(small_texts, min_size=1, max_size=30), st.lists(edits, max_size=25))
+def test_whatever_is_edited_memory_says_what_the_model_would(
+    layout: str, lines: Sequence[str], changes: list[tuple[str, object]]
+) -> None:
+    """An answer from memory is the model's to the same prompt, or the rest of one that is typed along."""
+    known, format_ = memory(layout), FORMATS[layout]
+    made: dict[str, Made] = {}
+    states, shown = [Cursor.at(tuple(lines), 0, 0, "python")], ""
+    for kind, how in [("move", (0, 0)), *changes]:
+        cursor = edited(states, kind, how, shown)
+        states.append(cursor)
+        found = recalled(known, cursor)
+        if found is None:
+            prompt = build_prompt(cursor, format_, WINDOW)
+            one = Made(cursor, prompt, answer_to(prompt))
+            name = str(len(made))
+            made[name] = one
+            found = completion(cursor, one.text, name)
+            known.remember(URI, cursor, found)
+        one, shown = made[found.suggestion.id], found.suggestion.text
+        assert found.cursor == cursor
+        assert shown
+        beginning = one.text.removesuffix(shown)
+        assert beginning + shown == one.text
+        assert cursor.before.endswith(beginning)
+        # As it was before that was typed: the same line, shown the same to the model.
+        column = cursor.column - len(beginning)
+        then = replaced(cursor, cursor.before[:column] + cursor.after, column)
+        assert (then.before, then.after) == (one.cursor.before, one.cursor.after)
+        assert build_prompt(then, format_, WINDOW) == one.prompt
+        assert answer_to(one.prompt) == beginning + shown

@@ -105,6 +105,21 @@ class TestAnswers:
             assert token.typed_logprob == 0.0
         assert generation.doubt == ""
 
+    @pytest.mark.parametrize("reuse", [True, False])
+    def test_what_the_model_would_have_written_anyway_is_reproduced_in_its_tokens(
+        self, model: PrebuiltModel, reuse: bool
+    ) -> None:
+        """It writes f, rak; for `fro` these are taken back."""
+        table = 'NAMES = {\n    "\\frakA": 1,\n    "\\frakB": 2,\n    "\\frakC": 3,\n   '
+        clean = answer(model, request(table, reuse=reuse))
+        assert clean.text.startswith(' "\\frak')
+        healed = answer(model, request(table, ' "\\fra', reuse=reuse))
+        assert ' "\\fra' + healed.text == clean.text
+        other = answer(model, request(table, ' "\\fro', reuse=reuse))
+        pieces = model._machine.vocabulary.pieces
+        assert [pieces[token] for token in other.healing] == [b' "\\']
+        assert pieces[other.tokens[0].id].startswith(b"fro")
+
     def test_what_is_typed_is_reproduced_and_left_out(self, model: PrebuiltModel) -> None:
         expected = [
             (7221, -0.314, -0.313),

@@ -39,6 +39,15 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "inlineCompletion.enabled": ("inline_completion", SWITCH),
     "ahead.enabled": ("ahead", SWITCH),
     "completion.enabled": ("completion", (["auto", True, False], [1, 0, "on", "Auto", [], {}])),
+    "debounceMs": ("debounce_ms", ([0, 40, 2000], [-1, 2001, 1.5, "40", True, [], {}])),
+    "languages": (
+        "languages",
+        (
+            [[], ["*"], ["python", "c++", "*"], ["a-b.c_d"]],
+            ["python", {"python": True}, [1], [None], [""], ["a b"], ["x" * 65], ["!go"], True, 1],
+        ),
+    ),
+    "onBattery": ("on_battery", (["on", "less", "off"], ["On", True, False, 0, [], {}])),
     "hover.enabled": ("hover", SWITCH),
     "hover.budgetMs": ("hover_budget_ms", ([0, 1, 60_000], [-1, 60_001, 1.5, "9", True, float("inf")])),
     "diagnostics.enabled": ("diagnostics", SWITCH),
@@ -350,7 +359,8 @@ def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
     # What was taken is itself acceptable: nothing wrong slipped through.
     for key, (name, (good, _)) in KEYS.items():
         value = getattr(settings, name)
-        free = ("exclude", "hover.budgetMs", "tiers.acceptFrom", "tiers.rejectBelow", "lingerSeconds")
+        free = ("exclude", "languages", "debounceMs", "hover.budgetMs", "lingerSeconds")
+        free += ("tiers.acceptFrom", "tiers.rejectBelow")
         assert value in good or key in free
     assert 0 <= settings.hover_budget_ms <= 60_000
     assert 0 <= settings.linger_seconds <= 3600

@@ -63,7 +63,11 @@ def make_scene(folder: Path, *, enabled: bool = True) -> Scene:
     lines, calls, warnings = ["x = ", ""], list[str](), list[str]()
     database = folder / "feedback.db"
     recorder = FeedbackRecorder(
-        lambda: FeedbackStore(database), enabled=lambda: enabled, retention_days=365, warn=warnings.append
+        lambda: FeedbackStore(database),
+        enabled=lambda: enabled,
+        workspace_of=lambda _: "",
+        retention_days=365,
+        warn=warnings.append,
     )
     lifecycle = SuggestionLifecycle(
         recorder,

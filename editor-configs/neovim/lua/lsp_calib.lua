@@ -138,6 +138,40 @@ function M.explain()
   end })
 end
 
+--- Take your calibrator out of force. id: of the one to go back to; empty: the one before.
+function M.rollback(id)
+  M.command('rollbackCalibrator', { arguments = id ~= '' and { { id = id } } or nil,
+    words = function(result) return 'lsp-calib: ' .. result.message end })
+end
+
+--- Export what is stored of your suggestions. file: a new one; empty: one in the state folder.
+function M.export(file)
+  local path = file ~= '' and vim.fs.abspath(file) or nil
+  M.command('exportFeedback', { arguments = path and { { path = path } } or nil, words = function(result)
+    return ('lsp-calib: %d suggestions were exported to %s'):format(result.n, result.path)
+  end })
+end
+
+--- Remove what is stored of your suggestions, once you have said yes.
+function M.purge()
+  local question = 'Remove everything that lsp-calib has stored of your suggestions? It cannot be undone.'
+  if vim.fn.confirm(question, '&Remove\n&Keep', 2) ~= 1 then return end
+  M.command('purgeFeedback', { words = function(result)
+    return ('lsp-calib: %d suggestions were removed'):format(result.n)
+  end })
+end
+
+--- Pause the suggestions that come by themselves, for some minutes or until M.resume().
+function M.pause(minutes)
+  M.command('pause', { arguments = { minutes and { minutes = minutes } or vim.empty_dict() }, words = function()
+    return 'lsp-calib: paused ' .. (minutes and ('for %g minutes'):format(minutes) or 'until :LspCalibResume')
+  end })
+end
+
+function M.resume()
+  M.command('resume', { words = function() return 'lsp-calib: suggestions come again' end })
+end
+
 function M.setup(opts)
   local keys = { accept = '<Tab>', next = '<M-n>', prev = '<M-p>' }
   opts = vim.tbl_deep_extend('force', { cmd = { 'lsp-calib', 'serve' }, keys = keys }, opts or {})
@@ -165,7 +199,20 @@ function M.setup(opts)
   vim.keymap.set('i', opts.keys.next, function() M.select(1) end, { desc = 'Next suggestion' })
   vim.keymap.set('i', opts.keys.prev, function() M.select(-1) end, { desc = 'Previous suggestion' })
   api.nvim_create_user_command('LspCalibRefit', function() M.command('refit') end, { desc = 'Refit the calibrator' })
+  api.nvim_create_user_command('LspCalibRollback', function(args) M.rollback(args.args) end,
+    { nargs = '?', desc = 'Take the calibrator back that was learned last' })
+  api.nvim_create_user_command('LspCalibExport', function(args) M.export(args.args) end,
+    { nargs = '?', complete = 'file', desc = 'Export what is stored of your suggestions' })
+  api.nvim_create_user_command('LspCalibPurge', M.purge, { desc = 'Remove what is stored of your suggestions' })
   api.nvim_create_user_command('LspCalibStatus', function() M.command('status') end, { desc = 'What lsp-calib does' })
+  api.nvim_create_user_command('LspCalibPause', function(cmd)
+    local minutes = tonumber(cmd.args)
+    if cmd.args ~= '' and not minutes then
+      return vim.notify('lsp-calib: :LspCalibPause takes a number of minutes, or nothing', vim.log.levels.ERROR)
+    end
+    M.pause(minutes)
+  end, { nargs = '?', desc = 'Pause suggestions, for some minutes or until :LspCalibResume' })
+  api.nvim_create_user_command('LspCalibResume', M.resume, { desc = 'End the pause' })
   api.nvim_create_user_command('LspCalibExplain', M.explain, { desc = 'Why there is no suggestion' })
 end
 

@@ -10,6 +10,7 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, slug
+from lsp_calib.calibration.calibrators.carrying_over import carried_from, carry_over
 from lsp_calib.calibration.calibrators.pooled_prior import borrow
 from lsp_calib.errors import CalibratorError
 
@@ -20,6 +21,15 @@ class Choice:
 
     calibrator: Calibrator
     skipped: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Earlier:
+    """A user's calibrator for another purpose, its file, and whether its model is the same."""
+
+    calibrator: Calibrator
+    same_model: bool
+    path: Path
 
 
 @attrs.frozen
@@ -53,19 +63,46 @@ class CalibratorStore:
         personal: whether the user's own calibrators count; without them, the result is the base of a refit.
         """
         mine, skipped = self._personal(purpose) if personal else ([], [])
-        if mine and mine[0][1].schema > 1:
+        if mine and mine[0][1].schema > 1 and mine[0][1].curves[0].readable:
             return Choice(mine[0][1], tuple(skipped))
         shipped, more = _read(self.shipped)
         skipped += more
         fitting = [calibrator for _, calibrator in shipped if _fits(calibrator, purpose)]
         newest = max(fitting, key=lambda found: (found.created, found.n, found.id), default=None)
+        base = newest or borrow(purpose, [calibrator for _, calibrator in shipped])
+        earlier = self.earlier(purpose) if personal else None
+        if earlier is not None and earlier.same_model and base.curves[0].readable:
+            carried = carry_over(base, earlier.calibrator)
+            if carried is not None:
+                return Choice(carried, tuple(skipped))
+        if mine and mine[0][1].schema > 1:
+            return Choice(mine[0][1], tuple(skipped))
         # A user's calibrator of schema 1 weighs one measure. One that weighs features tells right from wrong
         # far better; the next refit brings it the user's labels.
         if mine and (newest is None or newest.schema == 1):
             return Choice(mine[0][1], tuple(skipped))
-        if newest is not None:
-            return Choice(newest, tuple(skipped))
-        return Choice(borrow(purpose, [calibrator for _, calibrator in shipped]), tuple(skipped))
+        return Choice(base, tuple(skipped))
+
+    def earlier(self, purpose: Purpose) -> Earlier | None:
+        """The user's latest calibrator for another prompt or version of the features, or for another model:
+        its shift says something of this user. None without one.
+
+        One of the same model goes first. One that fits the purpose and can be read is not an earlier one.
+        """
+        found, _ = _read(self.personal)
+        others = [
+            Earlier(calibrator, _same_model(calibrator.purpose, purpose), path)
+            for path, calibrator in found
+            if calibrator.source == "personal"
+            and (calibrator.purpose.task, calibrator.purpose.language) == (purpose.task, purpose.language)
+            and calibrator.curves[0].shift is not None
+            and not (_fits(calibrator, purpose) and calibrator.curves[0].readable)
+        ]
+        return max(
+            others,
+            key=lambda one: (one.same_model, one.calibrator.created, one.calibrator.n, one.calibrator.id),
+            default=None,
+        )
 
     def listed(self) -> tuple[list[Listed], list[str]]:
         """All calibrators: those in force first, then those that are kept, the newest of each first; and a
@@ -73,17 +110,23 @@ class CalibratorStore:
         found: list[Listed] = []
         skipped: list[str] = []
         chosen: dict[Purpose, str] = {}
+        carried: dict[str, Listed] = {}
         for folder in (self.personal, self.shipped, self._history):
             pairs, more = _read(folder)
             skipped += more
             for path, calibrator in pairs:
                 purpose = calibrator.purpose
                 if purpose not in chosen:
-                    chosen[purpose] = self.choose(purpose).calibrator.id
+                    now = self.choose(purpose).calibrator
+                    chosen[purpose] = now.id
+                    earlier = self.earlier(purpose) if carried_from(now) else None
+                    if earlier is not None:
+                        carried[now.id] = Listed(earlier.path, now, True)
                 in_force = chosen[purpose] == calibrator.id
                 # The history may hold a copy of the one in force.
                 if not (in_force and folder == self._history):
                     found.append(Listed(path, calibrator, in_force))
+        found += carried.values()
         found.sort(key=lambda one: (one.calibrator.created, one.calibrator.id), reverse=True)
         found.sort(key=lambda one: not one.in_force)
         return found, skipped
@@ -185,6 +228,12 @@ def _slot(purpose: Purpose) -> str:
     model = purpose.model.sha256 or f"{purpose.model.name} {purpose.model.quantisation}"
     key = hashlib.sha256(f"{model}\n{purpose.prompt_version}\n{purpose.language}".encode()).hexdigest()[:8]
     return f"{purpose.task}-{slug(purpose.model.name)}-{slug(purpose.language)}-{key}.json"
+
+
+def _same_model(one: Purpose, other: Purpose) -> bool:
+    if one.model.sha256 and other.model.sha256:
+        return one.model.sha256 == other.model.sha256
+    return (one.model.name, one.model.quantisation) == (other.model.name, other.model.quantisation)
 
 
 def _fits(calibrator: Calibrator, purpose: Purpose) -> bool:

@@ -8,6 +8,7 @@ import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, Task
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.carrying_over import note
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.policies.tiers import PRESETS, Policy
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity
@@ -70,6 +71,11 @@ class ConfidenceEstimator:
         if before is not None and before[1].ref != choice.calibrator.ref:
             self._on_change(choice.calibrator.ref)
         return choice.calibrator
+
+    def note_on(self, calibrator_id: str) -> str | None:
+        """What a user should know of a calibrator in force; None if there is nothing to say."""
+        chosen = (calibrator for _, calibrator in self._chosen.values())
+        return next((note(one) for one in chosen if one.id == calibrator_id), None)
 
     def notice(self) -> None:
         """Check whether the chosen calibrators are still in force."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, Self
 
 import attrs
@@ -32,9 +33,11 @@ Wanted = Literal["best", "geometric-mean", "total"]
 WANTED: tuple[Wanted, ...] = ("best", "geometric-mean", "total")
 
 _FEATURES = re.compile(r"features-([1-9][0-9]{0,5})(-without-entropies)?")
+_MOST = 1e6  # of a feature: each is a count, a share or some nats; more is damage, or no number
 _LIMIT = 1e100  # keeps weight * (x - mean) / scale from overflowing for any feature that occurs
 
 
+@lru_cache(maxsize=256)  # asked for each feature of each label of a refit
 def is_plain(measure: str) -> bool:
     """Whether a name is that of a measure of log-probabilities alone, as `confidence.by_name` takes it."""
     try:
@@ -45,7 +48,7 @@ def is_plain(measure: str) -> bool:
 
 
 def value_of(feature: str, evidence: Evidence) -> float | None:
-    """The number of a feature; None if it cannot be had, or is not finite.
+    """The number of a feature; None if it cannot be had, or is absurd.
 
     feature: a name of `confidence.features.FEATURES`, or a plain measure: its number is the log-odds of the
         measure of the log-probabilities (probabilities count as no nearer than 1e-6 to 0 and 1).
@@ -56,7 +59,7 @@ def value_of(feature: str, evidence: Evidence) -> float | None:
             return None
         return float(log_odds(by_name(feature)(evidence.logprobs)))
     value = evidence.features.get(feature)
-    return value if value is not None and math.isfinite(value) else None
+    return value if value is not None and abs(value) <= _MOST else None
 
 
 def _bounded(_: object, attribute: attrs.Attribute[float], value: float) -> None:

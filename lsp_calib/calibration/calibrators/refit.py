@@ -11,9 +11,12 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin
-from lsp_calib.calibration.calibrators.curve_refit import refit_curve
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Source
+from lsp_calib.calibration.calibrators.carrying_over import shift_of
+from lsp_calib.calibration.calibrators.curve import Curve, Shift
+from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, SLOPE_SD, refit_curve
+from lsp_calib.calibration.calibrators.label_weights import LabelWeights
 from lsp_calib.calibration.calibrators.promotion import may_replace
 from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.metrics.scores import (
@@ -65,6 +68,20 @@ class RefitResult:
         }
 
 
+@attrs.frozen
+class Trial:
+    """A calibrator beside the present one, on the same labels, unseen by both. Fields as of `RefitResult`.
+
+    n: visits to a line that were compared.
+    """
+
+    promoted: bool
+    reason: str
+    n: int
+    before: dict[str, float | None] | None = None
+    after: dict[str, float | None] | None = None
+
+
 def refit(
     current: Calibrator,
     evidences: Sequence[Evidence],
@@ -75,6 +92,10 @@ def refit(
     base: Calibrator | None = None,
     seen: int | None = None,
     until: str | None = None,
+    lines: npt.ArrayLike | None = None,
+    shown: npt.ArrayLike | None = None,
+    earlier: Calibrator | None = None,
+    same_model: bool = True,
 ) -> RefitResult:
     """Fit a personal calibrator on all of a user's labels, and compare it with the present one.
 
@@ -88,14 +109,17 @@ def refit(
         one.
     seen: how many of the labels, counted from the oldest, `current` was fitted on. None: as many as a
         personal `current` says, otherwise none.
+    lines, shown: as for `LabelWeights.of`.
+    earlier: the user's calibrator for another prompt or version of the features, or (not `same_model`) for
+        another model: where the user's shift is expected until labels say more.
     until: the moment that the new calibrator records as its last label's (`seen_until`); None: `created`.
     Each curve of `base` is shifted by a slope and an intercept, fitted on the labels whose features it needs:
     labels from before there were features count for the plain measures. See `curve_refit` for when its
     weights are fitted as well.
-    It is promoted if there are at least 5 episodes, and on the fresh ones (no label seen; at least 5) its
-    out-of-fold log loss (leave-one-out up to 50 episodes, 5 folds beyond) is not above that of `current`,
-    each by the curve that gives the label its confidence. Labels that `current` has seen would make it look
-    better than it is.
+    It is promoted if there are at least 5 episodes with labels of both kinds, and on the fresh ones (no label
+    seen; at least 5, of both kinds) its out-of-fold log loss (leave-one-out up to 50 episodes, 5 folds
+    beyond) is not above that of `current`, each by the curve that gives the label its confidence. Labels that
+    `current` has seen would make it look better than it is.
     Raises DataError on labels, evidence and episodes that do not fit together.
     """
     if base is None:
@@ -105,20 +129,27 @@ def refit(
             "A refit needs the calibrator that the personal one is drawn towards: pass it as base."
         )
     _, labels = paired(np.zeros(len(evidences)), correct, empty=True)
-    codes = group_codes(np.arange(labels.size) if episodes is None else episodes, labels.size)
-    sizes = np.bincount(codes)
-    n = sizes.size
+    counting = LabelWeights.of(labels.size, episodes, lines, shown)
+    codes, visits, weights = counting.visits, counting.visited(), counting.weights()
+    n = round(float(visits.sum()))
     fresh = _fresh(codes, _seen(current) if seen is None else seen)
-    n_fresh = np.unique(codes[fresh]).size
-    if n < MIN_LABELS:
-        return RefitResult(False, f"not enough labels yet: {n} of {MIN_LABELS}", n)
-    if n_fresh < MIN_LABELS:
-        reason = f"not enough new labels yet: {n_fresh} of {MIN_LABELS} since {current.id}"
-        return RefitResult(False, reason, n)
+    n_fresh = round(float(visits[fresh].sum()))
+    if refusal := _too_few(labels, fresh, n, n_fresh, current):
+        return RefitResult(False, refusal, n)
 
-    weights = 1.0 / sizes[codes]
-    fold = grouped_folds(codes, n if n <= LEAVE_ONE_OUT_TO else 5)
-    refitted = [refit_curve(curve, base.source, evidences, labels, codes, fold) for curve in base.curves]
+    fold = grouped_folds(codes, np.unique(codes).size if n <= LEAVE_ONE_OUT_TO else 5)
+    refitted = [
+        refit_curve(
+            curve,
+            base.source,
+            evidences,
+            labels,
+            counting,
+            fold,
+            expected=_expected(earlier, curve, base.source, same_model=same_model),
+        )
+        for curve in base.curves
+    ]
     predicted = _first_known([one.predicted for one in refitted])
     present = current.probabilities(list(compress(evidences, fresh)))
     if np.isnan(predicted).any() or np.isnan(present).any():
@@ -140,7 +171,7 @@ def refit(
         curves=tuple(one.curve for one in refitted),
         raw_measure=base.raw_measure,
         n=n,
-        n_correct=round(float(weights @ labels)),
+        n_correct=round(float(visits @ labels)),
         metrics=summarise(predicted, labels, codes),
         provenance=(
             Origin(FEEDBACK, until or created, labels.size),
@@ -152,6 +183,75 @@ def refit(
         parent=current.id,
     )
     return RefitResult(True, reason, n, before, after, calibrator)
+
+
+def _expected(earlier: Calibrator | None, curve: Curve, source: Source, *, same_model: bool) -> Shift | None:
+    """Where the user's shift of a curve is expected, given an earlier one; None: nowhere else than at none.
+
+    The deviations are those of a user of whom nothing is known, although something is: prompts differ as
+    well. Between models, they are as wide as two such deviations together. A borrowed prior keeps its own,
+    wider one.
+    """
+    shift = None if earlier is None else shift_of(earlier, curve)
+    if shift is None:
+        return None
+    wider = 1.0 if same_model else math.sqrt(2.0)
+    slope_sd, intercept_sd = wider * SLOPE_SD, wider * INTERCEPT_SD
+    if source == "prior" and curve.shift is not None:
+        slope_sd, intercept_sd = curve.shift.slope_sd, curve.shift.intercept_sd
+    return attrs.evolve(shift, slope_sd=slope_sd, intercept_sd=intercept_sd)
+
+
+def compare(
+    new: Calibrator,
+    current: Calibrator,
+    evidences: Sequence[Evidence],
+    correct: npt.ArrayLike,
+    *,
+    episodes: npt.ArrayLike,
+    seen: int,
+    lines: npt.ArrayLike | None = None,
+    shown: npt.ArrayLike | None = None,
+) -> Trial:
+    """Compare a calibrator that was fitted elsewhere with the present one, by the rule of a refit.
+
+    seen: how many labels, counted from the oldest, `current` was fitted on; they would make it look better
+        than it is. The other arguments are those of `refit`.
+    Raises DataError on labels, evidence and episodes that do not fit together.
+    """
+    _, labels = paired(np.zeros(len(evidences)), correct, empty=True)
+    counting = LabelWeights.of(labels.size, episodes, lines, shown)
+    visits = counting.visited()
+    fresh = _fresh(counting.visits, seen)
+    known = np.isfinite(new.probabilities(evidences)) & np.isfinite(current.probabilities(evidences))
+    judged = fresh & known
+    n = round(float(visits[judged].sum()))
+    if refusal := _too_few(labels, judged, round(float(visits.sum())), n, current):
+        return Trial(False, refusal, n)
+    weights = counting.weights()[judged]
+    chosen = list(compress(evidences, judged))
+    one, other = new.probabilities(chosen), current.probabilities(chosen)
+    promoted, reason = may_replace(
+        1.0, one, other, labels[judged], weights, compared=f"{n} labels", used=f"{n} labels"
+    )
+    data = labels[judged], weights
+    return Trial(promoted, reason, n, _quality(other, *data), _quality(one, *data))
+
+
+def _too_few(labels: BoolArray, fresh: BoolArray, n: int, n_fresh: int, current: Calibrator) -> str:
+    """Why labels do not suffice for a comparison; empty if they do. n, n_fresh: visits, and those unseen."""
+    if n < MIN_LABELS:
+        return f"not enough labels yet: {n} of {MIN_LABELS}"
+    if n_fresh < MIN_LABELS:
+        return f"not enough new labels yet: {n_fresh} of {MIN_LABELS} since {current.id}"
+    for kind in (labels, labels[fresh]):
+        if kind.all() or not kind.any():
+            # Any shift in their direction fits them: they say how often, but not where, it is right.
+            outcome = "right" if kind.all() else "wrong"
+            new = "" if kind is labels else "new "
+            count = n if kind is labels else n_fresh
+            return f"all {count} {new}labels are {outcome}: at least one other is needed"
+    return ""
 
 
 def seen_until(calibrator: Calibrator) -> str | None:

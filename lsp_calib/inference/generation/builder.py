@@ -69,6 +69,17 @@ class GenerationBuilder:
         self.tokens.append(Token(token, logprob, 0.0, "", softmax, seen))
         self.stop = Stop.END_OF_TEXT
 
+    def rewind(self, healing: int, remaining: bytes) -> None:
+        """Take back all but the first `healing` tokens, before any has added text: `remaining` was left."""
+        assert not self.tokens, "there is no text yet"
+        del self._healing[healing:]
+        self.remaining = remaining
+
+    @property
+    def healed(self) -> int:
+        """The number of tokens that only reproduced forced characters."""
+        return len(self._healing)
+
     def finish(self, timing: Timing, doubt: str = "") -> Generation:
         """The generation, without an incomplete last character. Stop.LENGTH where no token ended it."""
         text = "".join([*self._given, *(token.text for token in self.tokens)])

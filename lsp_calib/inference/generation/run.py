@@ -6,12 +6,40 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+import attrs
+
 from lsp_calib.inference.backend import Counters
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.values import Generation, Observation, Softmax, Stop, Timing, Token
 
 OnTokens = Callable[[list[Token]], None]
+
+
+@attrs.frozen
+class Candidate:
+    """A token that may be the next one. ended: it ends the text. The rest is as for `Token`."""
+
+    token: int
+    logprob: float
+    typed_logprob: float
+    softmax: Softmax | None = None
+    seen: Observation | None = None
+    ended: bool = False
+
+
+@attrs.frozen
+class _Fork:
+    """Where the run began to follow the model's own choice inside a typed word.
+
+    tokens, healing: their numbers until then. remaining: what had to be reproduced. safe: the allowed token,
+    which is taken if this leads nowhere.
+    """
+
+    tokens: int
+    healing: int
+    remaining: bytes
+    safe: Candidate
 
 
 class GenerationRun(ABC):
@@ -56,6 +84,7 @@ class GenerationRun(ABC):
         self._prompt_seconds = self._answer_seconds = self._decode_ms = 0.0
         self._since = 0.0
         self._generation: Generation | None = None
+        self._fork: _Fork | None = None
 
     def advance(self) -> Generation:
         """Continue until the end. Raises Interrupted (call again to resume), EngineError."""
@@ -101,28 +130,47 @@ class GenerationRun(ABC):
             self._prompt_seconds += now - self._since
         self._since = now
 
-    def _take(
-        self,
-        token: int,
-        logprob: float,
-        typed_logprob: float,
-        softmax: Softmax | None = None,
-        seen: Observation | None = None,
-        *,
-        ended: bool,
-    ) -> None:
-        """Add a token that the model has chosen. ended: it ends the text."""
+    def _take(self, candidate: Candidate) -> None:
+        """Add a token that the model has chosen."""
         self._chosen += 1
         self._counters.generated_tokens += 1
-        self._tokens.append(token)
-        builder = self._builder
-        if ended:
-            builder.end(token, logprob, softmax, seen)
+        self._tokens.append(candidate.token)
+        one, builder = candidate, self._builder
+        if one.ended:
+            builder.end(one.token, one.logprob, one.softmax, one.seen)
         else:
-            builder.add(token, logprob, typed_logprob, self._pieces[token], softmax, seen)
+            piece = self._pieces[one.token]
+            builder.add(one.token, one.logprob, one.typed_logprob, piece, one.softmax, one.seen)
         if len(builder.tokens) == self._tell_after > 0:
             self._on_tokens(builder.tokens.copy())
             self._tell_after = 0
+
+    def _reproduce(self, candidate: Candidate, likeliest: int) -> None:
+        """Add a token while typed characters have still to be reproduced; for greedy decoding.
+
+        candidate: the likeliest of `Vocabulary.allowed`. likeliest: of all tokens.
+        A token that ends inside the typed word is not allowed: it may be likely because of another word. But
+        where it is what the model would write by itself, the rest of the word may be too, so it is tried. As
+        long as the model's own choices agree with what was typed, the answer is what it would have been had
+        nothing been typed. At the first that does not, all since are taken back for the allowed token: then
+        the run has fewer tokens than were evaluated.
+        """
+        builder, piece = self._builder, self._pieces[likeliest]
+        if likeliest == candidate.token:
+            self._take(candidate)
+            if not builder.remaining:
+                self._fork = None
+        elif piece and builder.remaining.startswith(piece):
+            if self._fork is None:
+                self._fork = _Fork(len(self._tokens), builder.healed, builder.remaining, candidate)
+            self._take(Candidate(likeliest, 0.0, 0.0))
+        elif (fork := self._fork) is not None:
+            self._fork = None
+            del self._tokens[fork.tokens :]
+            builder.rewind(fork.healing, fork.remaining)
+            self._take(fork.safe)
+        else:
+            self._take(candidate)
 
     def _finish(self) -> Generation:
         prompt, answer = self._prompt_seconds, self._answer_seconds

@@ -18,7 +18,7 @@ from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Observe, Priority, Request, ScoreRequest
 from lsp_calib.inference.generation.builder import TextDecoder
 from lsp_calib.inference.generation.kv_cache import CachedSequence
-from lsp_calib.inference.generation.run import GenerationRun, OnTokens
+from lsp_calib.inference.generation.run import Candidate, GenerationRun, OnTokens
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.local.observer import Observer
 from lsp_calib.inference.local.sampling import Distribution, Normaliser
@@ -132,7 +132,10 @@ class LocalGenerationRun(GenerationRun):
         self._clock()
         self._choose()
         while not self._over:
-            self._decode(sequence, self._tokens[-1])
+            if len(sequence.tokens) == len(self._tokens) - 1:
+                self._decode(sequence, self._tokens[-1])
+            else:  # some tokens were taken back
+                self._evaluate(sequence)
             self._choose()
 
     def _continues(self, other: object) -> bool:
@@ -162,6 +165,7 @@ class LocalGenerationRun(GenerationRun):
             self._machine.evaluate(sequence, self._tokens, 1, self._request.priority)
             return
         # In the same batches as an uninterrupted run: the generated tokens one by one.
+        self._machine.decoder.reuse(sequence, self._tokens, max(self._prompt, len(self._tokens) - 1))
         if len(sequence.tokens) < self._prompt:
             self._machine.evaluate(sequence, self._tokens[: self._prompt], 1, None)
         for token in self._tokens[len(sequence.tokens) :]:
@@ -192,7 +196,12 @@ class LocalGenerationRun(GenerationRun):
             token = self._pick(logits)
         logprob = min(float(logits[token]) - distribution.log_sum_exp, 0.0)
         softmax = machine.softmax(logits, token, self._request.temperatures)
-        self._take(token, logprob, typed_logprob, softmax, seen, ended=machine.weights.ends_text(token))
+        ended = machine.weights.ends_text(token)
+        candidate = Candidate(token, logprob, typed_logprob, softmax, seen, ended)
+        if remaining and self._random is None:
+            self._reproduce(candidate, int(logits.argmax()))
+        else:
+            self._take(candidate)
 
     def _pick(self, logits: NDArray[np.float32]) -> int:
         sampling = self._request.sampling

@@ -17,7 +17,7 @@ from lsp_calib.errors import EngineError
 from lsp_calib.inference.backend import Counters, Interrupted, TurnOver
 from lsp_calib.inference.engine import Priority, Request
 from lsp_calib.inference.generation.kv_cache import CachedSequence, choose, common_prefix
-from lsp_calib.inference.generation.run import GenerationRun, OnTokens
+from lsp_calib.inference.generation.run import Candidate, GenerationRun, OnTokens
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server
 
@@ -167,7 +167,8 @@ class PrebuiltGenerationRun(GenerationRun):
         allowed: tuple[int, ...] = ()
         if builder.remaining:
             allowed = tuple(self._machine.vocabulary.allowed(builder.remaining).tolist())
-            if len(allowed) == 1 and len(pieces[allowed[0]]) <= len(builder.remaining):
+            single = len(allowed) == 1 and self._fork is None
+            if single and len(pieces[allowed[0]]) <= len(builder.remaining):
                 # Do not ask: there is no choice, and the token is not part of the answer.
                 self._tokens.append(allowed[0])
                 builder.add(allowed[0], 0.0, 0.0, pieces[allowed[0]])
@@ -186,7 +187,14 @@ class PrebuiltGenerationRun(GenerationRun):
             self._clock()  # the time until now was the prompt's
         self._doubt = self._doubt or doubt(choice.logprob, choice.top)
         logprob = _UNKNOWN if math.isnan(choice.logprob) else min(choice.logprob, 0.0)
-        self._take(choice.token, logprob, typed_logprob, ended=reply.ended)
+        candidate = Candidate(choice.token, logprob, typed_logprob, ended=reply.ended)
+        if not allowed or self._temperature or not choice.top:
+            self._take(candidate)
+            return
+        before = len(self._tokens)
+        self._reproduce(candidate, choice.top[0][0])
+        if len(self._tokens) <= before:  # some tokens were taken back
+            self._evaluated = len(self._tokens) - 1
 
     def _answered(self, sequence: CachedSequence, question: Question) -> tuple[Reply, Choice]:
         if len(question.allowed) > _FEW and not question.temperature:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
-from lsp_calib.errors import LspCalibError
+from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.server.language_server import CalibServer
 from lsp_calib.values import is_suggestion_id
+
+# A week.
+_MOST_MINUTES = 10_080
 
 
 def register(server: CalibServer) -> None:
@@ -36,6 +40,27 @@ def register(server: CalibServer) -> None:
         with _errors_as_answers():
             return await ls.session.suggestions.refit()
 
+    @server.command("lsp-calib.rollbackCalibrator")
+    async def rollback_calibrator(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
+        with _errors_as_answers():
+            return await ls.session.roll_back(_calibrator_id(arguments))
+
+    @server.command("lsp-calib.exportFeedback")
+    async def export_feedback(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
+        path = _path(arguments)
+        with _errors_as_answers():
+            if path is not None and ls.over_tcp:
+                raise SettingsError(
+                    "A client over TCP may not choose a file: leave the path out, and the export is written "
+                    "to the state folder."
+                )
+            return await ls.session.export_feedback(path)
+
+    @server.command("lsp-calib.purgeFeedback")
+    async def purge_feedback(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
+        with _errors_as_answers():
+            return {"n": await ls.session.purge_feedback()}
+
     @server.command("lsp-calib.status")
     async def status(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
         return ls.session.status.to_wire()
@@ -47,6 +72,15 @@ def register(server: CalibServer) -> None:
         document = None if uri is None else ls.open_document(uri)
         # Clients escape one URI in several ways: the one with which the document was opened counts.
         return ls.session.explain(uri if document is None else document.uri)
+
+    @server.command("lsp-calib.pause")
+    async def pause(ls: CalibServer, *arguments: Any) -> None:
+        """No completions but those asked for by hand, for some minutes or until `lsp-calib.resume`."""
+        ls.session.pause.begin(_minutes(arguments))
+
+    @server.command("lsp-calib.resume")
+    async def resume(ls: CalibServer, *_arguments: Any) -> None:
+        ls.session.pause.end()
 
     @server.command("lsp-calib.restartModel")
     async def restart_model(ls: CalibServer, *_arguments: Any) -> None:
@@ -72,6 +106,42 @@ def _uri(arguments: tuple[Any, ...]) -> str | None:
             'The argument must be an object with the "uri" of a document, or left out.'
         )
     return uri
+
+
+def _calibrator_id(arguments: tuple[Any, ...]) -> str | None:
+    """The id that the argument names, None if there is no argument or it names none."""
+    argument = arguments[0] if arguments and arguments[0] is not None else {}
+    found = argument.get("id") if isinstance(argument, dict) else argument
+    if not isinstance(argument, dict) or not isinstance(found, str | None):
+        raise JsonRpcInvalidParams(
+            'The argument must be an object with the "id" of a calibrator, or left out.'
+        )
+    return found
+
+
+def _path(arguments: tuple[Any, ...]) -> Path | None:
+    """The absolute path that the argument names, None if there is no argument or it names none."""
+    argument = arguments[0] if arguments and arguments[0] is not None else {}
+    named = argument.get("path") if isinstance(argument, dict) else argument
+    if isinstance(argument, dict) and named is None:
+        return None
+    # The server's working folder is the workspace: a relative path would lead into it.
+    if not isinstance(argument, dict) or not isinstance(named, str) or not Path(named).is_absolute():
+        raise JsonRpcInvalidParams('The argument must be an object with an absolute "path", or left out.')
+    return Path(named)
+
+
+def _minutes(arguments: tuple[Any, ...]) -> float | None:
+    """The minutes that the argument names, None if it names none."""
+    argument = arguments[0] if arguments and arguments[0] is not None else {}
+    minutes = argument.get("minutes") if isinstance(argument, dict) else argument
+    fits = isinstance(minutes, int | float) and not isinstance(minutes, bool) and 0 < minutes <= _MOST_MINUTES
+    if not isinstance(argument, dict) or not (fits or minutes is None):
+        raise JsonRpcInvalidParams(
+            f'The argument must be an object with "minutes", a number above 0 and up to {_MOST_MINUTES}, or '
+            "left out to pause until lsp-calib.resume."
+        )
+    return minutes
 
 
 def _id(arguments: tuple[Any, ...]) -> str:

@@ -14,14 +14,16 @@ def register(server: CalibServer) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def changed(ls: CalibServer, params: types.DidChangeTextDocumentParams) -> None:
-        ls.session.suggestions.tracking.changed(params.text_document.uri)
+        ls.session.document_changed(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_WILL_SAVE)
     def will_save(ls: CalibServer, params: types.WillSaveTextDocumentParams) -> None:
+        ls.session.bulk_changes.will_save(params.text_document.uri)
         ls.session.suggestions.tracking.will_save(params.text_document.uri, params.reason)
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(ls: CalibServer, params: types.DidSaveTextDocumentParams) -> None:
+        ls.session.bulk_changes.saved(params.text_document.uri)
         ls.session.suggestions.tracking.saved(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)

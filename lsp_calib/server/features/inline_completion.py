@@ -22,7 +22,8 @@ def register(server: CalibServer) -> None:
             ls.session.inline_completion_is_off(uri)
             return None
         cursor = cursor_at(document, params.position)
-        reply = await ls.session.completions.newest(uri, cursor)
+        by_hand = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
+        reply = await ls.session.completions.newest(uri, cursor, by_hand=by_hand)
         if reply is None:
             return None
         completion = reply.completion

@@ -33,7 +33,7 @@ from lsp_calib.tools.client import Editor
 
 # Seconds of readings after the busy processes have ended.
 AFTER = 10.0
-# Lines of a document: enough to keep its last line outside the prompt of any model.
+# Lines of a document.
 _LINES = 600
 _SCENES = 3
 # Number of keys to try in a scene: the last of a line, since the rest of the line is short there.
@@ -262,19 +262,15 @@ class _Scene:
     def __init__(self, editor: Editor, scratch: Scratch, edit: Edit) -> None:
         self._typist = Typist(editor, scratch, edit)
         self._lines = line_before_each(edit)
-        self._visits = 0
 
     def before(self, step: int) -> None:
         """Set the line to its text before a key.
 
-        Also change the last line of the document. It is not part of the prompt, but the server then cannot
-        reuse its last answer, which it remembers for one text of the document.
+        Also open the document again: the server remembers its answers for as long as a document is open.
         """
         document, line = self._typist.document, self._typist.edit.steps[0].start[0]
-        self._visits += 1
-        last = len(document.lines) - 1
-        document.replace(last, 0, len(document.lines[last]), f"visits = {self._visits}")
         document.replace(line, 0, len(document.lines[line]), self._lines[step])
+        document.reopen()
 
     async def type(self, step: int) -> float:
         return (await self._typist.answer(self._typist.edit.steps[step]))[0]

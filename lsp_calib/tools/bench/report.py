@@ -8,6 +8,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
+
 from lsp_calib import __version__
 from lsp_calib.tools.bench.comparisons import LongFile, Two
 from lsp_calib.tools.bench.figures import (
@@ -20,6 +22,7 @@ from lsp_calib.tools.bench.figures import (
 from lsp_calib.tools.bench.measured import Measured
 from lsp_calib.tools.bench.peer import PeerPass
 from lsp_calib.tools.bench.report_beside import beside
+from lsp_calib.tools.bench.steadiness import Counts
 from lsp_calib.tools.bench.typing_on import TypedOn
 from lsp_calib.tools.bench.typist import Place, Reading
 
@@ -56,6 +59,7 @@ def to_json(measured: Measured) -> dict[str, Any]:
         "startMs": None if measured.start_ms is None else round(measured.start_ms, 1),
         "latencyMs": latencies(readings),
         "answers": answers(readings),
+        "faults": faults(readings),
         "tokens": {place.value: tokens(readings, place) for place in Place if place is not Place.COLD},
         "newLines": new_lines(readings),
         "ahead": {"tokens": stats.ahead_tokens, "ms": round(stats.ahead_ms, 1)} if stats else None,
@@ -76,6 +80,8 @@ def latencies(readings: Sequence[Reading]) -> dict[str, Any]:
     """Milliseconds from a keystroke to its answer, by kind of keystroke."""
     return {
         **{place.value: spread_of([r.wall_ms for r in readings if r.place is place]) for place in Place},
+        # Every keystroke, from memory or not; the first one in a document has nothing to build on.
+        "all": spread_of([r.wall_ms for r in readings if r.place is not Place.COLD]),
         # The latency that a user feels if no answer comes from memory.
         "typingModel": spread_of([r.wall_ms for r in readings if r.asked_model and r.place in _TYPING]),
         "askedModel": spread_of([r.wall_ms for r in readings if r.asked_model]),
@@ -86,6 +92,14 @@ def answers(readings: Sequence[Reading]) -> dict[str, Any]:
     """Number of answers by source."""
     counts = {source: sum(r.source == source for r in readings) for source in ("model", "memory", "none")}
     return {**counts, "shareFromMemory": round(counts["memory"] / len(readings), 3) if readings else None}
+
+
+def faults(readings: Sequence[Reading]) -> dict[str, Any] | None:
+    """Suggestions that changed while they were typed, and those that repeat what is there."""
+    if not readings:
+        return None
+    counts = [r.counts for r in readings]
+    return Counts(*(sum(column) for column in zip(*map(attrs.astuple, counts), strict=True))).to_json()
 
 
 def tokens(readings: Sequence[Reading], place: Place) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ _PLACES = {
     "keystroke": "keystroke",
     "newLine": "new line",
     "jump": "jump to another place",
+    "all": "all but the first",
     "typingModel": "typing, model asked",
     "askedModel": "all, model asked",
 }
@@ -90,6 +91,12 @@ def _lines(report: dict[str, Any]) -> list[str]:
 def _typing(report: dict[str, Any]) -> list[str]:
     share = _share(report["answers"]["shareFromMemory"])
     lines = [f"From memory, without the model: {share} of {report['steps']}."]
+    if faults := report["faults"]:
+        lines.append(
+            f"Changed while they were typed: {faults['changed']} of {faults['typedAlong']} suggestions. "
+            f"Repeated what stands after the cursor: {faults['repeatsRest']}; the next line: "
+            f"{faults['repeatsNext']}."
+        )
     if new := report["newLines"]:
         lines.append(
             f"New lines that cost no more than the line and the text below: {new['within']} of {new['n']}. "

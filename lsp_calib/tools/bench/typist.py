@@ -16,6 +16,7 @@ from lsp_calib.tools.bench.figures import tokens_needed
 from lsp_calib.tools.bench.probe import Probe, settled, until_idle
 from lsp_calib.tools.bench.raw import Raw, Replayed
 from lsp_calib.tools.bench.server import Scratch
+from lsp_calib.tools.bench.steadiness import Counts, Shown
 from lsp_calib.tools.bench.trace import Edit, Kind, Step
 from lsp_calib.tools.client import Document, Editor
 from lsp_calib.tools.demo.writing import suggestion_of
@@ -46,7 +47,8 @@ class Reading:
     "none" if nothing was offered. prompt: its tokens, empty if unknown. needed: number of them that are new
     compared with the model's previous prompt; None for the first. evaluated, generated, decode_ms: as counted
     by the model process, 0 if it was not asked. tail: after a new line, tokens of the finished line and the
-    prompt after it, else None. raw: the same tokens in a bare loop, None if it was not run.
+    prompt after it, else None. raw: the same tokens in a bare loop, None if it was not run. counts: the
+    faults of this suggestion.
     """
 
     edit: str
@@ -62,6 +64,7 @@ class Reading:
     decode_ms: float
     tail: int | None = None
     raw: Replayed | None = None
+    counts: Counts = attrs.field(factory=Counts)
 
     @property
     def asked_model(self) -> bool:
@@ -103,12 +106,16 @@ async def type_edit(
     """Yield a reading for each step. raw: used to tokenise, and with `replay` to repeat the model's work."""
     typist = Typist(editor, scratch, edit)
     asked: Sequence[int] = ()
+    shown: Shown | None = None
     before = await until_idle(probe)
     for at, step in enumerate(edit.steps):
         wall, suggestion = await typist.answer(step)
         after = await settled(probe)
         prompt = typist.prompt(step)
         tokens = await raw.tokens_of(prompt) if raw else []
+        screen = Shown(step.cursor, suggestion["text"] if suggestion else None)
+        counts = Counts().after(shown, step, typist.document.lines, screen)
+        shown = screen
         tail = None
         if raw and step.kind is Kind.NEWLINE:
             tail = len(tokens) - len(await raw.tokens_of(before_last_line(prompt)))
@@ -125,6 +132,7 @@ async def type_edit(
             generated=after.generated_tokens - before.generated_tokens,
             decode_ms=after.decode_ms - before.decode_ms,
             tail=tail,
+            counts=counts,
         )
         if reading.asked_model:
             asked = tokens

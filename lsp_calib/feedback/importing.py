@@ -1,0 +1,145 @@
+"""A calibrator that somebody else has fitted: checked, tried on the user's own labels, then put in force or
+kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.curve import is_plain
+from lsp_calib.calibration.calibrators.refit import FEEDBACK, Trial
+from lsp_calib.confidence.features import FEATURES, VERSION
+from lsp_calib.errors import CalibratorError
+from lsp_calib.feedback.learning import try_out
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import ModelIdentity
+
+# How the labels of a calibrator's maker are named in the provenance of the imported one: they are not the
+# user's own, and none of the user's has been seen by it.
+OTHERS = "another user's feedback"
+
+
+@attrs.frozen
+class Use:
+    """A model that this user works with, and the version of its prompt."""
+
+    model: ModelIdentity
+    prompt_version: str
+
+
+@attrs.frozen
+class Imported:
+    """The result of an import.
+
+    calibrator: as it is stored here. path: its file. in_force: whether it judges suggestions now.
+    trial: it beside the present one on the user's labels; None if it was not tried.
+    """
+
+    calibrator: Calibrator
+    path: Path
+    in_force: bool
+    reason: str
+    trial: Trial | None
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "id": self.calibrator.id,
+            "path": str(self.path),
+            "inForce": self.in_force,
+            "reason": self.reason,
+            "n": self.trial.n if self.trial else 0,
+            "before": self.trial.before if self.trial else None,
+            "after": self.trial.after if self.trial else None,
+        }
+
+
+def read_foreign(path: Path, uses: Sequence[Use]) -> Calibrator:
+    """The calibrator in a file, if it says something here.
+
+    uses: the models that this user works with.
+    Raises CalibratorError for a file that is no calibrator, or one for another model, another version of its
+    prompt, or features that this version does not compute: with what to do.
+    """
+    if path.exists() and not path.is_file():
+        raise CalibratorError(f"{path} is not a file.")
+    calibrator = Calibrator.load(path)
+    for curve in calibrator.curves:
+        if not curve.readable:
+            raise CalibratorError(
+                f"{calibrator.id} weighs features of another version than this lsp-calib computes "
+                f"({curve.measure}; here: version {VERSION}): its numbers would mean something else. Use the "
+                "lsp-calib that made it, or ask for one made with this version."
+            )
+        unknown = [f.name for f in curve.features if f.name not in FEATURES and not is_plain(f.name)]
+        if unknown:
+            names = ", ".join(name[:40] for name in unknown[:5])
+            raise CalibratorError(f"{path} weighs features that are not known: {names}. It was not imported.")
+    _check_used(calibrator, uses)
+    return calibrator
+
+
+def _check_used(calibrator: Calibrator, uses: Sequence[Use]) -> None:
+    purpose = calibrator.purpose
+    same_model = [use for use in uses if _fits(calibrator, use.model, purpose.prompt_version)]
+    if not same_model:
+        known = ", ".join(dict.fromkeys(use.model.name for use in uses)) or "none"
+        raise CalibratorError(
+            f"{calibrator.id} is for the model {purpose.model.name} "
+            f"({purpose.model.quantisation or 'quantisation unknown'}"
+            f"{', sha256 ' + purpose.model.sha256[:12] if purpose.model.sha256 else ''}), "
+            "which is not used here: the probabilities of another model, or of other bytes of this one, mean "
+            f"something else. Models here: {known}. `lsp-calib models pull` gets others."
+        )
+    if not any(use.prompt_version == purpose.prompt_version for use in same_model):
+        versions = ", ".join(dict.fromkeys(use.prompt_version for use in same_model))
+        raise CalibratorError(
+            f"{calibrator.id} is for the prompt {purpose.prompt_version}; this lsp-calib asks "
+            f"{purpose.model.name} with {versions}. Ask for one made with the version that you use."
+        )
+
+
+def _fits(calibrator: Calibrator, model: ModelIdentity, prompt_version: str) -> bool:
+    mine = calibrator.purpose.model
+    # Where only the name is known, such as of a remote model, the quantisation is not.
+    if not model.sha256 or not mine.sha256:
+        model = attrs.evolve(model, quantisation=mine.quantisation)
+    try:
+        calibrator.check_fits(model, prompt_version, calibrator.purpose.task)
+    except CalibratorError:
+        return False
+    return True
+
+
+def import_calibrator(
+    foreign: Calibrator, store: FeedbackStore, calibrators: CalibratorStore, *, install: bool = False
+) -> Imported:
+    """Try a calibrator from elsewhere on the user's labels, and put it in force if it is no worse there.
+
+    foreign: as `read_foreign` gives it. install: put it in force whatever the labels say.
+    It is compared with the present one by the rule of a refit, on the labels that the present one has not
+    seen. Otherwise it is kept where `lsp-calib calibrators rollback` finds it.
+    Raises LspCalibError if store or calibrators cannot be used.
+    """
+    current = calibrators.choose(foreign.purpose).calibrator
+    trial = try_out(store, calibrators, foreign)
+    calibrator = attrs.evolve(
+        foreign,
+        source="workspace",
+        parent=current.id,
+        provenance=(
+            Origin(f"imported {foreign.id}", foreign.created, foreign.n),
+            *(attrs.evolve(one, name=OTHERS) if one.name == FEEDBACK else one for one in foreign.provenance),
+        ),
+    )
+    if current.id == foreign.id or any(one.name == f"imported {foreign.id}" for one in current.provenance):
+        path = calibrators.personal if current.source != "shipped" else calibrators.shipped
+        return Imported(current, path, True, "it is in force already", trial)
+    if install or trial.promoted:
+        reason = "installed as asked, whatever its trial says" if install else trial.reason
+        return Imported(calibrator, calibrators.promote(calibrator), True, reason, trial)
+    return Imported(calibrator, calibrators.keep(calibrator), False, trial.reason, trial)

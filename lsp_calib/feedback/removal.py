@@ -1,0 +1,55 @@
+"""Removing what was learned: from the store, its file, logs, and on request the user's calibrators."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.store import FeedbackStore
+
+
+def empty_logs(state: Path) -> int:
+    """Empty the logs in the state folder; returns how many held something.
+
+    They are emptied rather than deleted: a running model process goes on writing to its own.
+    Raises LspCalibError if one cannot be emptied.
+    """
+    emptied = 0
+    for path in sorted((state / "log").glob("*.log")):
+        try:
+            if path.stat().st_size:
+                os.truncate(path, 0)
+                emptied += 1
+        except OSError as error:
+            raise LspCalibError(f"The log {path} cannot be emptied: {error.strerror}.") from error
+    return emptied
+
+
+def remove_everything(store: FeedbackStore, state: Path) -> int:
+    """Remove all feedback and empty the logs; returns how many suggestions there were.
+
+    state: the state folder. The user's calibrators stay. Raises LspCalibError.
+    """
+    n = store.purge()
+    empty_logs(state)
+    return n
+
+
+def remove_calibrators(folder: Path) -> int:
+    """Remove the user's calibrators, the earlier ones as well; returns how many files there were.
+
+    Raises LspCalibError if one cannot be removed.
+    """
+    removed = 0
+    for path in (*folder.glob("*"), *(folder / "history").glob("*")):
+        try:
+            if path.is_file() or path.is_symlink():
+                path.unlink()
+                removed += 1
+        except OSError as error:
+            raise LspCalibError(f"{path} cannot be removed: {error.strerror}.") from error
+    with contextlib.suppress(OSError):
+        (folder / "history").rmdir()
+    return removed

@@ -1,0 +1,113 @@
+"""Servers killed at random moments, and a full disk: what was acknowledged stays, and work goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Connect
+from pygls.exceptions import JsonRpcException
+from scripted_editor import Editor, start, until
+
+from lsp_calib.feedback.store import FeedbackStore
+
+SCRIPT = {"otherwise": {"text": "xy", "logprobs": [-0.1]}}
+KILLS, AT_ONCE = 200, 4
+
+
+@pytest.mark.long
+async def test_two_hundred_killed_servers_lose_no_acknowledged_event(tmp_path: Path) -> None:
+    """Four servers write to one store; each is killed (SIGKILL) at a random moment of a stream of events."""
+    moments = random.Random(16)
+    acknowledged: list[str] = []
+    identities = (f"{number:016x}" for number in range(10**9))
+
+    async def stream(editor: Editor) -> None:
+        while True:
+            identity = next(identities)
+            await editor.command("accepted", {"id": identity})
+            acknowledged.append(identity)
+
+    async def live_and_die() -> None:
+        editor = await start(tmp_path, SCRIPT, calibrated=False, forked=False)
+        before = len(acknowledged)
+        streams = [asyncio.ensure_future(stream(editor)) for _ in range(3)]
+        await until(lambda: len(acknowledged) > before, "an acknowledged event")
+        await asyncio.sleep(moments.uniform(0.0, 0.25))
+        editor.client.process.kill()
+        await editor.client.gone()
+        for task in streams:
+            task.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+
+    for _ in range(KILLS // AT_ONCE):
+        await asyncio.gather(*(live_and_die() for _ in range(AT_ONCE)))
+        store = FeedbackStore(tmp_path / "home" / "feedback.db")
+        assert store.moved_aside is None
+        assert store.read("PRAGMA integrity_check") == [("ok",)]
+        kept = {identity for (identity,) in store.read("SELECT suggestion_id FROM events")}
+        store.close()
+        assert set(acknowledged) <= kept
+    assert len(acknowledged) > 5 * KILLS
+    assert list((tmp_path / "home").glob("*.corrupt-*")) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(place)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        done = False
+    if not done:
+        pytest.skip("this user may not mount a file system")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+async def test_a_full_disk_costs_no_answer_and_is_survived(connect: Connect, small_disk: Path) -> None:
+    """One message, no crash, no damage; with space again, everything is recorded again."""
+    home = small_disk / "home"
+    home.mkdir(mode=0o700)
+    editor = await connect(SCRIPT, env={"LSP_CALIB_HOME": str(home)})
+    editor.open("a\nb\nc\n")
+    known = await editor.suggestion(0, 1)
+    await editor.command("accepted", known)
+    ballast = small_disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(512))
+    hints = [editor.command("accepted", {"id": f"{number:016x}"}) for number in range(20)]
+    refused = [error for error in await asyncio.gather(*hints, return_exceptions=True) if error is not None]
+    assert refused, "a hint that cannot be kept is not acknowledged"
+    assert all(isinstance(error, JsonRpcException) for error in refused)
+    assert {"full" in str(error) and "Free some space" in str(error) for error in refused} == {True}
+    another = await connect(SCRIPT, env={"LSP_CALIB_HOME": str(home)})
+    another.open("a\n")
+    assert await another.suggestion(0, 1), "a server starts on a full disk"
+    assert await another.leave() == 0
+    assert await editor.suggestion(1, 1), "suggestions go on"
+    await until(lambda: any("full" in message for message in editor.messages), "a message")
+    assert await editor.suggestion(2, 1)
+    assert len([message for message in editor.messages if "full" in message]) == 1
+    ballast.unlink()
+    later = {"id": "f" * 16}
+    await editor.command("accepted", later)
+    assert await editor.leave() == 0
+    assert list(home.glob("*.corrupt-*")) == []
+    connection = sqlite3.connect(home / "feedback.db")
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    kept = {identity for (identity,) in connection.execute("SELECT suggestion_id FROM events")}
+    connection.close()
+    assert {known["id"], later["id"]} <= kept

@@ -1,0 +1,215 @@
+"""When the model is not asked: pause, battery, languages, changes in bulk. Asking by hand always works."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Connect
+from pygls.exceptions import JsonRpcInvalidParams
+from scripted_editor import Editor, capabilities, until
+
+from lsp_calib.server.bulk_changes import HELD_BACK
+
+SCRIPT = {"otherwise": {"text": "x"}}
+LINES = "".join(f"line {n}\n" for n in range(20))
+
+
+async def refused(editor: Editor, line: int, column: int, reason: str) -> str:
+    """A request is answered with nothing, for this reason, and the model is not asked; the message."""
+    asked = len(editor.engine.read("asked"))
+    answer = await editor.inline(line, column)
+    assert answer is not None, "null would leave the last ghost text where it is"
+    assert not answer.items
+    found = await editor.command("explain")
+    assert found["reason"] == reason
+    assert len(editor.engine.read("asked")) == asked
+    return str(found["message"])
+
+
+async def by_hand(editor: Editor, line: int, column: int) -> bool:
+    """Whether a request that the user makes is answered."""
+    answer = await editor.inline(line, column, by_hand=True)
+    return answer is not None and bool(answer.items)
+
+
+class TestPause:
+    async def test_until_it_is_resumed(self, connect: Connect) -> None:
+        editor = await connect(SCRIPT)
+        editor.open("a\nb\n")
+        await editor.suggestion(0, 1)
+        assert await editor.command("pause") is None
+        status = await editor.status()
+        assert (status["state"], status["message"]) == (
+            "paused",
+            "Completions are paused until you resume them.",
+        )
+        assert editor.client.statuses[-1].state == "paused"
+        assert "until you resume" in await refused(editor, 0, 1, "paused")
+        assert "lsp-calib.resume" in await refused(editor, 1, 1, "paused")
+        assert await by_hand(editor, 1, 1)
+        assert await editor.command("resume") is None
+        assert (await editor.status())["state"] == "ready"
+        assert editor.client.statuses[-1].state == "ready"
+        await editor.suggestion(0, 1)
+        await editor.command("resume")
+
+    async def test_for_some_minutes(self, connect: Connect) -> None:
+        editor = await connect(SCRIPT)
+        editor.open("a\n")
+        await editor.command("pause", {"minutes": 30})
+        assert "for 30 minutes" in await refused(editor, 0, 1, "paused")
+        await editor.command("pause", {"minutes": 0.004})
+        await until(lambda: editor.client.statuses[-1].state == "ready", "the end of the pause")
+        await editor.suggestion(0, 1)
+
+    async def test_it_stops_the_work_under_way(self, connect: Connect, tmp_path: Path) -> None:
+        editor = await connect({"otherwise": {"text": "x", "heldUntil": str(tmp_path / "never")}})
+        editor.open("a\n")
+        request = asyncio.ensure_future(editor.inline(0, 1))
+        await editor.engine.until("asked")
+        await editor.command("pause")
+        await request
+        await editor.engine.until("cancelled")
+
+    async def test_a_missing_model_is_worse_than_a_pause(self, connect: Connect) -> None:
+        editor = await connect({"failure": ["NoModelError", "No model."]})
+        await until(
+            lambda: editor.client.statuses[-1:] and editor.client.statuses[-1].state == "noModel", "it"
+        )
+        await editor.command("pause")
+        assert (await editor.status())["state"] == "noModel"
+
+    async def test_the_argument(self, connect: Connect) -> None:
+        editor = await connect(SCRIPT)
+        for wrong in (5, "5", {"minutes": "5"}, {"minutes": 0}, {"minutes": True}, {"minutes": 1e9}, [1]):
+            with pytest.raises(JsonRpcInvalidParams, match='"minutes"'):
+                await editor.command("pause", wrong)
+        assert (await editor.status())["state"] != "paused"
+        await editor.command("pause", {"minutes": None})
+        assert (await editor.status())["state"] == "paused"
+
+
+class TestLanguages:
+    async def test_all_but_text_unless_it_is_set(self, connect: Connect) -> None:
+        editor = await connect(SCRIPT)
+        for number, language in enumerate(("python", "rust", "yaml", "a-new-one")):
+            editor.open("a\n", f"file:///{number}", language)
+            await editor.suggestion(0, 1, f"file:///{number}")
+        editor.open("a\n", "file:///README.md", "markdown")
+        answer = await editor.inline(0, 1, "file:///README.md")
+        assert answer is not None
+        assert not answer.items
+        found = await editor.command("explain", {"uri": "file:///README.md"})
+        assert found["reason"] == "languageOff"
+        assert "markdown" in found["message"]
+        answer = await editor.inline(0, 1, "file:///README.md", by_hand=True)
+        assert answer is not None
+        assert answer.items
+
+    async def test_as_set(self, connect: Connect) -> None:
+        client = capabilities(inline=True, configuration=True)
+        editor = await connect(SCRIPT, client=client, settings={"languages": ["rust", "markdown"]})
+        editor.open("a\n")
+        await refused(editor, 0, 1, "languageOff")
+        editor.open("a\n", "file:///README.md", "markdown")
+        await editor.suggestion(0, 1, "file:///README.md")
+        editor.configure({"languages": ["python"]})
+        answer = await editor.inline(0, 1)
+        while answer is None or not answer.items:  # until the server has fetched the settings
+            answer = await editor.inline(0, 1)
+
+
+def supply(folder: Path, **files: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(f"{text}\n")
+
+
+class TestBattery:
+    @pytest.fixture
+    def script(self, tmp_path: Path) -> dict[str, Any]:
+        """A laptop that is not plugged in."""
+        supply(tmp_path / "supplies" / "AC", type="Mains", online="0")
+        supply(tmp_path / "supplies" / "BAT0", type="Battery", status="Discharging")
+        return {**SCRIPT, "supplies": str(tmp_path / "supplies")}
+
+    async def test_off(self, connect: Connect, script: dict[str, Any]) -> None:
+        editor = await connect(script, options={"onBattery": "off"})
+        editor.open("a\nb\n")
+        answer = await editor.inline(0, 1)
+        while answer is None or answer.items:  # until the first reading
+            answer = await editor.inline(0, 1)
+        assert "onBattery" in await refused(editor, 1, 1, "onBattery")
+        assert await by_hand(editor, 1, 1)
+
+    async def test_off_on_mains(self, connect: Connect, script: dict[str, Any], tmp_path: Path) -> None:
+        supply(tmp_path / "supplies" / "AC", online="1")
+        editor = await connect(script, options={"onBattery": "off"})
+        editor.open("a\n")
+        for _ in range(3):
+            await editor.suggestion(0, 1)
+
+    @pytest.mark.parametrize(("setting", "asked"), [("less", 1), ("on", 2)])
+    async def test_less_is_no_work_ahead(
+        self, connect: Connect, script: dict[str, Any], setting: str, asked: int
+    ) -> None:
+        editor = await connect(script, options={"onBattery": setting})
+        editor.open("a = \n\nb\n")
+        await editor.suggestion(0, 4)
+        await asyncio.sleep(0.2)
+        editor.insert(0, 4, "x")
+        await asyncio.sleep(0.3)
+        assert len(editor.engine.read("asked")) == asked
+
+
+class TestBulkChanges:
+    async def test_the_next_request_is_not_answered_and_the_one_after_it_is(self, connect: Connect) -> None:
+        editor = await connect(SCRIPT)
+        editor.open(LINES)
+        editor.insert(3, 0, "pasted\n" * 9)
+        assert "not typing" in await refused(editor, 12, 0, "bulkChange")
+        await editor.suggestion(12, 0)
+        assert await editor.command("explain") is None
+
+    async def test_nor_is_it_asked_after_a_while(self, connect: Connect) -> None:
+        editor = await connect(SCRIPT)
+        editor.open(LINES)
+        editor.insert(3, 0, "pasted\n" * 9)
+        await editor.in_order()
+        await asyncio.sleep(HELD_BACK + 0.1)
+        await editor.suggestion(12, 0)
+
+    async def test_by_hand(self, connect: Connect) -> None:
+        editor = await connect(SCRIPT)
+        editor.open(LINES)
+        editor.replace_all("another\n" * 20)
+        assert await by_hand(editor, 12, 0)
+
+    async def test_a_burst_of_undo_asks_nothing_but_memory(self, connect: Connect) -> None:
+        editor = await connect(SCRIPT)
+        editor.open("a\nb\n")
+        for column, word in ((1, "one"), (4, "two"), (7, "six")):
+            editor.insert(0, column, word)
+            await editor.suggestion(0, column + 3)
+        editor.insert(0, 10, "new")
+        editor.insert(0, 13, "new")
+        editor.change((0, 13), (0, 16), "")
+        editor.change((0, 10), (0, 13), "")
+        assert (await editor.suggestion(0, 10))["source"] == "memory"
+        editor.change((0, 7), (0, 10), "")
+        await refused(editor, 0, 3, "bulkChange")
+        await editor.suggestion(0, 3)
+
+
+async def test_with_a_debounce_only_the_last_of_several_keys_is_asked_for(connect: Connect) -> None:
+    editor = await connect(SCRIPT, options={"debounceMs": 300})
+    editor.open("abc\n")
+    early = [asyncio.ensure_future(editor.inline(0, column)) for column in (1, 2)]
+    await asyncio.sleep(0)  # they are sent first
+    last = await editor.suggestion(0, 3)
+    assert last["text"] == "x"
+    assert [await one for one in early] == [None, None]
+    assert [entry["line"] for entry in editor.engine.read("asked")] == ["abc"]

@@ -1,0 +1,199 @@
+"""Which changes are not typing."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lsprotocol import types
+from pygls.workspace import PositionCodec
+
+from lsp_calib.server.bulk_changes import HELD_BACK, BulkChanges
+from lsp_calib.server.text import CalibDocument
+
+URI = "file:///a.py"
+
+
+@attrs.define
+class Clock:
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Scene:
+    """A document that is edited, and what is made of it."""
+
+    def __init__(self) -> None:
+        self.text = "".join(f"line {n}\n" for n in range(20))
+        self.document = document(self.text)
+        self.clock = Clock()
+        self.bulk = BulkChanges(self.clock)
+
+    def change(self, *changes: tuple[tuple[int, int], tuple[int, int], str], after: float = 0.1) -> bool:
+        """One message with these changes; whether the next request is held back."""
+        self.clock.now += after
+        for start, end, text in changes:
+            self.document.apply_change(change(start, end, text))
+        self.bulk.changed(URI, self.document.take_changes())
+        return self.bulk.holds_back(URI)
+
+
+def document(text: str) -> CalibDocument:
+    return CalibDocument(
+        URI,
+        source=text,
+        version=1,
+        language_id="python",
+        sync_kind=types.TextDocumentSyncKind.Incremental,
+        position_codec=PositionCodec(types.PositionEncodingKind.Utf32),
+    )
+
+
+def change(start: tuple[int, int], end: tuple[int, int], text: str) -> types.TextDocumentContentChangePartial:
+    return types.TextDocumentContentChangePartial(
+        types.Range(types.Position(*start), types.Position(*end)), text
+    )
+
+
+def insert(line: int, column: int, text: str) -> tuple[tuple[int, int], tuple[int, int], str]:
+    return (line, column), (line, column), text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [insert(3, 0, "x")],
+        [insert(3, 6, "\n    ")],
+        [insert(3, 0, "a long paste of one line")],
+        [insert(3, 0, "1\n2\n3\n4\n")],
+        [((3, 0), (7, 0), "")],
+        [insert(3, 6, "a"), insert(3, 7, "b"), insert(3, 8, "c"), insert(3, 9, "\n"), insert(4, 0, "d")],
+        [insert(0, 0, "import a\n"), insert(9, 0, "a")],
+    ],
+    ids=["key", "enter", "long-line", "a-few-lines", "four-gone", "several-keys", "import-added"],
+)
+def test_typing_is_not_held_back(
+    changes: list[tuple[tuple[int, int], tuple[int, int], str]],
+) -> None:
+    assert not Scene().change(*changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [insert(3, 0, "x\n" * 6)],
+        [((3, 0), (12, 0), "")],
+        [((0, 0), (20, 0), "".join(f"Line {n}\n" for n in range(20)))],
+        [insert(1, 0, "x"), insert(5, 0, "x"), insert(9, 0, "x")],
+    ],
+    ids=["paste", "lines-gone", "replaced", "several-places"],
+)
+def test_the_next_request_after_a_bulk_change_is_held_back_and_no_other(
+    changes: list[tuple[tuple[int, int], tuple[int, int], str]],
+) -> None:
+    scene = Scene()
+    assert scene.change(*changes)
+    assert not scene.bulk.holds_back(URI), "asked again"
+    assert not scene.change(insert(0, 0, "y"))
+
+
+def test_it_is_held_back_for_a_short_time_only() -> None:
+    scene = Scene()
+    scene.document.apply_change(change((3, 0), (3, 0), "x\n" * 6))
+    scene.bulk.changed(URI, scene.document.take_changes())
+    scene.clock.now += HELD_BACK + 0.01
+    assert not scene.bulk.holds_back(URI)
+
+
+def test_the_whole_text_sent_anew_counts_as_what_differs() -> None:
+    scene = Scene()
+    scene.document.apply_change(
+        types.TextDocumentContentChangeWholeDocument(scene.text.replace("line 7\n", "line 7x\n"))
+    )
+    (found,) = scene.document.take_changes()
+    assert (found.line, found.removed, found.inserted, found.small) == (7, 1, 1, True)
+    scene.bulk.changed(URI, [found])
+    assert not scene.bulk.holds_back(URI)
+    scene.document.apply_change(types.TextDocumentContentChangeWholeDocument("another\n" * 20))
+    scene.bulk.changed(URI, scene.document.take_changes())
+    assert scene.bulk.holds_back(URI)
+
+
+def test_an_inserted_suggestion_is_not_held_back() -> None:
+    scene = Scene()
+    scene.document.apply_change(change((3, 0), (3, 0), "x\n" * 9))
+    scene.bulk.changed(URI, scene.document.take_changes())
+    scene.bulk.inserted(URI)
+    assert not scene.bulk.holds_back(URI)
+
+
+def test_undoing_and_redoing_in_a_row_is_held_back_from_the_second_step() -> None:
+    scene = Scene()
+    words = ("one", "two", "six")
+    for at, word in enumerate(words):
+        assert not scene.change(insert(0, 3 * at, word))
+    undone = [scene.change(((0, 3 * at), (0, 3 * at + 3), "")) for at in (2, 1, 0)]
+    assert undone == [False, True, True]
+    redone = [scene.change(insert(0, 3 * at, word)) for at, word in enumerate(words)]
+    assert redone == [True, True, True]
+    assert not scene.change(insert(0, 9, "new")), "a new text is no redo"
+    assert not scene.change(((0, 9), (0, 12), "")), "one step alone"
+    assert not scene.change(((0, 6), (0, 9), ""), after=5.0), "much later"
+
+
+def test_backspace_is_not_undo() -> None:
+    scene = Scene()
+    for column in range(5):
+        assert not scene.change(insert(0, column, "x"))
+    for column in range(4, -1, -1):
+        assert not scene.change(((0, column), (0, column + 1), ""))
+
+
+def test_what_a_formatter_changes_during_a_save_is_held_back() -> None:
+    scene = Scene()
+    scene.bulk.will_save(URI)
+    assert scene.change(((0, 4), (0, 5), "  "))
+    scene.bulk.saved(URI)
+    assert not scene.change(insert(0, 0, "x"))
+    scene.bulk.will_save(URI)  # and never saved
+    assert not scene.change(insert(0, 0, "x"), after=60.0)
+
+
+def test_a_closed_document_is_forgotten() -> None:
+    scene = Scene()
+    scene.document.apply_change(change((3, 0), (3, 0), "x\n" * 9))
+    scene.bulk.changed(URI, scene.document.take_changes())
+    scene.bulk.forget(URI)
+    assert not scene.bulk.holds_back(URI)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 8),
+            st.integers(0, 4),
+            st.integers(0, 3),
+            st.text("ab\n\r", max_size=4),
+            st.booleans(),
+        ),
+        max_size=8,
+    )
+)
+def test_the_state_of_a_document_depends_on_its_text_alone(
+    edits: list[tuple[int, int, int, str, bool]],
+) -> None:
+    """However it came about, incrementally or all at once."""
+    found = document("ab\nb\na\n")
+    for line, column, gone, text, whole in edits:
+        if whole:
+            found.apply_change(types.TextDocumentContentChangeWholeDocument(text + found.source))
+        else:
+            found.apply_change(change((line, column), (line, column + gone), text))
+        for one in found.take_changes()[-1:]:
+            again = document("")
+            again.apply_change(types.TextDocumentContentChangeWholeDocument(found.source))
+            states = [other.after for other in again.take_changes()]
+            assert one.after == (states[-1] if states else 0)

@@ -1,0 +1,247 @@
+"""`lsp-calib calibrators rollback|export|import`: taken back, shared, and tried before it counts."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from click.testing import CliRunner, Result
+from feedback_scene import suggestion
+
+from lsp_calib import home as state
+from lsp_calib.calibration import Calibrator, CalibratorStore
+from lsp_calib.calibration.calibrators.calibrator import Origin
+from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve
+from lsp_calib.calibration.calibrators.refit import FEEDBACK
+from lsp_calib.cli import main
+from lsp_calib.confidence.features import VERSION
+from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.importing import OTHERS
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import Evidence
+
+pytestmark = pytest.mark.usefixtures("home")
+
+SHIPPED = [Calibrator.load(path) for path in (state.shipped_models() / "calibrators").glob("*.json")]
+SMALL = next(c for c in SHIPPED if c.purpose.model.name == "smollm2-135m")
+PLAIN = Curve.of_measure("total", 1.0, 0.0)
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["calibrators", *arguments])
+
+
+def mine(intercept: float, **changes: Any) -> Calibrator:
+    """A calibrator of this user that looks at the total probability alone."""
+    made = attrs.evolve(
+        SMALL,
+        curves=(Curve.of_measure("total", 1.0, intercept),),
+        source="personal",
+        state="ready",
+        n=60,
+        n_correct=30,
+        metrics={},
+        by_place={},
+        strata={},
+        provenance=(Origin(FEEDBACK, "2026-11-01T00:00:00.000+00:00", 60),),
+        created="2026-11-02",
+        parent=SMALL.id,
+        schema=2,
+    )
+    return attrs.evolve(made, **changes)
+
+
+def label(n: int, intercept: float = 0.0, *, calibrator: Calibrator = SMALL) -> None:
+    """n labels of a user for whom the total, moved by the intercept, is the truth."""
+    chance = random.Random(5)
+    store = FeedbackStore(state.home() / "feedback.db")
+    for number in range(n):
+        logprob = -3.0 * chance.random() - 0.01
+        odds = math.log(math.exp(logprob) / (1 - math.exp(logprob))) + intercept
+        right = number == 1 or chance.random() < 1 / (1 + math.exp(-odds))
+        name, at = f"{number:016x}", 1.8e9 + number
+        store.record_shown(
+            suggestion("x", name),
+            model=calibrator.purpose.model,
+            prompt_version=calibrator.purpose.prompt_version,
+            language="python",
+            evidence=Evidence((logprob,)),
+            at=at,
+        )
+        how = How.KEPT if right else How.EDITED
+        store.record_events([Event(name, EventKind.SETTLED, at, label=Label(name, right, how, at))])
+    store.close()
+
+
+def in_force() -> Calibrator:
+    return CalibratorStore.open().choose(SMALL.purpose).calibrator
+
+
+def written(path: Path, calibrator: Calibrator, **changes: Any) -> Path:
+    """The file of a calibrator with fields changed by hand."""
+    path.write_text(json.dumps({**calibrator.to_json(), **changes}))
+    return path
+
+
+class TestRollback:
+    def test_back_to_the_one_before_and_forward_again(self) -> None:
+        store = CalibratorStore.open()
+        first, second = mine(-1.0), mine(-2.0, parent=mine(-1.0).id)
+        store.promote(first)
+        store.promote(second)
+        result = invoke("rollback")
+        assert result.exit_code == 0, result.output
+        assert f"{second.id} (personal, 60 labels) is no longer in force; {first.id}" in result.stdout
+        assert in_force() == first
+        assert "shipped" in invoke("rollback").stdout
+        assert in_force() == SMALL
+        nothing = invoke("rollback")
+        assert nothing.exit_code == 3
+        assert "none of your own calibrators is in force" in nothing.stderr
+        wire = json.loads(invoke("rollback", second.id, "--json").stdout)
+        assert (wire["calibrator"]["id"], wire["before"]["id"]) == (second.id, SMALL.id)
+        assert in_force() == second
+
+    def test_the_beginning_of_an_id_is_enough_and_a_wrong_one_is_explained(self) -> None:
+        CalibratorStore.open().promote(mine(-1.0))
+        assert invoke("rollback", SMALL.id[:-2]).exit_code == 0
+        assert in_force() == SMALL
+        again = invoke("rollback", SMALL.id)
+        assert again.exit_code == 3
+        assert "in force already" in again.stderr
+        unknown = invoke("rollback", "line-x")
+        assert unknown.exit_code == 3
+        assert SMALL.id in unknown.stderr
+
+    def test_with_several_it_asks_which(self) -> None:
+        store = CalibratorStore.open()
+        store.promote(mine(-1.0))
+        store.promote(mine(-1.0, purpose=attrs.evolve(SMALL.purpose, language="rust")))
+        result = invoke("rollback")
+        assert result.exit_code == 3
+        assert "2 calibrators in force" in result.stderr
+        assert "(rust)" in result.stderr
+
+
+class TestExport:
+    def test_what_is_exported_can_be_imported(self, tmp_path: Path) -> None:
+        file = tmp_path / "team.json"
+        result = invoke("export", SMALL.id, str(file))
+        assert result.exit_code == 0, result.output
+        assert f"{SMALL.n} labels" in result.stderr
+        assert Calibrator.load(file) == SMALL
+        again = invoke("export", SMALL.id, str(file))
+        assert again.exit_code == 2
+        assert "no export overwrites" in again.stderr
+        assert invoke("export", "line-none", str(tmp_path / "x")).exit_code == 3
+
+
+class TestImport:
+    def test_one_that_predicts_better_is_put_in_force_and_can_be_taken_back(self, tmp_path: Path) -> None:
+        label(200)
+        result = invoke("import", str(written(tmp_path / "team.json", mine(0.0))))
+        assert result.exit_code == 0, result.output
+        assert "60 labels, 30 right" in result.stderr
+        assert "is in force: the new calibrator is no worse" in result.stdout
+        used = in_force()
+        assert (used.source, used.parent, used.curves) == ("workspace", SMALL.id, mine(0.0).curves)
+        assert [origin.name for origin in used.provenance] == [f"imported {mine(0.0).id}", OTHERS]
+        assert stat.S_IMODE(next((state.home() / "calibrators").glob("*.json")).stat().st_mode) == 0o600
+        assert invoke("rollback").exit_code == 0
+        assert in_force() == SMALL
+
+    def test_its_makers_labels_are_not_taken_for_the_users(self, tmp_path: Path) -> None:
+        """Its maker's last label is newer than all of the user's: these are unseen nevertheless."""
+        label(60)
+        late = mine(0.0, provenance=(Origin(FEEDBACK, "2030-01-01T00:00:00.000+00:00", 60),))
+        assert invoke("import", str(written(tmp_path / "team.json", late)), "--install").exit_code == 0
+        worse = json.loads(invoke("import", str(written(tmp_path / "w", mine(-5.0))), "--json").stdout)
+        assert (worse["inForce"], worse["n"]) == (False, 60)
+
+    def test_one_that_predicts_worse_is_kept_unless_it_is_installed(self, tmp_path: Path) -> None:
+        label(200)
+        file = written(tmp_path / "team.json", mine(-6.0))
+        result = invoke("import", str(file))
+        assert "is kept, not in force: the present calibrator is better" in result.stdout
+        assert in_force() == SMALL
+        wire = json.loads(invoke("import", str(file), "--json").stdout)
+        assert wire["inForce"] is False
+        assert wire["after"]["logLoss"] > wire["before"]["logLoss"]
+        assert invoke("rollback", wire["id"]).exit_code == 0
+        assert in_force().curves == mine(-6.0).curves
+        invoke("rollback")
+        assert "installed as asked" in invoke("import", str(file), "--install").stdout
+        assert in_force().curves == mine(-6.0).curves
+        assert "in force already" in invoke("import", str(file)).stdout
+
+    def test_without_labels_it_is_kept(self, tmp_path: Path) -> None:
+        label(3)
+        result = invoke("import", str(written(tmp_path / "team.json", mine(0.0))))
+        assert "kept, not in force: not enough labels yet: 3 of 5" in result.stdout
+        assert in_force() == SMALL
+
+    def test_for_another_model_prompt_or_feature_version(self, tmp_path: Path) -> None:
+        label(5)
+        file = tmp_path / "team.json"
+        model = attrs.evolve(SMALL.purpose.model, name="other", sha256="0" * 64)
+        newer = Curve(
+            f"features-{VERSION + 1}", attrs.evolve(SMALL.curves[0]).features, SMALL.curves[0].intercept
+        )
+        for foreign, words in (
+            (mine(0.0, purpose=attrs.evolve(SMALL.purpose, model=model)), "other .*is not used here"),
+            (mine(0.0, purpose=attrs.evolve(SMALL.purpose, prompt_version="p9")), "is for the prompt p9"),
+            (mine(0.0, curves=(newer, PLAIN)), "features of another version"),
+        ):
+            written(file, foreign)
+            result = invoke("import", str(file))
+            assert result.exit_code == 3
+            assert re.search(words, result.stderr), result.stderr
+        assert list((state.home() / "calibrators").rglob("*.json")) == []
+
+    def test_hostile_files_are_refused_in_words(self, tmp_path: Path) -> None:
+        label(5)
+        good = mine(0.0).to_json()
+        curve = good["curves"][0]
+        feature = {**curve["features"][0], "name": "x" * 999}
+        unknown = {**curve, "measure": FEATURES_MEASURE, "features": [feature]}
+        valid = attrs.evolve(mine(0.0), curves=(Curve.from_json(_fields(unknown)),))
+        files = {
+            "huge": " " * 1_000_001,
+            "deep": "[" * 200_000,
+            "deep object": '{"a":' * 100_000,
+            "nan": json.dumps(good).replace('"weight": 1.0', '"weight": NaN'),
+            "infinite": json.dumps(good).replace('"weight": 1.0', '"weight": 1e999'),
+            "enormous": json.dumps(good).replace('"weight": 1.0', '"weight": 1e200'),
+            "many digits": json.dumps(good).replace('"n": 60', f'"n": {"9" * 100_000}'),
+            "twice": json.dumps(good).replace('"n": 60', '"n": 60, "n": 61'),
+            "more": json.dumps({**good, "run": "rm"}),
+            "changed": json.dumps({**good, "n": 1000}),
+            "list": "[]",
+            "empty": "",
+            "binary": "\udcff\udcfe\0",
+            "unknown feature": json.dumps(valid.to_json()),
+        }
+        for name, text in files.items():
+            file = tmp_path / f"{name}.json"
+            file.write_bytes(text.encode("utf-8", "surrogateescape"))
+            result = invoke("import", str(file), "--install")
+            assert result.exit_code == 3, (name, result.output)
+            assert result.stderr.startswith("lsp-calib: "), name
+            assert len(result.stderr) < 2000, name
+            assert result.stderr.count("\n") == 1, name
+        for place in (tmp_path, tmp_path / "none.json"):
+            assert invoke("import", str(place)).exit_code == 3
+        assert in_force() == SMALL
+
+
+def _fields(curve: dict[str, Any]) -> Any:
+    from lsp_calib.calibration.document import Fields
+
+    return Fields.of(curve, "test")

@@ -1,0 +1,190 @@
+"""`lsp-calib feedback`: what was learned from is seen in numbers, exported without text, and removed."""
+
+from __future__ import annotations
+
+import json
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from feedback_scene import suggestion
+
+from lsp_calib import home as state
+from lsp_calib.calibration.metrics.binomial import least_rate
+from lsp_calib.cli import main
+from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import Evidence, ModelIdentity
+
+pytestmark = pytest.mark.usefixtures("home")
+DAY = 86_400.0
+TEXT = "the_text_of_a_suggestion"
+
+
+def invoke(*arguments: str, answer: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["feedback", *arguments], input=answer)
+
+
+def keep(
+    name: str,
+    correct: bool | None = None,
+    *,
+    days: float = 0.0,
+    language: str = "python",
+    model: str = "m",
+    episode: str | None = None,
+    workspace: str = "",
+) -> None:
+    at = time.time() - days * DAY - 60.0
+    store = FeedbackStore(state.home() / "feedback.db")
+    store.record_shown(
+        suggestion(TEXT, name),
+        model=ModelIdentity(model, "Q8_0", "abc"),
+        prompt_version="p",
+        language=language,
+        evidence=Evidence((-0.5,), {"total": 1.0}),
+        at=at,
+        line=f"x = {TEXT}",
+        workspace=workspace,
+    )
+    if correct is not None:
+        how = How.KEPT if correct else How.EDITED
+        label = Label(name, correct, how, at + 30.0, episode or name)
+        store.record_events([Event(name, EventKind.SETTLED, at + 30.0, label=label)])
+    store.close()
+
+
+def statistics() -> dict[str, Any]:
+    result = invoke("stats", "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+class TestStats:
+    def test_nothing_yet(self) -> None:
+        found = statistics()
+        assert (found["suggestions"], found["first"], found["languages"]) == (0, None, [])
+        assert [tier["n"] for tier in found["tiers"]] == [0, 0, 0]
+        assert "No suggestion has been shown yet" in invoke("stats").output
+
+    def test_by_language_model_and_age(self) -> None:
+        keep("a", True)
+        keep("b", False, days=3, language="rust")
+        keep("c", days=400, model="other")
+        found = statistics()
+        assert (found["suggestions"], found["labelled"], found["correct"]) == (3, 2, 1)
+        one = {"suggestions": 1, "labelled": 1, "correct": 0}
+        assert {"name": "rust", **one} in found["languages"]
+        assert [(part["name"], part["suggestions"]) for part in found["models"]] == [("m", 2), ("other", 1)]
+        assert [part["name"] for part in found["ages"]] == [
+            "under 1 day",
+            "under 7 days",
+            "365 days and more",
+        ]
+        assert found["labels"] == {"edited": 1, "kept": 1}
+        assert found["first"] < found["last"]
+
+    def test_a_tier_promises_and_keeps_by_visits(self) -> None:
+        """Ten keystrokes of one visit count once; the interval is the exact one of Clopper and Pearson."""
+        for number in range(10):
+            keep(f"visit-{number}", False, episode="visit")
+        for number in range(3):
+            keep(f"right-{number}", True)
+        (tier,) = [tier for tier in statistics()["tiers"] if tier["n"]]
+        assert (tier["tier"], tier["n"], tier["promised"]) == ("review", 4, pytest.approx(0.5))
+        assert tier["kept"] == pytest.approx(0.75)
+        assert tier["low"] == pytest.approx(least_rate(3, 4, 0.975))
+        assert tier["high"] == pytest.approx(1 - least_rate(1, 4, 0.975))
+        assert "75 %" in invoke("stats").output
+
+
+class TestExport:
+    def test_json_lines_for_the_owner_without_text(self, tmp_path: Path) -> None:
+        keep("a", True, workspace="file:///home/somebody")
+        keep("b")
+        file = tmp_path / "feedback.jsonl"
+        result = invoke("export", str(file))
+        assert result.exit_code == 0, result.output
+        assert "2 suggestions were exported" in result.stderr
+        text = file.read_text("utf-8")
+        first, second = (json.loads(line) for line in text.splitlines())
+        assert (first["id"], first["label"]["how"], first["features"]) == ("a", "kept", {"total": 1.0})
+        assert second["label"] is None
+        assert TEXT not in text
+        assert "somebody" not in text
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert [json.loads(line) for line in invoke("export").stdout.splitlines()] == [first, second]
+
+    def test_no_file_is_overwritten(self, tmp_path: Path) -> None:
+        file = tmp_path / "notes"
+        file.write_text("mine")
+        result = invoke("export", str(file))
+        assert result.exit_code == 2
+        assert "no export overwrites" in result.stderr
+        assert file.read_text() == "mine"
+
+    def test_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
+        result = invoke("export", str(tmp_path / "none" / "file"))
+        assert result.exit_code == 3
+        assert "cannot be written" in result.stderr
+
+
+class TestPurge:
+    def test_it_asks_first(self) -> None:
+        keep("a", True)
+        assert "Nothing was removed" in invoke("purge", answer="n\n").output
+        assert statistics()["suggestions"] == 1
+        result = invoke("purge", answer="y\n")
+        assert "Remove all feedback and empty the logs?" in result.output
+        assert "1 suggestions were removed" in result.output
+        assert statistics()["suggestions"] == 0
+
+    def test_everything_leaves_nothing_behind(self) -> None:
+        """Neither in the file nor in its journal, nor in logs; calibrators stay unless they are named."""
+        keep("0123456789abcdef", True)
+        (state.home() / "log").mkdir()
+        log = state.home() / "log" / "model.log"
+        log.write_text("2026-11-22 WARNING lsp_calib: 0123456789abcdef\n")
+        history = state.home() / "calibrators" / "history"
+        history.mkdir(parents=True)
+        (history.parent / "mine.json").write_text("{}")
+        (history / "before.json").write_text("{}")
+        assert json.loads(invoke("purge", "--yes", "--json").stdout) == {"n": 1, "calibrators": 0}
+        content = b"".join(file.read_bytes() for file in state.home().rglob("*") if file.is_file())
+        assert b"0123456789abcdef" not in content
+        assert log.read_text() == ""
+        assert json.loads(invoke("purge", "--yes", "--json", "--calibrators").stdout)["calibrators"] == 2
+        assert list((state.home() / "calibrators").iterdir()) == []
+
+    def test_before_a_day(self) -> None:
+        keep("old", True, days=10)
+        keep("new", True)
+        day = time.strftime("%Y-%m-%d", time.localtime(time.time() - 5 * DAY))
+        assert json.loads(invoke("purge", "--before", day, "--yes", "--json").stdout)["n"] == 1
+        assert json.loads(invoke("export").stdout)["id"] == "new"
+
+    @pytest.mark.parametrize("date", ["yesterday", "2026-13-01", "", "20260101T00"])
+    def test_a_date_that_is_none(self, date: str) -> None:
+        result = invoke("purge", "--before", date, "--yes")
+        assert result.exit_code == 2
+        assert "2026-01-31" in result.stderr
+
+    def test_of_a_workspace_whatever_way_leads_there(self, tmp_path: Path) -> None:
+        project = tmp_path / "a project"
+        project.mkdir()
+        (tmp_path / "link").symlink_to(project)
+        keep("real", True, workspace=f"file://{project}")
+        keep("linked", True, workspace=f"file://{tmp_path}/link")
+        keep("other", True, workspace="file:///other")
+        found = json.loads(invoke("purge", "--workspace", str(tmp_path / "link"), "--yes", "--json").stdout)
+        assert found["n"] == 2
+        assert json.loads(invoke("export").stdout)["id"] == "other"
+
+    def test_json_does_not_ask(self) -> None:
+        result = invoke("purge", "--json")
+        assert result.exit_code == 2
+        assert "--yes" in result.stderr
