@@ -42,6 +42,29 @@ _BY_SUFFIX = {
     ".toml": "toml",
 }
 
+_NAMES = {
+    "c": "C",
+    "cpp": "C++",
+    "go": "Go",
+    "java": "Java",
+    "javascript": "JavaScript",
+    "javascriptreact": "JavaScript with JSX",
+    "python": "Python",
+    "rust": "Rust",
+    "typescript": "TypeScript",
+    "typescriptreact": "TypeScript with JSX",
+}
+
+
+def name_of(language: str) -> str:
+    """The name of a language, by its identifier, as people write it.
+
+    >>> name_of("cpp"), name_of("zig")
+    ('C++', 'zig')
+    """
+    return _NAMES.get(language, language)
+
+
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,39}")
 
 

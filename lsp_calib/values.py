@@ -219,11 +219,21 @@ class Confidence:
 
 
 @attrs.frozen
+class LineConfidence:
+    """Of a line of a block: the probability in [0, 1] that it and all lines above it are right, or None."""
+
+    calibrated: float | None
+    tier: Tier
+
+
+@attrs.frozen
 class Suggestion:
     """A completion or a summary with its confidence: the one object on every wire.
 
     doubt: (start, end) of the word of the text that holds the least certain token, in code points of the
     text, start < end; None if there is none.
+    rank: of the suggestions for one place, from 1; the others are alternatives.
+    lines: of a block, for each of its lines; empty for anything else.
     """
 
     id: str
@@ -235,6 +245,8 @@ class Suggestion:
     source: str
     timing: Timing
     doubt: tuple[int, int] | None = None
+    rank: int = 1
+    lines: tuple[LineConfidence, ...] = ()
 
     @classmethod
     def new(
@@ -247,6 +259,7 @@ class Suggestion:
         *,
         id: str = "",
         doubt: tuple[int, int] | None = None,
+        rank: int = 1,
     ) -> Self:
         """A suggestion that a model has just made. id: from `new_suggestion_id`; "" draws one."""
         return cls(
@@ -259,6 +272,7 @@ class Suggestion:
             source="model",
             timing=generation.timing,
             doubt=doubt,
+            rank=rank,
         )
 
     def to_wire(self) -> dict[str, Any]:
@@ -288,9 +302,15 @@ class Suggestion:
                 "generateMs": round(t.generate_ms, 1),
                 "totalMs": round(t.total_ms, 1),
             },
-            "rank": 1,
+            "rank": self.rank,
             "doubt": self._doubt_on_wire(),
+            **self._lines_on_wire(),
         }
+
+    def _lines_on_wire(self) -> dict[str, Any]:
+        if not self.lines:
+            return {}
+        return {"lines": [{"confidence": one.calibrated, "tier": one.tier.value} for one in self.lines]}
 
     def _doubt_on_wire(self) -> dict[str, int] | None:
         """The doubtful span in UTF-16 units of the text, as editors count."""

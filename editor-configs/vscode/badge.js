@@ -22,6 +22,14 @@ function suggestionOf(item) {
   return TIERS.includes(suggestion?.tier) ? suggestion : undefined;
 }
 
+/** What the badge of a suggestion says: of a block, how far its lines are to accept, if they are not all. */
+function verdictOf({ tier, confidence, lines }) {
+  const through = lines?.findIndex((line) => line.tier !== 'accept') ?? -1;
+  return through > 0
+    ? { tier: 'accept', words: `accept through line ${through}`, confidence: lines[through - 1].confidence }
+    : { tier, words: tier, confidence };
+}
+
 /** Whether VS Code has anything to show of the item: it must go on from the text before the cursor. */
 function goesOn(item, document, position) {
   const text = typeof item.insertText === 'string' ? item.insertText : item.insertText.value;
@@ -97,8 +105,9 @@ class Badge {
       if (!suggestion) {
         return []; // carries none
       }
-      const contentText = (suggestions.length > 1 ? `${i + 1}: ` : '') + this._text(suggestion);
-      const after = { contentText, color: this._color(suggestion.tier), margin: '0 0 0 2em' };
+      const verdict = verdictOf(suggestion);
+      const contentText = (suggestions.length > 1 ? `${i + 1}: ` : '') + this._text(verdict);
+      const after = { contentText, color: this._color(verdict.tier), margin: '0 0 0 2em' };
       return [{ range: new vscode.Range(end, end), renderOptions: { after } }];
     });
     if (badges.length > 0) {
@@ -108,11 +117,11 @@ class Badge {
     }
   }
 
-  _text({ tier, confidence }) {
+  _text({ tier, words, confidence }) {
     const mark = this._legend[tier]?.mark ?? FALLBACK[tier].mark;
     // Where probabilities cannot be had or believed there is none to show.
     const percent = typeof confidence === 'number' ? ` ${Math.round(confidence * 100)} %` : '';
-    return `${mark} ${tier}${percent}`;
+    return `${mark} ${words}${percent}`;
   }
 
   _color(tier) {

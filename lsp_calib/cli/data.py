@@ -44,7 +44,8 @@ def data_list(as_json: bool, data_dir: Path | None) -> None:
 @click.argument("name")
 @_data_dir
 def data_pull(name: str, data_dir: Path | None) -> None:
-    """Get a data set and verify its checksum; `projects` gets the pinned projects."""
+    """Get a data set and verify its checksum; `projects` gets the pinned projects in Python,
+    `projects-java` and so on those in other languages."""
     from lsp_calib.commands.data import pull_data
 
     if data_dir is None:

@@ -27,6 +27,12 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 _SOURCE = click.Path(exists=True, path_type=Path)
 
 _seed = click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random draws.")
+_language = click.option(
+    "--language",
+    metavar="ID",
+    help="The language of the source, by its LSP identifier, such as java. Default: python if there is any, "
+    "else the only language there is.",
+)
 _quiet = click.option("--quiet", is_flag=True, help="No progress on standard error.")
 _held_out = click.option(
     "--held-out",
@@ -52,7 +58,7 @@ _writing_on = click.option(
     metavar="N",
     help="Also complete N further lines with nothing below them, as where new code is written.",
 )
-OBSERVED = ("margin", "newline", "agreement", "state")
+OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
 
 
 def _observed(_context: click.Context, _option: click.Parameter, value: str) -> frozenset[Any]:
@@ -86,7 +92,8 @@ _window = click.option(
     type=click.Choice(["small", "large"]),
     default="small",
     callback=_sized,
-    help="How much of a document the model sees, as the setting `window`.",
+    help="How much the model sees: small, as in the editor; large: twice as much of the document, and pieces of "
+    "other places and files of the project that resemble the text before the cursor.",
 )
 _replay = click.option(
     "--records", type=_FILE, help="Score the records in this file, without a model or source."
@@ -133,7 +140,8 @@ def _take_workers(options: dict[str, Any]) -> Any:
 
 @click.command(cls=Command)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
-@click.option("--task", type=click.Choice(["line"]), default="line", help="What to calibrate.")
+@click.option("--task", type=click.Choice(["line"]), default="line", help="What to calibrate: lines, so far.")
+@_language
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
 @_writing_on
 @_window
@@ -162,7 +170,7 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @model_option
 @threads_option
 def calibrate(as_json: bool, quiet: bool, sources: Path | None, **options: Any) -> None:
-    """Fit a calibrator on Python source or on lines of your own (.jsonl, docs/data.md). Each PATH is a
+    """Fit a calibrator on source code or on lines of your own (.jsonl, docs/data.md). Each PATH is a
     project, kept together in cross-validation.
 
     The calibrator is put in force for all your work if it predicts these lines no worse than the present one.
@@ -190,6 +198,7 @@ def evaluate() -> None:
 
 @evaluate.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
+@_language
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
 @_writing_on
 @_window
@@ -204,14 +213,16 @@ def evaluate() -> None:
 @json_option
 @model_option
 @threads_option
-def line(paths: tuple[Path, ...], samples: int, writing_on: int, **options: Any) -> None:
-    """Line completion in Python source (each PATH a project) or lines of your own (.jsonl, docs/data.md)."""
+def line(
+    paths: tuple[Path, ...], samples: int, writing_on: int, language: str | None, **options: Any
+) -> None:
+    """Line completion in source code (each PATH a project) or lines of your own (.jsonl, docs/data.md)."""
     from lsp_calib.evaluation.tasks import line_task
 
     if bool(paths) == bool(options["records"]):
         raise SettingsError("Name source files (PATH...) or --records to score, not both.")
     seed = options["seed"]
-    _evaluate("line", lambda: line_task(paths, samples, seed, writing_on), options)
+    _evaluate("line", lambda: line_task(paths, samples, seed, writing_on, language=language), options)
 
 
 @evaluate.command()

@@ -103,8 +103,11 @@ def calibrate(
     observe: frozenset[Observed] = frozenset(),
     window: WindowSize = WindowSize.SMALL,
     quiet: bool = False,
+    language: str | None = None,
 ) -> Report:
-    """Fit a calibrator of line completion on the Python source below `paths`, each a project.
+    """Fit a calibrator of line completion on the source below `paths`, each a project.
+
+    language: of the source; None: Python if there is any, else the only one there is.
 
     records: the file that keeps the generations; a run continues with those it already holds. Without `paths`
         the calibrator is fitted on these records: neither a model nor source is needed.
@@ -119,9 +122,14 @@ def calibrate(
     """
     if install and output is not None:
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
+    if paths and window is not WindowSize.SMALL and output is None:
+        raise SettingsError(
+            "No editor's requests are made with --window large yet, so its calibrator cannot be put in force. "
+            "Add --output FILE to keep it."
+        )
     _check_writable(records, output)
     if paths:
-        task = line_task(paths, samples, seed, writing_on)
+        task = line_task(paths, samples, seed, writing_on, language=language)
         groups = [str(payload["group"]) for _, payload in task.items]
         with tempfile.TemporaryDirectory() as scratch:
             header, kept = collect_records(

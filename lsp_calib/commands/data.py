@@ -18,14 +18,14 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def pull_data(name: str, data_dir: Path) -> str:
-    """Get a data set, or the pinned projects, with a progress bar. Returns a sentence: where it is.
+    """Get a data set, or a set of pinned projects, with a progress bar. Returns a sentence: where it is.
 
     Raises SettingsError for an unknown name, DownloadError if it cannot be obtained.
     """
-    if name == "projects":
+    if name in pinned.SETS:
         with download_progress("Projects") as progress:
-            folders = pinned.pull_projects(data_dir, progress)
-        return f"{len(folders)} projects are in {data_dir / pinned.FOLDER}; their checksums are right."
+            folders = pinned.pull_projects(pinned.SETS[name], data_dir, progress)
+        return f"{len(folders)} projects are in {data_dir / name}; their checksums are right."
     entry = catalogue.data_set(name)
     with download_progress(entry.name) as progress:
         path = pull.pull(entry, data_dir, progress)

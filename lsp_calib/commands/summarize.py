@@ -10,10 +10,10 @@ from lsp_calib.commands.engine import Say, with_engine
 from lsp_calib.commands.source_files import read_source
 from lsp_calib.errors import DataError
 from lsp_calib.inference.engine import Engine
-from lsp_calib.languages import language_of
+from lsp_calib.languages import language_of, name_of
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization import SummaryService
-from lsp_calib.syntax import functions
+from lsp_calib.syntax import functions, has_grammar
 from lsp_calib.values import Suggestion
 
 
@@ -25,7 +25,8 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say) -> Suggestion:
     lines, language = read_source(path), language_of(path)
     holding = [function for function in functions(lines, language) if function.start <= line < function.end]
     if not holding:
-        raise DataError(f"There is no Python function at line {line + 1} of {path}.")
+        what = f"{name_of(language)} function" if has_grammar(language) else "function that can be found"
+        raise DataError(f"There is no {what} at line {line + 1} of {path}.")
     function = max(holding, key=lambda function: function.start)
 
     async def ask(engine: Engine) -> Suggestion:

@@ -2,7 +2,8 @@
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.hiding import Hidden
-from lsp_calib.completion.postprocess import Removal
+from lsp_calib.completion.postprocess import Cut, Removal
+from lsp_calib.completion.selected import Selected
 from lsp_calib.completion.service import Completion, CompletionService, Nothing
 
-__all__ = ["Completion", "CompletionService", "Cursor", "Hidden", "Nothing", "Removal"]
+__all__ = ["Completion", "CompletionService", "Cursor", "Cut", "Hidden", "Nothing", "Removal", "Selected"]

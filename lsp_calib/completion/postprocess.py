@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import enum
+import itertools
+import re
 
 import attrs
 
 from lsp_calib.characters import has_hidden
+from lsp_calib.completion.brackets import LINES_ABOVE, has_closer, is_balanced, without_surplus_closers
 from lsp_calib.completion.context import Cursor
 
-_OPENING = {")": "(", "]": "[", "}": "{"}
+# In characters. A shorter line may well stand there twice, such as `else:` or `},`.
+_SHORTEST_REPEAT = 8
+# In characters: what the end of a text shares with the rest of the line by chance is shorter.
+_SHORTEST_OVERLAP = 2
+_SHORTEST_REST = 3
+_WORD, _MARK = re.compile(r"\w"), re.compile(r"[^\w\s]")
 
 
 class Removal(enum.StrEnum):
@@ -18,25 +26,68 @@ class Removal(enum.StrEnum):
     EMPTY = "empty"  # the model ended the line at once
     WHITE_SPACE = "onlyWhiteSpace"
     REPEATS_SUFFIX = "repeatsSuffix"
+    REPEATS_NEXT_LINE = "repeatsNextLine"
+    SURPLUS_CLOSERS = "surplusClosers"
     HIDDEN_CHARACTERS = "hiddenCharacters"
     NEVER_ENDED = "neverEnded"  # within the tokens that a line can have
 
 
+class Cut(enum.StrEnum):
+    """Why the end of an answer is not offered."""
+
+    SUFFIX = "suffix"  # the rest of the line, written again
+    PART_OF_SUFFIX = "partOfSuffix"  # its beginning, or all of it and more
+    SURPLUS_CLOSERS = "surplusClosers"
+
+
 @attrs.frozen
 class Cleaned:
-    """The text to offer, and if that is empty, why nothing is left of the answer."""
+    """The text to offer, and if that is empty, why nothing is left of the answer. cuts: of its end."""
 
     text: str
     removal: Removal | None = None
+    cuts: tuple[Cut, ...] = ()
+
+
+def offered(text: str, cursor: Cursor) -> Cleaned:
+    """The completion to offer at `cursor`, or why there is nothing worth offering.
+
+    After `cleaned`: a text that goes on into the beginning of the rest of the line, or over all of it, ends
+    there; closing brackets at its end that close nothing are cut off; a whole line that is the next one again
+    is not offered. tests/programs/after_the_model.py counts what each rule changes and whether that was
+    right.
+    """
+    found = cleaned(text, cursor)
+    if found.removal is not None:
+        return found
+    text, cuts = found.text, found.cuts
+    if Cut.SUFFIX not in cuts:
+        ends = _without_rest(text, cursor.after.strip())
+        if not ends.strip():
+            return Cleaned("", Removal.REPEATS_SUFFIX)
+        if ends != text:
+            text, cuts = ends, (*cuts, Cut.PART_OF_SUFFIX)
+    above = cursor.lines[max(cursor.line - LINES_ABOVE, 0) : cursor.line]
+    closed = without_surplus_closers(text, cursor.before, cursor.after, above)
+    if not closed.strip():
+        return Cleaned("", Removal.SURPLUS_CLOSERS)
+    if closed != text:
+        text, cuts = closed, (*cuts, Cut.SURPLUS_CLOSERS)
+    if _is_next_line(text, cursor):
+        return Cleaned("", Removal.REPEATS_NEXT_LINE)
+    return Cleaned(text, None, cuts)
 
 
 def clean(text: str, cursor: Cursor) -> str:
-    """The completion to offer at `cursor`; empty if there is nothing worth offering. See `cleaned`."""
+    """The text of `cleaned`; empty if there is nothing worth offering."""
     return cleaned(text, cursor).text
 
 
 def cleaned(text: str, cursor: Cursor) -> Cleaned:
-    """The completion to offer at `cursor`, or why there is nothing worth offering.
+    """The completion as records hold it, or why there is none: the first part of `offered`.
+
+    Its rules belong to the prompt's version: the verdicts in records, which the calibrators were fitted on,
+    are of these texts.
 
     Trailing white space is removed; text that already stands after the cursor is not offered again.
     An answer with control characters, line separators or invisible characters is dropped completely: a
@@ -53,17 +104,29 @@ def cleaned(text: str, cursor: Cursor) -> Cleaned:
     rest = cursor.after.rstrip()
     if not text.endswith(rest):
         rest = rest.lstrip()
-    if rest and text.endswith(rest) and not (_OPENING.keys() & set(rest) and _is_balanced(text)):
-        text = text[: -len(rest)]
-    return Cleaned(text) if text.strip() else Cleaned("", Removal.REPEATS_SUFFIX)
+    if not rest or not text.endswith(rest) or (has_closer(rest) and is_balanced(text)):
+        return Cleaned(text)
+    text = text[: -len(rest)]
+    return Cleaned(text, cuts=(Cut.SUFFIX,)) if text.strip() else Cleaned("", Removal.REPEATS_SUFFIX)
 
 
-def _is_balanced(text: str) -> bool:
-    """Whether each closing bracket has its opening one within `text`, rather than before it."""
-    open_: list[str] = []
-    for char in text:
-        if char in _OPENING.values():
-            open_.append(char)
-        elif char in _OPENING and (not open_ or open_.pop() != _OPENING[char]):
-            return False
-    return True
+def _without_rest(text: str, rest: str) -> str:
+    """`text` up to where it begins to write the rest of the line again."""
+    # A bare word may stand in a line twice: `self.name = |name`.
+    if len(rest) >= _SHORTEST_REST and _WORD.search(rest) and _MARK.search(rest) and rest in text:
+        return text[: text.index(rest)]
+    for size in range(min(len(rest) - 1, len(text)), _SHORTEST_OVERLAP - 1, -1):
+        shared = rest[:size]
+        # A bracket that the answer itself opened stays closed.
+        if text.endswith(shared) and (is_balanced(shared) or not is_balanced(text)):
+            return text[:-size]
+    return text
+
+
+def _is_next_line(text: str, cursor: Cursor) -> bool:
+    """Whether a whole line would stand there twice, one below the other."""
+    line = (cursor.before + text + cursor.after).rstrip()
+    if cursor.before.strip() or len(line.strip()) < _SHORTEST_REPEAT or not _WORD.search(line):
+        return False
+    following = itertools.islice(cursor.lines, cursor.line + 1, None)
+    return next((other for other in following if other.strip()), "").rstrip() == line

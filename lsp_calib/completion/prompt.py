@@ -11,7 +11,7 @@ from typing import Self
 import attrs
 
 from lsp_calib.completion.context import Cursor, text_above, text_ahead, text_below
-from lsp_calib.completion.healing import split_at_boundary
+from lsp_calib.completion.healing import split_at_boundary, split_line_ends
 from lsp_calib.completion.related import Snippet
 from lsp_calib.inference.models.cards import CompletionFormat, ModelCard
 from lsp_calib.values import Prompt, Segment
@@ -49,13 +49,16 @@ class Layout:
     """How a document becomes a prompt.
 
     format: the model's. window: characters of the document to show. related: characters of pieces of other
-    places, names included. version: names all of these.
+    places, names included. joined: whether characters that tokenisers join are cut off, and reproduced,
+    together: a line's end with the indentation after it, underscores with a bracket.
+    version: names all of these.
     """
 
     format: CompletionFormat
     window: int
     version: str
     related: int = 0
+    joined: bool = False
 
     @classmethod
     def of(cls, card: ModelCard, size: WindowSize = WindowSize.SMALL) -> Self:
@@ -66,7 +69,8 @@ class Layout:
             window = _LARGE * card.window
             related = _RELATED if format_.file else 0
             if (window + related) / _LEAST_OF_TOKEN < card.context:
-                return cls(format_, window, LARGE_FIM_VERSION if fim else LARGE_PREFIX_VERSION, related)
+                version = LARGE_FIM_VERSION if fim else LARGE_PREFIX_VERSION
+                return cls(format_, window, version, related, joined=True)
         return cls(format_, card.window, FIM_VERSION if fim else PREFIX_VERSION)
 
     @classmethod
@@ -85,7 +89,7 @@ class Layout:
 
     def _current(self, cursor: Cursor) -> tuple[str, str]:
         """The current line up to the cursor: what stays in the prompt, and what must be reproduced."""
-        stays, forced = split_at_boundary(cursor.before)
+        stays, forced = split_at_boundary(cursor.before, joined=self.joined)
         return stays[-int(self.window * _LINE) :], forced
 
     def _shares(self, stays: str) -> tuple[int, int]:
@@ -132,7 +136,11 @@ def build_prompt(cursor: Cursor, layout: Layout, surroundings: Surroundings = AL
             (Segment.TEXT, stays),
         )
     else:
-        segments = (*before, (Segment.TEXT, text_above(cursor, above) + stays))
+        text = text_above(cursor, above) + stays
+        if layout.joined and not stays:
+            text, ends = split_line_ends(text)
+            forced = ends + forced
+        segments = (*before, (Segment.TEXT, text))
     return Prompt(segments, forced, layout.version)
 
 

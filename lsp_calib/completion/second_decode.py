@@ -51,8 +51,16 @@ def second_request(request: Request, first: Generation) -> Request | None:
     seen = first.tokens[at].seen
     if seen is None or seen.second is None:
         return None
+    return branch_request(attrs.evolve(request, observe=Observe.NOTHING), first, at)
+
+
+def branch_request(request: Request, first: Generation, at: int) -> Request:
+    """The request that takes the second most likely token at index `at`, which must have been observed."""
+    seen = first.tokens[at].seen
+    assert seen is not None, "the tokens were observed"
+    assert seen.second is not None, "the tokens were observed"
     before = (token.id for token in first.tokens[:at])
-    return attrs.evolve(request, given=(*first.healing, *before, seen.second), observe=Observe.NOTHING)
+    return attrs.evolve(request, given=(*first.healing, *before, seen.second))
 
 
 def agreement(first: Generation, second: Generation) -> Agreement:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.completion.alternatives import alternatives, shares
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.doubt import doubtful_span
 from lsp_calib.completion.features import FeatureExtractor, place_of
 from lsp_calib.completion.hiding import EXPLORED, Hidden, Hiding, is_explored, marked
-from lsp_calib.completion.postprocess import Removal, cleaned
-from lsp_calib.completion.prompt import Layout, WindowSize, build_ahead, build_prompt
+from lsp_calib.completion.postprocess import Cut, Removal, offered
+from lsp_calib.completion.prompt import Layout, build_ahead, build_prompt
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.values import (
     Confidence,
@@ -32,12 +36,17 @@ if TYPE_CHECKING:
 # A line of source seldom has more tokens; a longer answer usually never ends.
 MOST_TOKENS = 64
 
+# Seconds for all alternatives of a suggestion together: who asked for them waits. What is late is left out.
+ALTERNATIVES_WITHIN = 2.0
+
 
 @attrs.frozen
 class Completion:
     """A suggestion with the data that a label needs: the evidence and the line it would make.
 
     shown_probability: of being shown, in (0, 1]; below 1 for one that is to be hidden.
+    cuts: why the end of the model's answer is missing.
+    replaced: the text between the cursor and the rest of the line that an editor replaces, see `Selected`.
     """
 
     suggestion: Suggestion
@@ -46,6 +55,13 @@ class Completion:
     model: ModelIdentity
     prompt_version: str
     shown_probability: float = 1.0
+    cuts: tuple[Cut, ...] = ()
+    replaced: str = ""
+
+    @property
+    def present_line(self) -> str:
+        """The current line as it is while the suggestion is shown."""
+        return self.cursor.before + self.replaced + self.cursor.after
 
     @property
     def expected_line(self) -> str:
@@ -61,12 +77,9 @@ class Nothing:
 
 
 class CompletionService:
-    """Completes lines with one engine. window: how much of a document the model sees."""
+    """Completes lines with one engine."""
 
-    def __init__(
-        self, engine: Engine, estimator: ConfidenceEstimator, window: WindowSize = WindowSize.SMALL
-    ) -> None:
-        self._window = window
+    def __init__(self, engine: Engine, estimator: ConfidenceEstimator) -> None:
         self._engine = engine
         self._estimator = estimator
         self._features = FeatureExtractor()
@@ -107,7 +120,7 @@ class CompletionService:
             return Hidden(hiding.ceiling(generation.logprobs), generation.timing)
         if generation.stop is Stop.LENGTH:
             return Nothing(Removal.NEVER_ENDED)
-        answer = cleaned(generation.text, cursor)
+        answer = offered(generation.text, cursor)
         if answer.removal is not None:
             return Nothing(answer.removal)
         text = answer.text
@@ -129,7 +142,84 @@ class CompletionService:
             doubt=None if generation.doubt else doubtful_span(generation, text),
         )
         chance = EXPLORED if hidden else 1.0
-        return Completion(suggestion, cursor, evidence, loaded.identity, prompt.version, chance)
+        return Completion(suggestion, cursor, evidence, loaded.identity, prompt.version, chance, answer.cuts)
+
+    async def with_below(
+        self, completion: Completion, lines: Sequence[str], *, document: str = ""
+    ) -> Completion:
+        """A completion with the confidence that it has with these lines below it, before what stands there.
+
+        document: as for `complete`.
+        """
+        cursor, evidence = completion.cursor, completion.evidence
+        if not evidence.logprobs:
+            return completion
+        below = (*cursor.lines[: cursor.line + 1], *lines, *cursor.lines[cursor.line + 1 :])
+        evidence = await asyncio.to_thread(
+            self._features.of(document).with_below,
+            attrs.evolve(cursor, lines=below),
+            completion.suggestion.text,
+            evidence,
+        )
+        confidence = self._estimator.assess(
+            completion.model, completion.prompt_version, "line", cursor.language, evidence
+        )
+        suggestion = attrs.evolve(completion.suggestion, confidence=confidence)
+        return attrs.evolve(completion, suggestion=suggestion, evidence=evidence)
+
+    async def alternatives(
+        self, first: Completion, *, document: str = "", hide_below: float = 0.0
+    ) -> tuple[Completion, ...]:
+        """Other completions at the place of `first`, the likeliest first: ranks 2 and 3, as far as there are.
+
+        They take at most `ALTERNATIVES_WITHIN` seconds; what is not there by then is left out. document,
+        hide_below: as for `complete`. Raises ModelError or EngineError if the model could not be asked.
+        """
+        loaded = await self._engine.ready()
+        cursor, known = first.cursor, first.suggestion
+        prompt = self._prompt(loaded, cursor)
+        request = Request(prompt, MOST_TOKENS, document=document, observe=Observe.ENTROPY | Observe.MARGIN)
+        answer: Generation | None = None
+        found: list[tuple[Generation, str]] = []
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ALTERNATIVES_WITHIN):
+                # Again, with the second likeliest tokens: what is suggested as one types goes without them.
+                answer = await self._engine.generate(request)
+                others = alternatives(
+                    self._engine.generate,
+                    request,
+                    answer,
+                    lambda text: offered(text, cursor).text,
+                    known=(known.text,),
+                )
+                async for other in others:
+                    found.append(other)
+        if answer is None or not found:
+            return ()
+        found.sort(key=lambda one: -math.fsum(one[0].logprobs))
+        probabilities = shares(
+            known.confidence.calibrated,
+            math.fsum(answer.logprobs),
+            [math.fsum(generation.logprobs) for generation, _ in found],
+        )
+        features = self._features.of(document)
+        made: list[Completion] = []
+        for (generation, text), probability in zip(found, probabilities, strict=True):
+            if probability is not None and probability < hide_below:
+                continue
+            evidence = await asyncio.to_thread(features.evidence, cursor, text, generation)
+            own = self._estimator.assess(loaded.identity, prompt.version, "line", cursor.language, evidence)
+            suggestion = Suggestion.new(
+                "line",
+                text,
+                self._estimator.alternative(own, probability),
+                loaded.identity.name,
+                generation,
+                doubt=doubtful_span(generation, text),
+                rank=2 + len(made),
+            )
+            made.append(Completion(suggestion, cursor, evidence, loaded.identity, prompt.version))
+        return tuple(made)
 
     def forget(self, document: str) -> None:
         """Drop what is remembered of a document."""
@@ -140,7 +230,7 @@ class CompletionService:
         none."""
         if self._loaded is None:
             return None
-        return build_ahead(cursor, Layout.of(self._loaded.card, self._window))
+        return build_ahead(cursor, Layout.of(self._loaded.card))
 
     def key(self, cursor: Cursor) -> bytes | None:
         """The same for two cursors if and only if the model asked last is shown the same prompt for both, and
@@ -155,23 +245,6 @@ class CompletionService:
         """Let the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
         await self._engine.generate(Request(prompt, 0, Priority.IDLE))
 
-    async def ask(
-        self,
-        cursor: Cursor,
-        priority: Priority,
-        *,
-        document: str = "",
-        reuse: bool = True,
-        observe: Observe = Observe.ENTROPY,
-    ) -> tuple[Prompt, Generation]:
-        """The prompt for `cursor` and the model's bare answer, for evaluation.
-
-        document, reuse, observe: as for `Request`.
-        """
-        prompt = self._prompt(await self._engine.ready(), cursor)
-        request = Request(prompt, MOST_TOKENS, priority, document=document, reuse=reuse, observe=observe)
-        return prompt, await self._engine.generate(request)
-
     def _prompt(self, loaded: LoadedModel, cursor: Cursor) -> Prompt:
         self._loaded = loaded
-        return build_prompt(cursor, Layout.of(loaded.card, self._window))
+        return build_prompt(cursor, Layout.of(loaded.card))

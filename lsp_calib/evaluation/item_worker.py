@@ -23,20 +23,20 @@ from typing import Any, TypeVar
 import attrs
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.completion import CompletionService, Cursor
+from lsp_calib.completion import Cursor
+from lsp_calib.completion.alternatives import alternatives
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.postprocess import clean
-from lsp_calib.completion.prompt import Layout, WindowSize
+from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.completion.second_decode import Agreement, agreement, second_request
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, EngineDiedError, SettingsError
 from lsp_calib.evaluation.criteria import is_correct
-from lsp_calib.evaluation.lines import without_below
+from lsp_calib.evaluation.lines import LineItem, without_below
 from lsp_calib.evaluation.projection import project
-from lsp_calib.evaluation.records import FeatureList, Record
+from lsp_calib.evaluation.records import Alternative, FeatureList, Record
 from lsp_calib.evaluation.runner import Plain
+from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.evaluation.tasks import line_item_of
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
@@ -56,6 +56,7 @@ class Observed(enum.StrEnum):
     NEWLINE = "newline"
     AGREEMENT = "agreement"
     STATE = "state"
+    ALTERNATIVES = "alternatives"
 
 
 _NEEDS = {
@@ -63,16 +64,19 @@ _NEEDS = {
     Observed.NEWLINE: Observe.NEWLINE,
     Observed.AGREEMENT: Observe.MARGIN,
     Observed.STATE: Observe.STATE,
+    Observed.ALTERNATIVES: Observe.MARGIN,
 }
 
 
 @attrs.frozen
 class _Answer:
-    """The answer to one item. second: None if there is none, or it was not asked for."""
+    """The answer to one item. second: None if there is none, or it was not asked for. others: its
+    alternatives, the likeliest first."""
 
     prompt: Prompt
     generation: Generation
     second: Agreement | None = None
+    others: tuple[Generation, ...] = ()
 
 
 @attrs.frozen
@@ -129,7 +133,7 @@ class Completing:
             )
         for attempt in range(1, _TRIES + 1):
             try:
-                answer = host.ask(item.cursor, self.observe)
+                answer = host.ask(item, self.observe)
                 break
             except EngineDiedError:
                 if attempt == _TRIES:
@@ -160,6 +164,9 @@ class Completing:
             newlines=self._seen(Observed.NEWLINE, tokens),
             agreement=answer.second if tokens else None,
             state=project(generation.state) if tokens and generation.state else None,
+            alternatives=tuple(self._alternative(item, payload, answer, other) for other in answer.others)
+            if shown and tokens
+            else (),
         )
         timing = generation.timing
         return {
@@ -171,6 +178,22 @@ class Completing:
                 "generated_tokens": timing.generated_tokens,
             },
         }
+
+    def _alternative(self, item: LineItem, payload: Plain, answer: _Answer, other: Generation) -> Alternative:
+        """What a record holds of an alternative."""
+        first, text = answer.generation, clean(other.text, item.cursor)
+        pairs = zip(first.tokens, other.tokens, strict=False)
+        at = next((n for n, (one, two) in enumerate(pairs) if one.id != two.id), len(first.tokens))
+        return Alternative(
+            at=at,
+            correct={name: is_correct(name, item, payload, text) for name in self.criteria},
+            stop=other.stop.value,
+            tokens=tuple(token.id for token in other.tokens[at:]),
+            logprobs=other.logprobs[at:],
+            entropies=(other.entropies or ())[at:],
+            added=len(other.tokens[0].text) if not at and answer.prompt.forced else None,
+            features=_text_features(item.cursor, text),
+        )
 
     def _seen(self, what: Observed, tokens: Sequence[Token]) -> tuple[float, ...]:
         """What was observed at each token; empty if that was not asked for."""
@@ -207,25 +230,37 @@ class _Host:
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._thread.start()
         self._engine = open_engine(choice)
-        self._service = CompletionService(self._engine, ConfidenceEstimator(CalibratorStore.open()), window)
+        self._window = window
 
     def loaded(self) -> LoadedModel:
         return self._wait(self._engine.ready())
 
-    def ask(self, cursor: Cursor, observed: frozenset[Observed]) -> _Answer:
+    def ask(self, item: LineItem, observed: frozenset[Observed]) -> _Answer:
         """The answer, evaluated afresh, so that earlier requests change no number."""
-        return self._wait(self._ask(cursor, observed))
+        return self._wait(self._ask(item, observed))
 
-    async def _ask(self, cursor: Cursor, observed: frozenset[Observed]) -> _Answer:
+    async def _ask(self, item: LineItem, observed: frozenset[Observed]) -> _Answer:
         observe = functools.reduce(operator.or_, (_NEEDS[one] for one in observed), Observe.ENTROPY)
-        prompt, first = await self._service.ask(cursor, Priority.BACKGROUND, reuse=False, observe=observe)
-        if Observed.AGREEMENT in observed and not first.doubt and first.stop is not Stop.LENGTH:
-            # The first answer's request, so that the second one goes on in what it left in the cache.
-            request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False)
-            second = second_request(request, first)
-            if second is not None:
-                return _Answer(prompt, first, agreement(first, await self._engine.generate(second)))
-        return _Answer(prompt, first)
+        cursor, layout = item.cursor, Layout.of((await self._engine.ready()).card, self._window)
+        prompt = build_prompt(cursor, layout, surroundings_of(item, layout))
+        request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False, observe=observe)
+        first = await self._engine.generate(request)
+        answer = _Answer(prompt, first)
+        if first.doubt or first.stop is Stop.LENGTH:
+            return answer
+        # The first answer's request, so that the others go on in what it left in the cache.
+        request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False)
+        if Observed.AGREEMENT in observed and (second := second_request(request, first)) is not None:
+            agrees = agreement(first, await self._engine.generate(second))
+            answer = attrs.evolve(answer, second=agrees)
+        if Observed.ALTERNATIVES in observed and clean(first.text, cursor):
+            ways = alternatives(
+                self._engine.generate, request, first, lambda text: clean(text, cursor), draws=False
+            )
+            others = [other async for other, _ in ways]
+            others.sort(key=lambda other: -math.fsum(other.logprobs))
+            answer = attrs.evolve(answer, others=tuple(others))
+        return answer
 
     def close(self) -> None:
         self._wait(self._engine.close())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -12,7 +12,8 @@ import attrs
 from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.correctness import exact_match
-from lsp_calib.syntax import prose_lines
+from lsp_calib.languages import language_of, name_of
+from lsp_calib.syntax import has_grammar, prose_lines
 from lsp_calib.text_lines import split_lines
 
 # The share of each kind of place. Most requests come after Enter, with the indentation already there, and
@@ -36,6 +37,27 @@ _SKIPPED_FOLDERS = {
     "build",
     "dist",
 }
+# Copies of other projects, and what a build leaves. For Python the folders above stay the only ones, and no
+# file is looked into: the shipped calibrators rest on what was drawn that way.
+_SKIPPED_ELSEWHERE = {
+    *_SKIPPED_FOLDERS,
+    "3rdparty",
+    "bower_components",
+    "deps",
+    "external",
+    "out",
+    "target",
+    "third-party",
+    "third_party",
+    "thirdparty",
+    "vendor",
+}
+# Stubs and declarations have no statements to complete.
+_NOT_DRAWN = (".pyi", ".pyw", ".d.ts", ".d.mts", ".d.cts")
+_HEADER = ".h"  # C's and C++'s: it belongs to the language of the files beside it
+_GENERATED = re.compile(r"do not (?:edit|modify)|@generated|(?:auto-?|machine )?generated (?:by|from)", re.I)
+_BEGINNING = 2_000  # characters in which a file says that it was generated
+_DENSE = 100  # characters of an average line from which on a file is taken for minified
 _MID_LINE = re.compile(r"(?<=[\s(\[{.,=])(?=\S)")
 _MID_WORD = re.compile(r"(?<=\w)(?=\w)")
 
@@ -45,7 +67,8 @@ class LineItem:
     """One place: a cursor in a line from which the rest, `target`, was removed.
 
     group: items of one group (a project) stay together in cross-validation.
-    condition: INSERTING or WRITING_ON.
+    condition: INSERTING or WRITING_ON. root, name: the project's folder, and the file's path below it, where
+    pieces of other files may be read; empty for a place that is in no project.
     """
 
     id: str
@@ -54,6 +77,8 @@ class LineItem:
     cursor: Cursor
     target: str
     condition: str = INSERTING
+    root: str = ""
+    name: str = ""
 
     def is_correct(self, completion: str) -> bool:
         """Exact match of the whole line, ignoring white space at both ends."""
@@ -69,39 +94,84 @@ def without_below(cursor: Cursor) -> Cursor:
     return attrs.evolve(cursor, lines=tuple(cursor.lines[: cursor.line + 1]))
 
 
-def python_files(root: Path) -> Iterator[Path]:
-    """Python files below `root` (or `root` itself), sorted; folders of third-party code are left out."""
+def source_files(root: Path, language: str = "python") -> Iterator[Path]:
+    """The source files of a language below `root` (or `root` itself), sorted; folders of third-party code and
+    what a build leaves are left out."""
     if root.is_file():
         yield root
         return
-    for path in sorted(root.rglob("*.py")):
+    python = language == "python"
+    skipped = _SKIPPED_FOLDERS if python else _SKIPPED_ELSEWHERE
+    for path in sorted(root.rglob("*.py" if python else "*")):
         inside = path.relative_to(root).parts[:-1]
-        if not _SKIPPED_FOLDERS.intersection(inside) and not any(part.startswith(".") for part in inside):
+        if _is_of(path, language) and not _outside(inside, skipped):
             yield path
 
 
-def sample_lines(root: Path, group: str, count: int, seed: int = 0) -> list[LineItem]:
-    """At most `count` places in the Python files below `root`, a line at most once.
+def languages_below(root: Path) -> set[str]:
+    """The languages with a grammar that files below `root` (or `root` itself) are written in.
 
-    Deterministic for the same files and seed. Raises DataError if there is no Python file.
+    Headers alone are C; beside other files they say nothing.
+    """
+    if root.is_file():
+        paths = [root]
+    else:
+        paths = [
+            path
+            for path in root.rglob("*")
+            if not _outside(path.relative_to(root).parts[:-1], _SKIPPED_ELSEWHERE)
+        ]
+    drawn = [path for path in paths if not path.name.endswith(_NOT_DRAWN)]
+    found = {language_of(path) for path in drawn if path.suffix != _HEADER}
+    found = {language for language in found if has_grammar(language)}
+    return found or {language_of(path) for path in drawn if path.suffix == _HEADER}
+
+
+def _is_of(path: Path, language: str) -> bool:
+    if path.suffix == _HEADER:
+        return language == "cpp"
+    return language_of(path) == language and not path.name.endswith(_NOT_DRAWN)
+
+
+def _outside(folders: Sequence[str], skipped: Collection[str]) -> bool:
+    return any(name in skipped or name.startswith(".") for name in folders)
+
+
+def is_made_by_a_program(name: str, lines: Sequence[str]) -> bool:
+    """Whether a file says that it was generated, or is minified."""
+    filled = [len(line) for line in lines if line.strip()]
+    dense = bool(filled) and sum(filled) > _DENSE * len(filled)
+    beginning = "\n".join(lines[:40])[:_BEGINNING]
+    return ".min." in name or dense or _GENERATED.search(beginning) is not None
+
+
+def sample_lines(
+    root: Path, group: str, count: int, seed: int = 0, language: str = "python"
+) -> list[LineItem]:
+    """At most `count` places in the files of a language below `root`, a line at most once.
+
+    Deterministic for the same files and seed. Generated and minified files are left out (but for Python).
+    Raises DataError if there is no such file.
     """
     rng = random.Random(f"{seed}:{group}")
     candidates: list[tuple[Path, Sequence[str], int]] = []
-    for path in python_files(root):
+    for path in source_files(root, language):
         try:
             if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_BYTES:
                 continue
             lines: Sequence[str] = split_lines(path.read_text("utf-8"))
         except (OSError, UnicodeDecodeError):
             continue
-        prose = prose_lines(lines, "python")
+        if language != "python" and is_made_by_a_program(path.name, lines):
+            continue
+        prose = prose_lines(lines, language)
         candidates += [
             (path, lines, at)
             for at, line in enumerate(lines)
             if line.strip() and len(line) <= _LONGEST_LINE and at not in prose and len(line.strip()) > 3
         ]
     if not candidates:
-        raise DataError(f"There is no Python source below {root}.")
+        raise DataError(f"There is no {name_of(language)} source below {root}.")
     rng.shuffle(candidates)
     items: list[LineItem] = []
     weights = dict(STRATA)
@@ -116,12 +186,19 @@ def sample_lines(root: Path, group: str, count: int, seed: int = 0) -> list[Line
             continue
         n, column = drawn
         path, lines, at = candidates.pop(n)
-        items.append(_item(root, group, path, lines, at, column, stratum))
+        items.append(_item(root, group, path, lines, at, column, stratum, language))
     return items
 
 
 def _item(
-    root: Path, group: str, path: Path, lines: Sequence[str], at: int, column: int, stratum: str
+    root: Path,
+    group: str,
+    path: Path,
+    lines: Sequence[str],
+    at: int,
+    column: int,
+    stratum: str,
+    language: str,
 ) -> LineItem:
     name = path.relative_to(root).as_posix() if root.is_dir() else path.name
     shown = [*lines[:at], lines[at][:column], *lines[at + 1 :]]
@@ -129,8 +206,10 @@ def _item(
         id=f"{group}/{name}:{at + 1}:{column + 1}",
         group=group,
         stratum=stratum,
-        cursor=Cursor.at(shown, at, column, "python"),
+        cursor=Cursor.at(shown, at, column, language),
         target=lines[at][column:],
+        root=str(root) if root.is_dir() else "",
+        name=name if root.is_dir() else "",
     )
 
 

@@ -79,6 +79,59 @@ class State:
 
 
 @attrs.frozen
+class Alternative:
+    """Another answer at the place of a record: it shares the first `at` tokens with the record's.
+
+    tokens, logprobs, entropies: of those from there on; the log-probabilities given what is typed. features:
+    as in `Record`, and its evidence is that of all its tokens, see `evidence`. added: as in `Record`, where
+    no token is shared.
+    """
+
+    at: int
+    correct: Mapping[str, bool]
+    stop: str
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    entropies: tuple[float, ...] = ()
+    added: int | None = None
+    features: tuple[float | None, ...] = ()
+
+    def evidence(self, record: Record, header: Header) -> Evidence:
+        """What a calibrator needs of it. record: the one it is in. header: of its file."""
+        logprobs = (*record.logprobs_given_typed[: self.at], *self.logprobs)
+        entropies = (*record.entropies[: self.at], *self.entropies)
+        known = entropies if len(entropies) == len(logprobs) else None
+        values = features.probability_features(logprobs, known, Stop(self.stop))
+        if header.features is not None:
+            values |= header.features.named(self.features)
+        return Evidence(logprobs, values, record.stratum if record.stratum in features.PLACES else "")
+
+    def to_row(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"at": self.at, "correct": dict(self.correct), "stop": self.stop}
+        row |= {"tokens": list(self.tokens), "surprisal": _whole(self.logprobs, -_NAT)}
+        row |= {"entropy": _whole(self.entropies, _ENTROPY)} if self.entropies else {}
+        row |= {"added": self.added} if self.added is not None else {}
+        return row | ({"features": _scaled(self.features)} if self.features else {})
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError, ValueError or AttributeError for a row that is not an alternative."""
+        found = cls(
+            at=int(row["at"]),
+            correct=dict(row["correct"]),
+            stop=Stop(row["stop"]).value,
+            tokens=tuple(row["tokens"]),
+            logprobs=tuple(_logprob(value) for value in row["surprisal"]),
+            entropies=tuple(value / _ENTROPY for value in row.get("entropy", ())),
+            added=row.get("added"),
+            features=_unscaled(row.get("features", ())),
+        )
+        if len(found.logprobs) != len(found.tokens) or len(found.entropies) not in (len(found.tokens), 0):
+            raise ValueError("an alternative has lists of different lengths")
+        return found
+
+
+@attrs.frozen
 class Header:
     """The header of a file of records: how its records were made.
 
@@ -150,6 +203,7 @@ class Record:
         were not computed. features_above: the same if everything below the cursor's line is left out.
     margins, newlines: of the tokens, as in `Observation`; empty if they were not observed.
     agreement, state: None if they were not asked for, or cannot be had.
+    alternatives: ranks 2 and 3, as far as there are; empty if they were not asked for.
     condition: as in `evaluation.lines.LineItem`.
     """
 
@@ -173,6 +227,7 @@ class Record:
     newlines: tuple[float, ...] = ()
     agreement: Agreement | None = None
     state: State | None = None
+    alternatives: tuple[Alternative, ...] = ()
     condition: str = INSERTING
 
     def evidence(self, header: Header, *, above: bool = False) -> Evidence:
@@ -240,6 +295,8 @@ class Record:
         if (state := self.state) is not None:
             numbers = bytes(value + _BYTE for value in state.values)
             row["state"] = [float(f"{state.scale:.6g}"), base64.b64encode(numbers).decode("ascii")]
+        if self.alternatives:
+            row["alternatives"] = [one.to_row() for one in self.alternatives]
         return row
 
     def to_line(self) -> str:
@@ -332,6 +389,7 @@ def _read_optional(values: dict[str, Any]) -> dict[str, Any]:
         found["state"] = State(
             float(scale), tuple(value - _BYTE for value in base64.b64decode(numbers, validate=True))
         )
+    found["alternatives"] = tuple(map(Alternative.from_row, values.pop("alternatives", ())))
     return found
 
 

@@ -12,10 +12,12 @@ import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.completion.context import Cursor
-from lsp_calib.errors import DataError
+from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.datasets.own import JSON_LINES, read_lines
-from lsp_calib.evaluation.lines import LineItem, sample_lines
+from lsp_calib.evaluation.lines import LineItem, languages_below, sample_lines
 from lsp_calib.evaluation.runner import Plain
+from lsp_calib.languages import name_of
+from lsp_calib.syntax.languages import LANGUAGES
 
 FEWEST = 20
 
@@ -36,13 +38,18 @@ class Task:
     sources: tuple[Origin, ...] = ()
 
 
-def line_task(paths: Sequence[Path], samples: int, seed: int, writing_on: int = 0) -> Task:
-    """About `samples` places in the Python source below `paths`, each a project, or in files of JSON lines.
+def line_task(
+    paths: Sequence[Path], samples: int, seed: int, writing_on: int = 0, *, language: str | None = None
+) -> Task:
+    """About `samples` places in the source below `paths`, each a project, or in files of JSON lines.
 
     writing_on: about so many further places, from which everything below the line is left out.
-    Raises DataError for too few places, for duplicate ids, or for several languages.
+    language: of the source; None: as `language_below` finds it.
+    Raises DataError for too few places, for duplicate ids, or for several languages; SettingsError for a
+    language whose source cannot be read.
     """
-    items = draw(tuple(paths), samples, seed, writing_on)
+    sources = [path for path in paths if not path.name.endswith(JSON_LINES)]
+    items = draw(tuple(paths), samples, seed, writing_on, language=language or language_below(sources))
     ids = Counter(item.id for item in items)
     twice = next((id_ for id_, count in ids.items() if count > 1), None)
     if twice is not None:
@@ -80,11 +87,34 @@ def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: b
     )
 
 
-def draw(paths: tuple[Path, ...], samples: int, seed: int, writing_on: int = 0) -> list[LineItem]:
+def language_below(paths: Sequence[Path]) -> str:
+    """The language of the source below `paths`: Python if there is any, else the only one with a grammar.
+
+    Raises DataError if there are several.
+    """
+    found = set[str]().union(*map(languages_below, paths))
+    if not found or "python" in found:
+        return "python"
+    if len(found) > 1:
+        raise DataError(
+            f"There is source in {', '.join(map(name_of, sorted(found)))}: a calibrator is for one language. "
+            f"Choose it, such as --language {min(found)}."
+        )
+    return found.pop()
+
+
+def draw(
+    paths: tuple[Path, ...], samples: int, seed: int, writing_on: int = 0, *, language: str = "python"
+) -> list[LineItem]:
     """About `samples` places, equally many from each path, and about `writing_on` further ones to write on.
 
-    Asking for further ones does not change the others. Raises DataError if there are too few.
+    Asking for further ones does not change the others. Raises DataError if there are too few, SettingsError
+    for a language without a grammar.
     """
+    if language not in LANGUAGES:
+        raise SettingsError(
+            f"The source of {language!r} cannot be read. Known languages: {', '.join(LANGUAGES)}."
+        )
     roots = sorted({path.resolve() for path in paths})
     names = Counter(root.name for root in roots)
     each = -(-samples // len(roots))
@@ -100,7 +130,7 @@ def draw(paths: tuple[Path, ...], samples: int, seed: int, writing_on: int = 0) 
             items += [mine[at] for at in chosen]
             items += [mine[at].writing_on() for at in _drawn(f"{seed}:{root.name}:on", left, further)]
         else:
-            mine = sample_lines(root, name, each + further, seed)
+            mine = sample_lines(root, name, each + further, seed, language)
             items += mine[:each]
             items += [item.writing_on() for item in mine[each:]]
     if len(items) < FEWEST:
@@ -141,6 +171,8 @@ def plain(item: LineItem, **more: object) -> Plain:
         "language": item.cursor.language,
         "target": item.target,
         "condition": item.condition,
+        "root": item.root,
+        "name": item.name,
         **more,
     }
 
@@ -154,4 +186,6 @@ def line_item_of(payload: Plain) -> LineItem:
         cursor=Cursor(tuple(payload["lines"]), payload["line"], payload["column"], payload["language"]),
         target=payload["target"],
         condition=payload["condition"],
+        root=payload["root"],
+        name=payload["name"],
     )

@@ -24,6 +24,8 @@ class EventKind(enum.StrEnum):
     ACCEPTED = "accepted"  # the editor said so
     REJECTED = "rejected"  # the user said so
     REVIEWED = "reviewed"  # the user said so
+    WITHHELD = "withheld"  # an answer of which nothing was offered, and so nothing shown
+    CUT = "cut"  # its end was not offered
 
 
 class How(enum.StrEnum):
@@ -78,7 +80,8 @@ class Event:
 
     at: when, in seconds.
     data: `shownProbability`, in (0, 1] (shown): below 1 for a suggestion that was to be hidden; `seconds`
-    since showing (inserted) or since insertion (changed, survived); `unchanged` (survived).
+    since showing (inserted) or since insertion (changed, survived); `unchanged` (survived); the reason, with
+    the value 1 (withheld, cut).
     label: only on a settled event.
     Raises TypeError if `data` holds anything but numbers and truth values.
     """

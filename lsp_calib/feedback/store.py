@@ -87,6 +87,8 @@ class FeedbackStore(StoreFile):
         line: the line with the suggestion in it. workspace: the address of the folder that its document
             belongs to. Their hashes are kept; empty: unknown.
         shown_probability: in (0, 1]; below 1 for a suggestion that was to be hidden.
+        An alternative is kept as a kind of its own, such as "line-2": its labels are not those of the first
+        suggestion, and a refit on those of `line` leaves it out.
         """
         c = suggestion.confidence
         believable = all(math.isfinite(value) for value in evidence.logprobs)
@@ -100,7 +102,7 @@ class FeedbackStore(StoreFile):
         row = {
             "id": suggestion.id,
             "shown_at": at,
-            "kind": suggestion.kind,
+            "kind": _stored_kind(suggestion),
             "language": bounded(language),
             "model": model.name,
             "model_sha256": model.sha256,
@@ -300,3 +302,7 @@ class FeedbackStore(StoreFile):
     def _hashed(self, kind: str, text: str) -> str | None:
         """Only inside a transaction that writes."""
         return self._hash.of(kind, text) if text else None
+
+
+def _stored_kind(suggestion: Suggestion) -> str:
+    return suggestion.kind if suggestion.rank == 1 else f"{suggestion.kind}-{suggestion.rank}"

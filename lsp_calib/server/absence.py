@@ -35,6 +35,7 @@ class Reason(enum.StrEnum):
     DOCUMENT_CHANGED = "documentChanged"
     HIDDEN = "hidden"
     NOTHING_TO_ADD = "nothingToAdd"
+    SELECTED_ITEM = "selectedItem"
 
 
 @attrs.frozen
@@ -76,6 +77,11 @@ DOCUMENT_CHANGED = Absence(
     "The line changed while the model was working on it: its answer no longer fitted and was dropped. Pause "
     "for a moment, or ask again.",
 )
+SELECTED_ITEM = Absence(
+    Reason.SELECTED_ITEM,
+    "A suggestion has to go on from the item that is selected in the completion menu, and that item has "
+    "several lines or belongs to another place. Close the menu, or select another item.",
+)
 
 ON_BATTERY = Absence(
     Reason.ON_BATTERY,
@@ -92,6 +98,8 @@ _REMOVED = {
     Removal.EMPTY: "The model ended the line at once: it has nothing to add here.",
     Removal.WHITE_SPACE: "The model wrote white space only: it has nothing to add here.",
     Removal.REPEATS_SUFFIX: "The model wrote only what already stands after the cursor.",
+    Removal.REPEATS_NEXT_LINE: "The model wrote the next line again.",
+    Removal.SURPLUS_CLOSERS: "The model wrote only closing brackets that close nothing.",
     Removal.HIDDEN_CHARACTERS: "The model's answer had invisible or control characters and was dropped: an "
     "editor might act on them, and without them it would be a different text.",
     Removal.NEVER_ENDED: "The model's answer was longer than a line can be, and was dropped.",

@@ -15,7 +15,6 @@ from lsp_calib.errors import LspCalibError, RequestCancelledError
 from lsp_calib.server.absence import TOO_SLOW, Absence, failed, hidden, nothing
 from lsp_calib.server.last_requests import LastRequests
 from lsp_calib.server.work_ahead import WorkAhead
-from lsp_calib.values import Suggestion
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +87,7 @@ class CompletionRequests:
     held_back: the same for one that the model would have to be asked for.
     is_elsewhere: whether a suggestion (URI, id, line) is followed in another place than this one.
     on_request: called with the URI and the cursor of each request that is admitted.
-    on_made: called with each suggestion that the service has made.
+    on_made: called with each completion that the service has made.
     on_hidden: called with each completion that is not shown.
     on_nothing: called with the reason each time when nothing of the model's answer can be offered.
     hide_below: the confidence below which completions are hidden now; 0: none is.
@@ -108,7 +107,7 @@ class CompletionRequests:
         held_back: Callable[[str], Absence | None],
         is_elsewhere: Callable[[str, str, int], bool],
         on_request: Callable[[str, Cursor], None],
-        on_made: Callable[[Suggestion], None],
+        on_made: Callable[[Completion], None],
         on_hidden: Callable[[Hidden], None],
         on_nothing: Callable[[Removal], None],
         hide_below: Callable[[], float],
@@ -305,7 +304,7 @@ class CompletionRequests:
         if below == self._hide_below():
             self._memory.remember(uri, cursor, outcome)
         if isinstance(outcome, Completion):
-            self._on_made(outcome.suggestion)
+            self._on_made(outcome)
             return CompletionReply(outcome)
         if isinstance(outcome, Hidden):
             self._on_hidden(outcome)

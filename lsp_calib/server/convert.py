@@ -11,7 +11,7 @@ from lsp_calib.languages import bounded
 from lsp_calib.server.text import CalibDocument
 
 if TYPE_CHECKING:
-    from lsp_calib.completion import Cursor
+    from lsp_calib.completion import Cursor, Selected
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!<>|~&:@])")
 
@@ -26,6 +26,19 @@ def cursor_at(document: CalibDocument, position: types.Position) -> Cursor:
     # A position inside a surrogate pair is rounded.
     column = document.position_codec.position_from_client_units(lines, position).character
     return Cursor.at(lines, position.line, column, language_of(document))
+
+
+def selected_at(
+    document: CalibDocument, cursor: Cursor, info: types.SelectedCompletionInfo
+) -> Selected | None:
+    """The item selected in the editor's menu; None if nothing at `cursor` can go on from it."""
+    from lsp_calib.completion import Selected
+
+    span = info.range
+    if not span.start.line == span.end.line == cursor.line:
+        return None
+    start, end = (cursor_at(document, position).column for position in (span.start, span.end))
+    return Selected.at(cursor, start, end, info.text)
 
 
 def position_of(document: CalibDocument, cursor: Cursor) -> types.Position:

@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import attrs
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
-from lsp_calib.completion import Completion
+from lsp_calib.completion import Completion, Cut, Removal
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.exporting import export_file
@@ -25,6 +25,7 @@ from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.removal import remove_everything
 from lsp_calib.feedback.replay import MOST_LABELS, Replay
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import new_suggestion_id
 
 logger = logging.getLogger(__name__)
 _DAY = 86_400.0
@@ -84,6 +85,14 @@ class FeedbackRecorder:
         """Keep the events of suggestions."""
         if events and self._enabled():
             self._in_background(lambda store: store.record_events(events))
+
+    def withheld(self, removal: Removal) -> None:
+        """Count an answer of which nothing could be offered."""
+        self.record([Event(new_suggestion_id(), EventKind.WITHHELD, time.time(), {removal.value: 1})])
+
+    def cut(self, suggestion_id: str, cuts: Iterable[Cut]) -> None:
+        """Count the reasons why the end of an answer was not offered."""
+        self.record([Event(suggestion_id, EventKind.CUT, time.time(), {cut.value: 1}) for cut in cuts])
 
     async def hint(self, kind: str, suggestion_id: str) -> None:
         """Keep the hint of an editor that a suggestion was accepted or rejected; on disk when this returns.

@@ -60,6 +60,11 @@ class LastRequests:
         if (last := self._last.get(uri)) is not None:
             self._last[uri] = attrs.evolve(last, absence=DOCUMENT_CHANGED)
 
+    def is_last(self, uri: str, cursor: Cursor) -> bool:
+        """Whether no request has come elsewhere in the document since the one at `cursor`."""
+        last = self._last.get(uri)
+        return last is not None and last.place == _place(cursor)
+
     def forget(self, uri: str) -> None:
         self._last.pop(uri, None)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +20,8 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.rolling_back import roll_back
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
-from lsp_calib.completion import CompletionService
+from lsp_calib.completion import Completion, CompletionService, Cursor, Removal
+from lsp_calib.completion.block import Decide, block_of, lines_of, may_begin
 from lsp_calib.completion.memory import CompletionMemory
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
@@ -34,6 +36,7 @@ from lsp_calib.server.absence import (
     LOADING,
     OFF,
     ON_BATTERY,
+    SELECTED_ITEM,
     STARTING,
     SUPERSEDED,
     TOO_SLOW,
@@ -48,6 +51,7 @@ from lsp_calib.server.completion_requests import CompletionRequests
 from lsp_calib.server.convert import language_of
 from lsp_calib.server.diagnostics import Diagnostics
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
+from lsp_calib.server.follow_ups import FollowUps
 from lsp_calib.server.hiding_notice import HidingNotice
 from lsp_calib.server.last_requests import LastRequests
 from lsp_calib.server.pause import Pause
@@ -62,7 +66,7 @@ from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.server.work_ahead import WorkAhead
 from lsp_calib.settings import Settings, Trusted
 from lsp_calib.summarization import SummaryService
-from lsp_calib.values import CalibratorRef
+from lsp_calib.values import CalibratorRef, Suggestion
 
 logger = logging.getLogger(__name__)
 
@@ -156,6 +160,22 @@ class Session:
             goes_on=lambda: connection.trusted.remote_url is None,
             hide_below=lambda: connection.settings.hide_below,
         )
+        self.alternatives: FollowUps[tuple[Completion, ...]] = FollowUps(
+            lambda uri, first: service.alternatives(
+                first, document=uri, hide_below=connection.settings.hide_below
+            ),
+            (),
+        )
+        self._blocks: FollowUps[tuple[Completion, ...]] = FollowUps(
+            lambda uri, first: lines_of(
+                partial(service.complete, document=uri),
+                partial(service.with_below, document=uri),
+                first,
+                self._decide_like(first),
+            ),
+            (),
+            of_line=True,
+        )
         self.completions = CompletionRequests(
             service,
             memory,
@@ -165,10 +185,10 @@ class Session:
             unwanted=self._unwanted,
             held_back=lambda uri: BULK_CHANGE if self.bulk_changes.holds_back(uri) else None,
             is_elsewhere=self.suggestions.tracking.is_elsewhere,
-            on_request=self.suggestions.requested,
-            on_made=self.status.made,
+            on_request=self._requested,
+            on_made=self._completed,
             on_hidden=self.status.hidden,
-            on_nothing=self.status.withheld,
+            on_nothing=self._withheld,
             hide_below=lambda: connection.settings.hide_below,
             pause=lambda: _seconds(connection.settings.debounce_ms),
         )
@@ -196,7 +216,7 @@ class Session:
 
     def document_opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time.
-        self.completions.forget(uri)
+        self._forget(uri)
         self.bulk_changes.forget(uri)
 
     def document_changed(self, uri: str) -> None:
@@ -206,13 +226,17 @@ class Session:
         self.suggestions.tracking.changed(uri)
 
     def document_closed(self, uri: str) -> None:
-        self.completions.forget(uri)
+        self._forget(uri)
         self.bulk_changes.forget(uri)
         self.suggestions.tracking.closed(uri)
 
     def inline_completion_is_off(self, uri: str) -> None:
         """Inline completion was requested in this document although the settings turn it off."""
         self._last_requests.refused(uri, OFF)
+
+    def nothing_extends_the_selected_item(self, uri: str) -> None:
+        """The item selected in the completion menu is none that a suggestion can go on from."""
+        self._last_requests.refused(uri, SELECTED_ITEM)
 
     def explain(self, uri: str | None) -> dict[str, Any] | None:
         """Why the last request for a completion has no suggestion, as it goes to the client; None if it has
@@ -283,6 +307,8 @@ class Session:
         if self._loading is not None:
             self._loading.cancel()
         await self.completions.close()
+        await self.alternatives.close()
+        await self._blocks.close()
         await self._power.close()
         await self.summaries.close()
         await self.engine.close()
@@ -357,20 +383,30 @@ class Session:
         exclusion = self._exclusion()
         for document in self._connection.open_documents():
             if exclusion.reason(document.uri):
-                self.completions.forget(document.uri)
+                self._forget(document.uri)
         policy = _policy(settings)
         if (policy, settings.measure) != (self._estimator.policy, self._estimator.measure):
             self._estimator.policy, self._estimator.measure = policy, settings.measure
             self._forget_assessments()
         if settings.hide_below != self._hidden_below:
             self._hidden_below = settings.hide_below
-            self.completions.forget_replies()
+            self._forget_replies()
         self._hiding.apply(settings.hide_below)
 
     async def _replay(self, below: float) -> Replay:
         purpose = line_purpose(await self.engine.ready(), "python")
         estimator = self._estimator
         return await self._recorder.replay(estimator.store, purpose, estimator.measure, below)
+
+    def _completed(self, completion: Completion) -> None:
+        self.status.made(completion.suggestion)
+        for why in completion.cuts:
+            self.status.cut(why)
+        self._recorder.cut(completion.suggestion.id, completion.cuts)
+
+    def _withheld(self, removal: Removal) -> None:
+        self.status.withheld(removal)
+        self._recorder.withheld(removal)
 
     def _refitted(self, ref: CalibratorRef) -> None:
         """A refit or a rollback over this connection has put a calibrator in force."""
@@ -387,7 +423,39 @@ class Session:
     def _forget_assessments(self) -> None:
         """Drop the remembered suggestions: their confidence or tier is out of date."""
         self.summaries.forget()
+        self._forget_replies()
+
+    def is_superseded(self, uri: str, cursor: Cursor) -> bool:
+        """Whether a request has come elsewhere in the document since the one at `cursor`."""
+        return not self._last_requests.is_last(uri, cursor)
+
+    async def block(self, uri: str, first: Completion) -> Suggestion:
+        """The suggestion to offer for a completion: with the lines below it, where the setting asks for
+        them."""
+        if self._connection.settings.shape != "block":
+            return first.suggestion
+        # While the first line is typed, the others stay as they are; on half a line no block begins.
+        lines = await self._blocks.of(uri, first, patience=None if may_begin(first.cursor) else 0)
+        return block_of(first, lines, self._decide_like(first))
+
+    def _decide_like(self, first: Completion) -> Decide:
+        return lambda probability: self._estimator.tier(probability, first.suggestion.confidence)
+
+    def _forget_replies(self) -> None:
         self.completions.forget_replies()
+        self.alternatives.clear()
+        self._blocks.clear()
+
+    def _forget(self, uri: str) -> None:
+        """Drop what is remembered of a document."""
+        self.completions.forget(uri)
+        self.alternatives.forget(uri)
+        self._blocks.forget(uri)
+
+    def _requested(self, uri: str, cursor: Cursor) -> None:
+        self.alternatives.requested(uri, cursor)
+        self._blocks.requested(uri, cursor)
+        self.suggestions.requested(uri, cursor)
 
     async def _load(self) -> None:
         try:

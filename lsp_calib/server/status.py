@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lsp_calib.completion import Hidden, Removal
+from lsp_calib.completion import Cut, Hidden, Removal
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.values import CalibratorRef, Suggestion
 
@@ -18,7 +18,7 @@ _REMEMBERED = 1000
 
 class Status:
     """State, model, calibrator of completions, latencies, and numbers: of suggestions shown by tier, of
-    completions hidden, and of answers withheld by reason."""
+    completions hidden, of answers withheld by reason, and of answers whose end was cut off by reason."""
 
     def __init__(self, note_on: Callable[[str], str | None] = lambda _: None) -> None:
         """note_on: what a user should know of the calibrator of an id."""
@@ -30,6 +30,7 @@ class Status:
         self.calibrator: CalibratorRef | None = None
         self._hidden = 0
         self._withheld: Counter[Removal] = Counter()
+        self._cut: Counter[Cut] = Counter()
         self._tiers: Counter[str] = Counter()
         self._shown: dict[str, None] = {}  # the latest, oldest first
         self._latencies: deque[float] = deque(maxlen=200)
@@ -49,6 +50,10 @@ class Status:
     def withheld(self, removal: Removal) -> None:
         """Nothing of an answer of the model can be offered."""
         self._withheld[removal] += 1
+
+    def cut(self, why: Cut) -> None:
+        """The end of an answer of the model is not offered."""
+        self._cut[why] += 1
 
     def shown(self, suggestion: Suggestion) -> None:
         """A suggestion is sent to the client; perhaps again, while the user types its text."""
@@ -76,6 +81,7 @@ class Status:
             "tiers": {tier: self._tiers[tier] for tier in ("accept", "review", "reject")},
             "hidden": self._hidden,
             "withheld": {removal.value: self._withheld[removal] for removal in Removal},
+            "cut": {cut.value: self._cut[cut] for cut in Cut},
             "latencyMs": {
                 "p50": None if p50 is None else round(float(p50), 1),
                 "p95": None if p95 is None else round(float(p95), 1),

@@ -65,7 +65,7 @@ class SuggestionTracking:
         lines = self._lines(uri)
         if lines is None or cursor.line >= len(lines):
             return False
-        if lines[cursor.line] != cursor.before + cursor.after:
+        if lines[cursor.line] != completion.present_line:
             return False
         now = time.time()
         suggestion = completion.suggestion

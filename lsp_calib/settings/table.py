@@ -86,6 +86,13 @@ class Settings:
         "auto",
         'completions in the completion menu; `"auto"`: where the editor has no ghost text',
     )
+    shape: Literal["line", "block"] = _setting(
+        "shape",
+        one_of("line", "block"),
+        "line",
+        "what is suggested on an empty line: one line, or a `block` of up to 12 that ends with its scope",
+        see="[Blocks](#blocks)",
+    )
     ahead: bool = _setting(
         "ahead.enabled",
         switch(),

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import attrs
+from lsp_calib.syntax.function import Function
+from lsp_calib.syntax.languages import Place, rules_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -15,31 +16,12 @@ if TYPE_CHECKING:
 MOST_BYTES = 2_000_000
 
 
-@attrs.frozen
-class Function:
-    """A function or method; lines count from 0, ends are exclusive.
-
-    start: its `def` line, decorators left out. signature_end: after the line of the signature's colon.
-    body: first line of the body after a docstring.
-    docstring: the documentation as written, quotes included, None if there is none.
-    code: its source without the docstring.
-    """
-
-    name: str
-    start: int
-    body: int
-    end: int
-    signature_end: int
-    docstring: str | None
-    code: str
-
-
 def has_grammar(language: str) -> bool:
-    return language == "python"
+    return rules_of(language) is not None
 
 
 def functions(lines: Sequence[str], language: str) -> list[Function]:
-    """All functions in the order of their `def` lines; empty for a language without a grammar."""
+    """All functions in the order in which they begin; empty for a language without a grammar."""
     return list(_each(lines, language))
 
 
@@ -53,79 +35,44 @@ def parse(lines: Sequence[str], language: str) -> Node | None:
     if not has_grammar(language):
         return None
     source = "\n".join(lines).encode("utf-8", "replace")
-    return None if len(source) > MOST_BYTES else _python().parse(source).root_node
+    return None if len(source) > MOST_BYTES else _parser(language).parse(source).root_node
 
 
 def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
     # One at a time: each holds its own code, and nested functions hold the same lines again and again.
-    root = parse(lines, language)
-    return iter(()) if root is None else (_function(node, lines) for node in _definitions(root))
-
-
-@lru_cache(maxsize=1)
-def _python() -> Parser:
-    import tree_sitter_python
-    from tree_sitter import Language, Parser
-
-    return Parser(Language(tree_sitter_python.language()))
-
-
-def _definitions(root: Node) -> Iterator[Node]:
-    # Not recursive: hostile files nest deeper than the interpreter's stack.
-    pending = [root]
+    rules, root = rules_of(language), parse(lines, language)
+    if rules is None or root is None:
+        return
+    # Not recursive: hostile files nest deeper than the interpreter's stack. From the root down: the parent
+    # and the siblings of a node, asked for, are looked for from the root.
+    pending: list[tuple[Node, Sequence[Node], int]] = [(root, (root,), 0)]
     while pending:
-        node = pending.pop()
-        if node.type == "function_definition" and node.child_by_field_name("body") is not None:
-            yield node
-        pending.extend(reversed(node.children))
+        node, siblings, index = pending.pop()
+        if node.type in rules.definitions:
+            function = rules.function(node, Place(siblings, index), lines)
+            if function is not None:
+                yield function
+        children = node.children
+        if node.type in rules.wrappers:
+            pending.extend(reversed([*_wrapped(children, siblings, index)]))
+        else:
+            pending.extend((children[at], children, at) for at in range(len(children) - 1, -1, -1))
 
 
-def _function(node: Node, lines: Sequence[str]) -> Function:
-    name = node.child_by_field_name("name")
-    body = node.child_by_field_name("body")
-    assert body is not None
-    start, end = node.start_point.row, node.end_point.row + 1
-    documentation = _documentation(body)
-    kept = list(lines[start:end])
-    body_start = body.start_point.row
-    text = None
-    if documentation is not None:
-        text = (documentation.text or b"").decode("utf-8", "replace")
-        first, last = documentation.start_point.row, documentation.end_point.row
-        head, tail = _around(documentation, lines)
-        same_line = [(head + tail).rstrip()] if head.strip() or tail else []
-        kept = [*lines[start:first], *same_line, *lines[last + 1 : end]]
-        body_start = last if tail else last + 1
-    return Function(
-        name=name.text.decode("utf-8", "replace") if name is not None and name.text else "",
-        start=start,
-        body=body_start,
-        end=end,
-        signature_end=next(
-            (child.end_point.row for child in reversed(node.children) if child.type == ":"), start
-        )
-        + 1,
-        docstring=text,
-        code="\n".join(kept),
-    )
+def _wrapped(
+    children: Sequence[Node], siblings: Sequence[Node], index: int
+) -> Iterator[tuple[Node, Sequence[Node], int]]:
+    """The children of a wrapper: the first of each type stands where the wrapper stands."""
+    seen: set[str] = set()
+    for at, child in enumerate(children):
+        yield (child, children, at) if child.type in seen else (child, siblings, index)
+        seen.add(child.type)
 
 
-def _documentation(body: Node) -> Node | None:
-    first = next((child for child in body.children if child.type != "comment"), None)
-    if (
-        first is None
-        or first.type != "expression_statement"
-        or [c.type for c in first.children] != ["string"]
-    ):
-        return None
-    # Neither bytes nor a formatted string is documentation.
-    opening = first.children[0].children[0].text or b""
-    return None if set(opening.lower()) & set(b"bf") else first
+@lru_cache(maxsize=16)
+def _parser(language: str) -> Parser:
+    from tree_sitter import Parser
 
-
-def _around(documentation: Node, lines: Sequence[str]) -> tuple[str, str]:
-    """The text before and after a docstring on its own lines, without a comment after it."""
-    head = lines[documentation.start_point.row].encode("utf-8", "replace")[: documentation.start_point.column]
-    tail = lines[documentation.end_point.row].encode("utf-8", "replace")[documentation.end_point.column :]
-    behind = tail.decode("utf-8", "replace").lstrip("; \t").rstrip()
-    return head.decode("utf-8", "replace"), "" if behind.startswith("#") else behind
+    rules = rules_of(language)
+    assert rules is not None
+    return Parser(rules.grammar())

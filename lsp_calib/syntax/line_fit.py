@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.syntax.languages import LanguageRules
-from lsp_calib.syntax.source_tree import ABOVE, BELOW, SourceTree, errors, to_child
+from lsp_calib.syntax.source_tree import ABOVE, BELOW, SourceTree, closers, errors, to_child
 
 if TYPE_CHECKING:
     from tree_sitter import Tree
@@ -70,28 +70,54 @@ def fit_of(source: SourceTree, row: int, before: str, text: str, after: str, bel
 def _is_broken(
     source: SourceTree, tree: Tree, row: int, line: str, leaves: list[_Leaf], below: str | None
 ) -> bool:
+    if any(leaf.kind in source.rules.opaque for leaf in leaves):
+        return False
     if tree.root_node.has_error:
         if below is None:
             return _is_broken_at_end(source, tree, row, line)
         if not source.tree.root_node.has_error:
             return True
         # An error from above that the document has without the line is not the line's.
-        around = row - ABOVE, row + BELOW
-        known = {start for start, _ in errors(source.tree, *around) if start[0] < row - ABOVE}
-        if any(start not in known for start, _ in errors(tree, *around)):
+        around, exact = (row - ABOVE, row + BELOW), source.rules.exact
+        if source.rules.brackets and closers(tree, source.rules.brackets) == "":
+            # All brackets match. What is left are words that the grammar does not know, such as macros.
+            return _count(errors(tree, *around, exact=exact)) > _count(
+                errors(source.tree, *around, exact=exact)
+            )
+        known = {start for start, _ in errors(source.tree, *around, exact=exact) if start[0] < row - ABOVE}
+        if any(start not in known for start, _ in errors(tree, *around, exact=exact)):
             return True
     return below is not None and _misleads(source.rules, row, line, leaves, below)
 
 
 def _is_broken_at_end(source: SourceTree, tree: Tree, row: int, line: str) -> bool:
     """Whether the last line has an error that nothing written below it can repair: one before its end."""
-    if source.tree.root_node.has_error or line.rstrip().endswith("\\"):
-        return False  # the lines above, or this one, may wait for more
+    if line.rstrip().endswith("\\"):
+        return False  # it waits for more
+    # What the lines above leave open is closed below later, if only that is missing.
+    if not source.closable(row) if source.rules.brackets else source.tree.root_node.has_error:
+        return False
+    lines = [line, *(line + end for start, end in source.rules.spans if start in line)]
+    trees = [tree, *(source.tree_with(row, each) for each in lines[1:])]
+    closed = [_closed(source, one, row, each) for one, each in zip(trees, lines, strict=True)]
     end = (row, len(_encoded(line.rstrip())))
-    trees = [tree, *(source.tree_with(row, line + mark) for mark in source.rules.long_quotes if mark in line)]
     return all(
-        any(start[0] == row and last < end for start, last in errors(each, row, row)) for each in trees
+        one is None
+        or any(
+            start[0] == row and last < end for start, last in errors(one, row, row, exact=source.rules.exact)
+        )
+        for one in closed
     )
+
+
+def _closed(source: SourceTree, tree: Tree, row: int, line: str) -> Tree | None:
+    """The tree of a last line with what it leaves open closed; None if it closes what is not open."""
+    closing = closers(tree, source.rules.brackets)
+    return source.tree_with(row, line, closing) if closing else None if closing is None else tree
+
+
+def _count(found: Iterable[object]) -> int:
+    return sum(1 for _ in found)
 
 
 def _misleads(rules: LanguageRules, row: int, line: str, leaves: list[_Leaf], below: str) -> bool:
@@ -123,7 +149,7 @@ def _leaves(tree: Tree, row: int, rules: LanguageRules) -> Iterator[_Leaf]:
         if start.row <= row <= end.row:
             path.append((node.type, cursor.field_name))
             rows.append((start.row, end.row))
-            if to_child(cursor, row):
+            if to_child(cursor, row, exact=rules.exact):
                 block.append(len(path) - 1 if node.type in rules.blocks else block[-1])
                 continue
             if not node.child_count:

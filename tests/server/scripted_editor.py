@@ -148,10 +148,12 @@ class Editor:
         request_id: str | None = None,
         *,
         by_hand: bool = False,
+        selected: types.SelectedCompletionInfo | None = None,
     ) -> types.InlineCompletionList | None:
-        kind = types.InlineCompletionTriggerKind
+        kinds = types.InlineCompletionTriggerKind
+        kind = kinds.Invoked if by_hand else kinds.Automatic
         params = types.InlineCompletionParams(
-            context=types.InlineCompletionContext(kind.Invoked if by_hand else kind.Automatic),
+            context=types.InlineCompletionContext(kind, selected),
             text_document=types.TextDocumentIdentifier(uri),
             position=types.Position(line, character),
         )
@@ -162,15 +164,15 @@ class Editor:
 
     async def suggestion(self, line: int, character: int, uri: str = URI) -> dict[str, Any]:
         """The suggestion object of the only inline completion at this place."""
-        answer = await self.inline(line, character, uri)
-        assert answer is not None
-        (item,) = answer.items
-        assert item.command is not None
-        assert item.command.arguments is not None
-        return dict(item.command.arguments[0])
+        (suggestion,) = suggestions(await self.inline(line, character, uri))
+        return suggestion
 
-    async def complete(self, line: int, character: int, uri: str = URI) -> types.CompletionList:
+    async def complete(
+        self, line: int, character: int, uri: str = URI, *, invoked: bool = False
+    ) -> types.CompletionList:
         params = types.CompletionParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
+        if invoked:
+            params.context = types.CompletionContext(types.CompletionTriggerKind.Invoked)
         answer = await asyncio.wait_for(self.client.text_document_completion_async(params), PATIENCE)
         assert isinstance(answer, types.CompletionList)
         return answer
@@ -244,6 +246,13 @@ class Editor:
         self._version += 1
         name = types.VersionedTextDocumentIdentifier(version=self._version, uri=uri)
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(name, [change]))
+
+
+def suggestions(answer: types.InlineCompletionList | None) -> list[dict[str, Any]]:
+    """The suggestion objects of inline completions."""
+    assert answer is not None
+    commands = [item.command for item in answer.items]
+    return [dict(command.arguments[0]) for command in commands if command and command.arguments]
 
 
 async def until(condition: Callable[[], Any], what: str) -> None:

@@ -11,6 +11,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     closeSeconds how long the engine takes to close
     child        whether the engine has a process that goes when its input ends, as the model process does
     answers      {the current line up to the cursor: answer}
+    inOrder      the answers for empty lines, one after the other
     otherwise    the answer for any other line
     aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
@@ -20,8 +21,9 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     log          the log file
 
 An answer is {"text", "tokens": the text in pieces, "logprobs", "stop", "heldUntil": file,
-"error": [class, message], "errors": how often}. It gives the text, after the file has appeared, unless it has
-to raise the error first.
+"error": [class, message], "errors": how often, "seconds": for each token the margin and the id of the second
+one, "ways": {such an id: the answer that goes on from it}, "draws": answers by seed}. It gives the text,
+after the file has appeared, unless it has to raise the error first.
 """
 
 from __future__ import annotations
@@ -80,14 +82,22 @@ class ScriptedEngine:
         line = text.rsplit("\n", 1)[-1]
         summary = request.prompt.version.startswith("summary")
         answer = self._answer("summary" if summary else "line", line)
-        self._note("asked", line=line, prompt=text, summary=summary, idle=idle)
+        from lsp_calib.inference.engine import Observe
+
+        if request.given or request.sampling:
+            self._note("other", line=line, given=list(request.given))
+            answer = _other(answer, request)
+        elif Observe.MARGIN in request.observe:
+            self._note("again", line=line)  # the first answer, for its alternatives
+        else:
+            self._note("asked", line=line, prompt=text, summary=summary, idle=idle)
         try:
             self._raise(line, answer)
             await _appears(answer.get("heldUntil"))
         except asyncio.CancelledError:
             self._note("cancelled", line=line)
             raise
-        generation = _generation(answer)
+        generation = _generation(answer, request)
         if early_stop is not None and len(generation.tokens) >= early_stop.first:
             first = generation.logprobs[: early_stop.first]
             if not early_stop.worth_finishing(first):
@@ -157,6 +167,8 @@ class ScriptedEngine:
         if kind == "summary":
             return dict(self._script.get("summary", {"text": "Add two numbers."}))
         answers = self._script.get("answers", {})
+        if not line and (in_order := self._script.get("inOrder")):
+            return dict(in_order.pop(0))
         return dict(answers.get(line) or self._script.get("otherwise") or {"text": ""})
 
     def _raise(self, line: str, answer: dict[str, Any]) -> None:
@@ -176,13 +188,31 @@ async def _appears(file: str | None) -> None:
         await asyncio.sleep(0.005)
 
 
-def _generation(answer: dict[str, Any]) -> Generation:
-    from lsp_calib.values import Generation, Stop, Timing, Token
+def _other(answer: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The answer that goes on from given tokens, or is drawn at random."""
+    if request.given:
+        return dict(answer["ways"][str(request.given[-1])])
+    assert request.sampling is not None
+    draws = answer.get("draws", [])
+    return dict(draws[request.sampling.seed] if request.sampling.seed < len(draws) else {"text": ""})
+
+
+def _generation(answer: dict[str, Any], request: Request | None = None) -> Generation:
+    import attrs
+
+    from lsp_calib.inference.engine import Observe
+    from lsp_calib.values import Generation, Observation, Stop, Timing, Token
 
     logprobs = answer.get("logprobs", [-0.05, -0.05, -0.05])
     texts = answer.get("tokens", [answer["text"]])
     texts = [*texts, *[""] * (len(logprobs) - len(texts))]
     tokens = tuple(Token(i, p, 0.0, t) for i, (p, t) in enumerate(zip(logprobs, texts, strict=False)))
+    if request is not None and Observe.MARGIN in request.observe:
+        seconds = [*answer.get("seconds", []), *[(None, None)] * len(tokens)]
+        tokens = tuple(
+            attrs.evolve(token, seen=Observation(margin=margin, second=second))
+            for token, (margin, second) in zip(tokens, seconds, strict=False)
+        )
     return Generation(
         answer["text"], tokens, Stop(answer.get("stop", "line")), Timing(0.1, 40, 30, 2, 5, 7.1)
     )

@@ -73,25 +73,46 @@ async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connec
         "c": {"text": "hunter2" * 40, "stop": "length"},
         "d": {"text": "print('\x07hunter2')"},
         "f(": {"text": ")"},
+        "g": {"text": ")]"},
+        "": {"text": "hunter2.run()"},
     }
     editor = await connect({"answers": answers})
-    editor.open("a\nb\nc\nd\nf()\n")
+    editor.open("a\nb\nc\nd\nf()\ng\n\nhunter2.run()\n")
     words = (
         "ended the line at once",
         "white space only",
         "longer than a line",
         "invisible",
         "already stands",
+        "close nothing",
+        "the next line again",
     )
     for line, part in enumerate(words):
-        await editor.inline(line, 2 if line == 4 else 1)
+        await editor.inline(line, {4: 2, 6: 0}.get(line, 1))
         message = await explained(editor, "nothingToAdd")
         assert part in message
         assert "hunter2" not in message
     await editor.inline(0, 1)
     assert "ended the line at once" in await explained(editor, "nothingToAdd"), "from memory as well"
-    counted = {"onlyWhiteSpace": 1, "repeatsSuffix": 1, "hiddenCharacters": 1, "neverEnded": 1}
-    assert (await editor.status())["withheld"] == {"empty": 1, **counted}
+    once = ("onlyWhiteSpace", "repeatsSuffix", "hiddenCharacters", "neverEnded", "surplusClosers")
+    counted = {"empty": 1, **dict.fromkeys((*once, "repeatsNextLine"), 1)}
+    assert (await editor.status())["withheld"] == counted
+    await editor.in_order()
+    kept = editor.rows("SELECT data FROM events WHERE kind = 'withheld'")
+    assert sorted(data for (data,) in kept) == sorted(f'{{"{why}": 1}}' for why in counted)
+
+
+async def test_what_is_cut_off_is_counted_in_the_status_and_in_the_store(connect: Connect) -> None:
+    answers = {"f(": {"text": "x)"}, "g(": {"text": "x, y"}, "h(": {"text": "x))"}, "i(": {"text": "x))"}}
+    editor = await connect({"answers": answers})
+    editor.open("f()\ng(, y)\ni()\nh(\n")
+    texts = [(await editor.suggestion(line, 2))["text"] for line in range(4)]
+    assert texts == ["x", "x", "x", "x)"]
+    status = await editor.status()
+    assert status["cut"] == {"suffix": 2, "partOfSuffix": 1, "surplusClosers": 2}
+    await editor.in_order()
+    kept = editor.rows("SELECT data, COUNT(*) FROM events WHERE kind = 'cut' GROUP BY data ORDER BY data")
+    assert kept == [('{"partOfSuffix": 1}', 1), ('{"suffix": 1}', 2), ('{"surplusClosers": 1}', 2)]
 
 
 async def test_without_a_model_it_says_what_to_do(connect: Connect) -> None:

@@ -252,6 +252,9 @@ def other(name: str, *curves: Curve) -> Calibrator:
     return calibrator
 
 
+NEW = attrs.evolve(make().purpose, model=attrs.evolve(MODEL, name="new", sha256="0" * 64))
+
+
 class TestBorrowed:
     def test_the_mean_curve_has_the_mean_score(self) -> None:
         second = Curve(
@@ -260,7 +263,7 @@ class TestBorrowed:
             0.7,
             offsets=(("line-start", -0.6),),
         )
-        borrowed = borrow(make().purpose, [other("a", BEST, TOTAL), other("b", second, TOTAL)])
+        borrowed = borrow(NEW, [other("a", BEST, TOTAL), other("b", second, TOTAL)])
         assert [curve.measure for curve in borrowed.curves] == ["features-1", "total"]
         for one in (evidence(), evidence("mid-word", broken=1.0), evidence("line-start", new_names=2.0)):
             scores = [BEST.score(one), second.score(one)]
@@ -269,19 +272,31 @@ class TestBorrowed:
 
     def test_equal_curves_differ_by_what_the_built_in_one_adds(self) -> None:
         """The shift's spread: of two equal curves only the doubt that one or two calibrators leave."""
-        (curve,) = borrow(make().purpose, [other("a", BEST), other("b", BEST)]).curves
+        (curve,) = borrow(NEW, [other("a", BEST), other("b", BEST)]).curves
         assert curve.shift is not None
         assert curve.shift.slope_sd == pytest.approx(0.5 / math.sqrt(2))
         assert curve.shift.intercept_sd == pytest.approx(2.0 / math.sqrt(2))
         steeper = BEST.shifted(Shift(3.0, 0.0, slope_sd=1, intercept_sd=1))
-        (apart,) = borrow(make().purpose, [other("a", BEST), other("b", steeper)]).curves
+        (apart,) = borrow(NEW, [other("a", BEST), other("b", steeper)]).curves
         assert apart.shift is not None
         # Slopes 0.5 and 1.5 of the mean one.
         assert apart.shift.slope_sd == pytest.approx(math.sqrt((2 * 0.25 + 0.25) / 2))
 
+    def test_a_models_own_calibrators_for_other_languages_come_before_those_of_other_models(self) -> None:
+        """Only they lend, with the doubt of one calibrator; the tier is a guess, and says for what."""
+        steeper = BEST.shifted(Shift(3.0, 0.0, slope_sd=1, intercept_sd=1))
+        purpose = attrs.evolve(make().purpose, language="java")
+        borrowed = borrow(purpose, [make(curves=(BEST,)), other("e", steeper), other("f", steeper)])
+        (curve,) = borrowed.curves
+        assert curve.score(evidence()) == pytest.approx(BEST.score(evidence()))  # type: ignore[arg-type]
+        assert curve.shift == Shift(slope_sd=0.5, intercept_sd=2.0)
+        confidence = borrowed.assess(evidence(), TierPolicy(0.0, 0.0))
+        assert confidence.tier is Tier.REVIEW
+        assert "this model has no labels for lines of Java yet" in confidence.reason
+
     def test_geometric_means_of_different_lengths_are_not_averaged(self) -> None:
         curves = [Curve.of_measure(f"geometric-mean-first-{t}", 1.0, float(t)) for t in (4, 8, 8)]
-        borrowed = borrow(make().purpose, [other(name, one) for name, one in zip("abc", curves, strict=True)])
+        borrowed = borrow(NEW, [other(name, one) for name, one in zip("abc", curves, strict=True)])
         assert [(curve.measure, curve.intercept) for curve in borrowed.curves] == [
             ("geometric-mean-first-8", 8.0)
         ]

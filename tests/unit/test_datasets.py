@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import os
+import re
+import shutil
+import subprocess
+import tarfile
 import threading
 import zipfile
 from collections import Counter
@@ -24,6 +29,7 @@ from lsp_calib.cli.data import data as command
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.evaluation.datasets import (
+    archives,
     catalogue,
     code_to_text,
     defects4j,
@@ -33,12 +39,15 @@ from lsp_calib.evaluation.datasets import (
     own,
     pinned,
     pull,
+    registries,
 )
 from lsp_calib.evaluation.datasets.catalogue import DATA_SETS, DataSet
 from lsp_calib.evaluation.datasets.folder import VARIABLE, checked_file, data_folder, read_rows
 from lsp_calib.evaluation.ratings import FILE, read_ratings
 from lsp_calib.evaluation.tasks import line_task
 from lsp_calib.inference.models.cards import load_cards
+
+PYTHON = pinned.SETS["projects"]
 
 READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
     "humaneval": human_eval.synthesis,
@@ -353,16 +362,20 @@ def write_wheel(folder: Path, name: str, members: dict[str, bytes]) -> Path:
 
 class TestPinnedProjects:
     def test_the_list_is_whole(self) -> None:
-        assert len(pinned.PROJECTS) == 70
-        assert len({project.name for project in pinned.PROJECTS}) == 70
-        assert all(len(project.sha256) == 64 for project in pinned.PROJECTS)
-        assert pinned._COMPILED.issubset(project.name for project in pinned.PROJECTS)
+        assert len(PYTHON.projects) == 70
+        assert registries.COMPILED.issubset(project.name for project in PYTHON.projects)
+        languages = {"c", "cpp", "go", "java", "javascript", "python", "rust", "typescript"}
+        assert {one.language for one in pinned.SETS.values()} == languages
+        for one in pinned.SETS.values():
+            assert len(one.projects) >= 15
+            assert len({project.folder for project in one.projects}) == len(one.projects)
+            assert all(re.fullmatch("[0-9a-f]{64}", project.sha256) for project in one.projects)
 
     def test_sources_and_licence_are_unpacked_and_nothing_else(self, tmp_path: Path, index: Path) -> None:
         members = {"tiny/__init__.py": b"x = 1\n", "tiny/fast.so": b"x", "tiny/data.bin": b"x"}
         wheel = write_wheel(index, "tiny", {**members, "tiny-1.0.dist-info/licenses/LICENSE": b"MIT"})
-        project = pinned.Project("tiny", "1.0", hashlib.sha256(wheel.read_bytes()).hexdigest())
-        (folder,) = pinned.pull_projects(tmp_path, silent, [project])
+        project = registries.Project("tiny", "1.0", hashlib.sha256(wheel.read_bytes()).hexdigest())
+        (folder,) = pinned.pull_projects(PYTHON, tmp_path, silent, [project])
         assert folder == tmp_path / "projects" / "tiny-1.0"
         found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         assert found == [
@@ -371,24 +384,24 @@ class TestPinnedProjects:
             "tiny/__init__.py",
         ]
         wheel.unlink()
-        assert pinned.pull_projects(tmp_path, silent, [project]) == [folder], "it is there already"
+        assert pinned.pull_projects(PYTHON, tmp_path, silent, [project]) == [folder], "it is there already"
 
     def test_another_wheel_is_thrown_away(self, tmp_path: Path, index: Path) -> None:
         write_wheel(index, "tiny", {"tiny/__init__.py": b""})
         with pytest.raises(DownloadError, match="wrong checksum"):
-            pinned.pull_projects(tmp_path, silent, [pinned.Project("tiny", "1.0", "0" * 64)])
+            pinned.pull_projects(PYTHON, tmp_path, silent, [registries.Project("tiny", "1.0", "0" * 64)])
         assert not list((tmp_path / "projects").iterdir())
 
     @pytest.mark.usefixtures("index")
     def test_what_cannot_be_had_is_named_and_the_rest_is_there(self, tmp_path: Path) -> None:
         with pytest.raises(DownloadError, match=r"1 of 1 projects.*none-1.0"):
-            pinned.pull_projects(tmp_path, silent, [pinned.Project("none", "1.0", "0" * 64)])
+            pinned.pull_projects(PYTHON, tmp_path, silent, [registries.Project("none", "1.0", "0" * 64)])
 
     @pytest.mark.parametrize("name", ["../out.py", "/out.py", "a/../../out.py", "a\\..\\out.py", "c:/out.py"])
     def test_a_wheel_that_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
         wheel = write_wheel(tmp_path, "tiny", {name: b"x"})
         with pytest.raises(DownloadError, match="outside its folder"):
-            pinned.unpack(wheel, tmp_path / "sources")
+            archives.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
         assert not list(tmp_path.parent.glob("out.py"))
 
     def test_a_link_is_not_made(self, tmp_path: Path) -> None:
@@ -397,16 +410,121 @@ class TestPinnedProjects:
         link.external_attr = 0o120777 << 16
         with zipfile.ZipFile(wheel, "a") as archive:
             archive.writestr(link, "/etc/passwd")
-        pinned.unpack(wheel, tmp_path / "sources")
+        archives.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
         assert not (tmp_path / "sources" / "link.py").exists()
 
     def test_a_bomb_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pinned, "_MOST_BYTES", 1 << 20)
+        monkeypatch.setattr(archives, "MOST_BYTES", 1 << 20)
         wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
         with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("a.py", bytes(2 << 20))
         with pytest.raises(DownloadError, match="more than 1 MB"):
-            pinned.unpack(wheel, tmp_path / "sources")
+            archives.unpack(wheel, tmp_path / "sources", PYTHON.keeps)
+
+
+def write_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+class TestArchives:
+    """Sources of npm and Debian: tar files, and Debian's packages around them."""
+
+    GO = pinned.SETS["projects-go"]
+
+    @pytest.mark.parametrize("ending", ["gz", "xz", "bz2"])
+    def test_sources_and_licence_and_nothing_else(self, tmp_path: Path, ending: str) -> None:
+        members = {"p-1/a/b.go": b"package b", "p-1/LICENSE": b"MIT", "p-1/c.o": b"x", "p-1/x.py": b""}
+        archive = write_tar(tmp_path / f"p.tar.{ending}", members, f"w:{ending}")
+        archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+        found = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+        assert {path.relative_to(tmp_path / "out").as_posix() for path in found} == {
+            "p-1/a/b.go",
+            "p-1/LICENSE",
+        }
+        assert (tmp_path / "out/p-1/a/b.go").read_bytes() == b"package b"
+
+    @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="makes a Debian package with dpkg-deb")
+    def test_a_package_of_debian(self, tmp_path: Path) -> None:
+        tree = tmp_path / "tree"
+        (tree / "DEBIAN").mkdir(parents=True)
+        (tree / "DEBIAN/control").write_text(
+            "Package: tiny\nVersion: 1\nArchitecture: all\nMaintainer: A <a@b.c>\nDescription: d\n"
+        )
+        (tree / "usr/src").mkdir(parents=True)
+        (tree / "usr/src/lib.rs").write_text("fn f() {}\n")
+        for compression in ("xz", "gzip"):
+            subprocess.run(
+                ["dpkg-deb", f"-Z{compression}", "--build", tree, tmp_path / "t.deb"],
+                check=True,
+                capture_output=True,
+            )
+            out = tmp_path / compression
+            archives.unpack(tmp_path / "t.deb", out, pinned.SETS["projects-rust"].keeps)
+            assert (out / "usr/src/lib.rs").read_text() == "fn f() {}\n"
+
+    @pytest.mark.parametrize("name", ["../out.go", "/out.go", "a/../../out.go", "a\\..\\out.go", "c:/out.go"])
+    def test_what_would_write_elsewhere_is_refused(self, tmp_path: Path, name: str) -> None:
+        archive = write_tar(tmp_path / "p.tgz", {name: b"x"})
+        with pytest.raises(DownloadError, match="outside its folder"):
+            archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+        assert not list(tmp_path.rglob("out.go"))
+
+    def test_links_and_devices_are_not_made(self, tmp_path: Path) -> None:
+        path = tmp_path / "p.tar"
+        with tarfile.open(path, "w") as archive:
+            for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
+                member = tarfile.TarInfo(f"{kind.decode()}.go")
+                member.type, member.linkname = kind, "/etc/passwd"
+                archive.addfile(member)
+        archives.unpack(path, tmp_path / "out", self.GO.keeps)
+        assert not list((tmp_path / "out").iterdir())
+
+    @pytest.mark.parametrize("name", ["a.go", "a.bin"])
+    def test_a_bomb_is_refused_also_where_nothing_of_it_is_kept(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        monkeypatch.setattr(archives, "MOST_BYTES", 1 << 20)
+        archive = write_tar(tmp_path / "p.tgz", {name: bytes(2 << 20)})
+        with pytest.raises(DownloadError, match="more than 1 MB"):
+            archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"not an archive", b"!<arch>\n", b"!<arch>\n" + b"x" * 60, b"\x1f\x8b\x08broken"]
+    )
+    def test_a_damaged_archive_is_an_error_and_leaves_nothing(self, tmp_path: Path, content: bytes) -> None:
+        archive = tmp_path / "p.deb"
+        archive.write_bytes(content)
+        with pytest.raises(DownloadError, match=r"p\.deb cannot be unpacked"):
+            archives.unpack(archive, tmp_path / "out", self.GO.keeps)
+        assert not (tmp_path / "out").exists()
+
+
+class TestRegistries:
+    def test_without_its_client_a_registry_says_what_to_install(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(DownloadError, match="npm is not installed"):
+            pinned.pull_projects(pinned.SETS["projects-javascript"], tmp_path, silent)
+        with pytest.raises(DownloadError, match="apt-get is missing"):
+            pinned.pull_projects(pinned.SETS["projects-c"], tmp_path, silent)
+
+    @pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+    def test_npm_is_asked_for_the_version_and_its_failure_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1/")
+        monkeypatch.setenv("npm_config_fetch_retries", "0")
+        project = registries.Project("@scope/tiny", "1.0.0", "0" * 64)
+        assert project.folder == "scope-tiny-1.0.0"
+        with pytest.raises(DownloadError, match=r"npm could not download scope-tiny-1\.0\.0"):
+            pinned.pull_projects(pinned.SETS["projects-javascript"], tmp_path, silent, [project])
+        assert not list((tmp_path / "projects-javascript").iterdir())
 
 
 class TestTheCommand:
@@ -415,7 +533,7 @@ class TestTheCommand:
         (tmp_path / "mbpp" / "mbpp.jsonl").write_text("other")
         result = CliRunner().invoke(command, ["list", "--json", "--data-dir", str(tmp_path)])
         rows = {row["name"]: row for row in json.loads(result.stdout)}
-        assert set(rows) == {*DATA_SETS, "projects"}
+        assert set(rows) == {*DATA_SETS, *pinned.SETS}
         assert rows["mbpp"]["present"]
         assert rows["mbpp"]["checksumOk"] is False
         assert rows["humaneval"]["checksumOk"] is None
@@ -425,7 +543,7 @@ class TestTheCommand:
     def test_with_the_real_data_all_is_well(self, real: Path) -> None:
         result = CliRunner().invoke(command, ["list", "--json", "--data-dir", str(real)])
         rows = json.loads(result.stdout)
-        assert all(row["checksumOk"] for row in rows if row["name"] != "projects")
+        assert all(row["checksumOk"] for row in rows if row["name"] not in pinned.SETS)
 
     def test_without_a_folder_it_still_lists(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(VARIABLE, raising=False)

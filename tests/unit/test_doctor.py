@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from lsp_calib import lockfile
 from lsp_calib.cli import main
+from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
@@ -103,8 +104,19 @@ class TestFindings:
         _, report = doctor()
         [finding] = about(report, "feedback")
         assert finding["level"] == "good"
-        assert finding["data"] == {"suggestions": 0, "labels": 0}
+        assert finding["data"] == {"suggestions": 0, "labels": 0, "withheld": {}, "cut": {}}
         assert path.read_bytes() == before
+
+    def test_what_was_removed_is_counted_by_reason(self, home: Path) -> None:
+        store = FeedbackStore(home / "feedback.db")
+        reasons = [(EventKind.WITHHELD, "empty")] * 2 + [(EventKind.CUT, "suffix"), (EventKind.CUT, "empty")]
+        store.record_events([Event(f"{n:016}", kind, 1.0, {why: 1}) for n, (kind, why) in enumerate(reasons)])
+        store.close()
+        _, report = doctor()
+        [finding] = about(report, "feedback")
+        assert finding["data"]["withheld"] == {"empty": 2}
+        assert finding["data"]["cut"] == {"suffix": 1, "empty": 1}
+        assert "Answers withheld: empty 2. Ends of answers cut off:" in finding["says"]
 
     def test_a_damaged_feedback_store_is_a_problem_and_stays_where_it_is(self, home: Path) -> None:
         path = home / "feedback.db"

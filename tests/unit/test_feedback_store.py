@@ -76,6 +76,22 @@ def settled(identity: str, how: How, correct: bool | None, at: float = 1060.0) -
 
 
 class TestRecords:
+    def test_labels_of_alternatives_are_kept_apart(self, store: FeedbackStore) -> None:
+        for rank in (1, 2, 3):
+            store.record_shown(
+                attrs.evolve(suggestion("x", f"rank {rank}"), rank=rank),
+                model=MODEL,
+                prompt_version="p1",
+                language="python",
+                evidence=Evidence((-0.5,)),
+                at=1000.0,
+            )
+            store.record_events([settled(f"rank {rank}", How.KEPT, rank == 2)])
+        kinds = {"line": "rank 1", "line-2": "rank 2", "line-3": "rank 3"}
+        for kind, identity in kinds.items():
+            assert [row.suggestion_id for row in store.labels("abc123", "p1", kind)] == [identity]
+        assert [row["kind"] for row in store.export()] == list(kinds)
+
     def test_a_label_comes_back_with_what_it_is_fitted_on(self, store: FeedbackStore) -> None:
         show(store)
         store.record_events([settled("s", How.KEPT, True)])

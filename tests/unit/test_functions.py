@@ -91,7 +91,7 @@ def test_a_signature_ends_at_its_colon() -> None:
     assert only("def f(a: int = (lambda: 1)()) -> {1: 2}:\n    return 1").signature_end == 1
 
 
-@pytest.mark.parametrize("language", ["plaintext", "java", "", "Python"])
+@pytest.mark.parametrize("language", ["plaintext", "cobol", "", "Python"])
 def test_a_language_without_a_grammar_has_no_functions(language: str) -> None:
     assert not has_grammar(language)
     assert functions(["def f(): pass"], language) == []

@@ -64,13 +64,21 @@ def test_records_hold_what_was_asked_for(task: Task, tmp_path: Path) -> None:
         if record.agreement is not None:
             assert record.logprobs_given_typed[record.agreement.at] <= min(record.logprobs_given_typed[:-1])
             assert 0.0 <= record.agreement.similarity < 1.0
-        optional = {"margins": (), "newlines": (), "agreement": None, "state": None}
+        optional = {"margins": (), "newlines": (), "agreement": None, "state": None, "alternatives": ()}
         assert attrs.evolve(record, **optional) == bare, "to observe more changes nothing else"
         assert bool(record.features) == record.shown
         evidence = record.evidence(header)
         logprobs = probability_features(evidence.logprobs, record.entropies, Stop(record.stop))
         assert evidence.features.items() >= logprobs.items()
     assert any(record.agreement for record in full)
+    others = [(other, record) for record in full for other in record.alternatives]
+    assert len(others) >= 4
+    for other, record in others:
+        assert other.tokens != record.tokens[other.at :]
+        evidence = other.evidence(record, header)
+        assert len(evidence.logprobs) == other.at + len(other.tokens)
+        assert evidence.features.keys() == record.evidence(header).features.keys()
+        assert record.correct["exact"] + sum(one.correct["exact"] for one in record.alternatives) <= 1
     states = [record.state for record in full if record.state is not None]
     assert len(set(states)) == len(states) >= 3
     assert all(len(state.values) == 64 for state in states)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import Cleaned, Removal, clean, cleaned
+from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, clean, cleaned, offered
 
 
 def at(before: str, after: str = "") -> Cursor:
@@ -209,3 +209,95 @@ def test_what_is_offered_begins_the_answer_and_holds_no_control_character(
     assert not any(unicodedata.category(char) == "Cf" and char not in "\u200c\u200d" for char in offered), (
         "none but joiners"
     )
+
+
+def within(above: list[str], before: str, after: str = "", below: tuple[str, ...] = ()) -> Cursor:
+    return Cursor.at([*above, before + after, *below], len(above), len(before))
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "after", "left"),
+    [
+        ("g(", "x, y", ", y)", "x"),
+        ("self.", "run(task)", "(task).encode()", "run"),
+        ("x = ", "locale.describe(1, 2)", ".describe(", "locale"),
+        ("@attrs(repr=", 'True, eq=False)"', ", eq=False)", "True"),
+    ],
+)
+def test_an_answer_ends_where_it_writes_the_rest_of_the_line_again(
+    before: str, text: str, after: str, left: str
+) -> None:
+    assert offered(text, at(before, after)) == Cleaned(left, None, (Cut.PART_OF_SUFFIX,))
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "after"),
+    [
+        ("self.", "name = ", "name"),
+        ("f(", "g(x)", "), y"),
+        ("f(", "a)", ") + b)"),
+        ("x = ", "a.b", "b"),
+    ],
+)
+def test_what_may_stand_in_a_line_twice_is_offered(before: str, text: str, after: str) -> None:
+    assert offered(text, at(before, after)).text == clean(text, at(before, after))
+
+
+@pytest.mark.parametrize(
+    ("above", "before", "text", "after", "left"),
+    [
+        ([], "f(", "x))", "", "x)"),
+        ([], "f(", "x)]", "", "x)"),
+        (["f("], "    ", "x))", "", "x)"),
+        (["f("], "    ", "x)", "", "x)"),
+        (["f(  # see (1"], "    ", "x))", "", "x)"),
+        (["f(g, {"], "    ", "'a': ']'})", "", "'a': ']'})"),
+        (["f(')'"], "    ", "x))", "", "x)"),
+        ([], "", "'(')", "", "'('"),
+        ([], "return ", "x)", " + y)", "x)"),
+        ([], "f(x)) + g(", "y))", "", "y))"),
+        ([], "f(", "a)) + b", "", "a)) + b"),
+    ],
+)
+def test_closers_at_the_end_that_close_nothing_go(
+    above: list[str], before: str, text: str, after: str, left: str
+) -> None:
+    """Nothing is cut where the line is out of order without the text, or stays so."""
+    assert offered(text, within(above, before, after)).text == left
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "below", "removal"),
+    [
+        ("    ", "return total", ("", "    return total"), Removal.REPEATS_NEXT_LINE),
+        ("", "    return total", ("    return total  ",), Removal.REPEATS_NEXT_LINE),
+        ("", "return total", ("    return total",), None),
+        ("    return ", "total", ("    return total",), None),
+        ("    ", "return total", ("    pass", "    return total"), None),
+        ("    ", "else:", ("    else:",), None),
+        ("    ", "return total", (), None),
+    ],
+)
+def test_a_whole_line_that_is_the_next_one_again_is_nothing_to_offer(
+    before: str, text: str, below: tuple[str, ...], removal: Removal | None
+) -> None:
+    assert offered(text, within(["x"], before, "", below)).removal == removal
+
+
+code = st.text("ab()[]{}'# ,.", max_size=12)
+
+
+@given(code, code, code, st.lists(code, max_size=2), st.lists(code, max_size=2))
+def test_what_is_offered_begins_what_records_hold_and_says_what_is_missing(
+    before: str, text: str, after: str, above: list[str], below: list[str]
+) -> None:
+    cursor = within(above, before, after, tuple(below))
+    recorded, found = cleaned(text, cursor), offered(text, cursor)
+    assert recorded.text.startswith(found.text)
+    assert bool(found.text.strip()) == (found.removal is None)
+    if recorded.removal is not None:
+        assert found == recorded
+    elif found.removal is None:
+        assert (found.text == recorded.text) == (found.cuts == recorded.cuts)
+    if not set(text) & set(")]}") and not after and not below:
+        assert found == recorded

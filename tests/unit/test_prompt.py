@@ -92,6 +92,20 @@ def test_the_lines_that_are_shown_are_known(cursor: Cursor, format_: CompletionF
         assert "\n".join(cursor.lines[cursor.line + 1 : end]) in shown
 
 
+def test_a_line_s_end_is_reproduced_together_with_the_indentation() -> None:
+    """Tokenisers join them; so are blank lines. A line of which something stays keeps its line's end."""
+    prefix, fim = (Layout(format_, 1600, "v", joined=True) for format_ in (PREFIX, FIM))
+    above = ["def f(x):", "", ""]
+    for line in ("    ", "    ret", ""):
+        prompt = prompts.build_prompt(Cursor.at([*above, line], 3, len(line)), prefix)
+        assert (text(prompt), prompt.forced) == ("def f(x):", "\n\n\n" + line)
+    prompt = prompts.build_prompt(Cursor.at([*above, "    return x"], 3, 12), prefix)
+    assert (text(prompt), prompt.forced) == ("def f(x):\n\n\n    return", " x")
+    assert prompts.build_prompt(Cursor.at(["", "    "], 1, 4), prefix).forced == "    ", "nothing is above"
+    assert prompts.build_prompt(Cursor.at(["x", "    "], 1, 4), fim).forced == "    "
+    assert prompts.build_prompt(Cursor.at(["def __init__(se"], 0, 15), fim).forced == "__(se"
+
+
 def test_pieces_of_other_places_come_first_if_there_is_room_for_them() -> None:
     cursor = Cursor.at(["a = 1", "b = a.re", "c"], 1, 8)
     format_ = attrs.evolve(FIM, project="<R>", file="<F>")

@@ -18,6 +18,7 @@ from lsp_calib.completion.second_decode import Agreement
 from lsp_calib.confidence.features import FEATURES, VERSION, probability_features
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.records import (
+    Alternative,
     FeatureList,
     Header,
     Record,
@@ -75,6 +76,22 @@ states = st.builds(
 
 
 @st.composite
+def alternatives(draw: st.DrawFn) -> Alternative:
+    n = draw(st.integers(0, 3))
+    of_tokens = st.tuples(*[numbers] * n)
+    return Alternative(
+        at=draw(st.integers(0, 5)),
+        correct=draw(st.dictionaries(st.sampled_from(["exact", "tests"]), st.booleans())),
+        stop=draw(st.sampled_from(["line", "endOfText"])),
+        tokens=draw(st.tuples(*[st.integers(0, 200_000)] * n)),
+        logprobs=draw(of_tokens),
+        entropies=tuple(-value for value in draw(st.just(()) | of_tokens)),
+        added=draw(st.none() | st.integers(0, 9)),
+        features=draw(listed),
+    )
+
+
+@st.composite
 def records(draw: st.DrawFn) -> Record:
     n = draw(st.integers(0, 5))
     of_tokens = st.tuples(*[numbers] * n)
@@ -97,6 +114,7 @@ def records(draw: st.DrawFn) -> Record:
         newlines=draw(st.just(()) | of_tokens),
         agreement=draw(st.none() | agreements),
         state=draw(st.none() | states),
+        alternatives=draw(st.lists(alternatives(), max_size=2).map(tuple)),
         condition=draw(st.sampled_from(["inserting", "writing-on"])),
     )
 
@@ -121,6 +139,11 @@ def test_a_line_gives_back_its_record_to_five_digits(record: Record) -> None:
     else:
         assert again.state.values == record.state.values
         assert again.state.scale == pytest.approx(record.state.scale, rel=1e-5)
+    for one, other in zip(record.alternatives, again.alternatives, strict=True):
+        assert other.logprobs == pytest.approx(one.logprobs, abs=5.1e-6)
+        assert other.entropies == pytest.approx(one.entropies, abs=5.1e-4)
+        same = {"logprobs": one.logprobs, "entropies": one.entropies, "features": one.features}
+        assert attrs.evolve(other, **same) == one
     for name in ("item", "group", "stratum", "correct", "shown", "stop", "tokens", "prompt", "seed", "doubt"):
         assert getattr(again, name) == getattr(record, name)
     assert Record.from_row(json.loads(again.to_line())) == again, "what was read once is read the same again"
@@ -320,3 +343,22 @@ def test_a_project_s_version_stands_in_its_folder_s_name(group: str, expected: O
 def test_sources_are_counted() -> None:
     rows: list[dict[str, Any]] = [{**RECORDS[0].to_row(), "group": g} for g in ("b-1", "a-2", "b-1")]
     assert sources_of([Record.from_row(row) for row in rows]) == (Origin("a", "2", 1), Origin("b", "1", 2))
+
+
+def test_the_evidence_of_an_alternative_is_that_of_all_its_tokens() -> None:
+    """It shares the first token with the record's answer, and parts from it at the second."""
+    features_ = tuple(float(n) for n in range(len(LISTED.names)))
+    other = Alternative(1, {"exact": True}, "line", (7, 8), (-2.0, -0.5), (1.5, 0.25), features=features_)
+    record = attrs.evolve(RECORDS[3], alternatives=(other,))
+    header = attrs.evolve(HEADER, features=LISTED)
+    evidence = other.evidence(record, header)
+    assert evidence.logprobs == (-0.25, -2.0, -0.5)
+    expected = probability_features((-0.25, -2.0, -0.5), (0.5, 1.5, 0.25), Stop.LINE)
+    assert evidence.features == {**expected, **dict(zip(LISTED.names, features_, strict=True))}
+
+
+@pytest.mark.parametrize("field", ["tokens", "surprisal", "entropy"])
+def test_an_alternative_with_lists_of_different_lengths_is_refused(field: str) -> None:
+    row = Alternative(1, {"exact": True}, "line", (7, 8), (-2.0, -0.5), (1.5, 0.25)).to_row()
+    with pytest.raises(ValueError, match="different lengths"):
+        Alternative.from_row({**row, field: row[field][:1]})

@@ -22,7 +22,7 @@ from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.confidence import by_name
 from lsp_calib.confidence.features import FEATURES
-from lsp_calib.evaluation.datasets.pinned import PROJECTS
+from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.ladder import SHIPPED as SHIPPED_ROW
 from lsp_calib.evaluation.ladder_report import checksum
 from lsp_calib.evaluation.lines import STRATA
@@ -123,7 +123,7 @@ def test_records_hold_no_source(file: Path) -> None:
 def test_lines_are_of_many_pinned_projects_and_none_is_held_out(file: Path) -> None:
     header, records = read_records(file)
     assert len(records) >= 1200
-    pinned = {project.folder for project in PROJECTS}
+    pinned = {project.folder for project in SETS["projects"].projects}
     projects = {record.group for record in records}
     assert len(projects) >= 60
     assert projects <= pinned

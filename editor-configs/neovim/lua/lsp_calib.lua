@@ -38,16 +38,27 @@ local function on_screen(buf)
   end
 end
 
+--- Tier, words and probability of a suggestion: of a block, how far its lines are to accept, if they are not all.
+local function verdict(suggestion)
+  local through = 0
+  local lines = type(suggestion.lines) == 'table' and suggestion.lines or {}
+  while lines[through + 1] and lines[through + 1].tier == 'accept' do through = through + 1 end
+  if through == 0 or through == #lines then return suggestion.tier, suggestion.tier, suggestion.confidence end
+  return 'accept', 'accept through line ' .. through, lines[through].confidence
+end
+
 local function draw(buf)
   if not api.nvim_buf_is_valid(buf) then return end
   api.nvim_buf_clear_namespace(buf, badge_ns, 0, -1)
   local suggestion, ghost = on_screen(buf)
-  local badge = suggestion and badges[suggestion.tier]
+  if not suggestion then return end
+  local tier, words, confidence = verdict(suggestion)
+  local badge = badges[tier]
   if not badge then return end
-  local text = ('  %s %s'):format(badge.mark, suggestion.tier)
-  if type(suggestion.confidence) == 'number' then text = text .. (' %.0f %%'):format(100 * suggestion.confidence) end
+  local text = ('  %s %s'):format(badge.mark, words)
+  if type(confidence) == 'number' then text = text .. (' %.0f %%'):format(100 * confidence) end
   local covers_line_end = ghost[4].virt_text_pos == 'overlay' -- as it is for an item that replaces some text
-  api.nvim_buf_set_extmark(buf, badge_ns, ghost[2], 0, { virt_text = { { text, group(suggestion.tier) } },
+  api.nvim_buf_set_extmark(buf, badge_ns, ghost[2], 0, { virt_text = { { text, group(tier) } },
     virt_text_pos = covers_line_end and 'right_align' or 'eol', hl_mode = 'combine' })
 end
 

@@ -20,11 +20,12 @@ from lsp_calib.calibration.calibrators.curve import Curve, Wanted, curve_of, in_
 from lsp_calib.calibration.calibrators.reasons import reason as reason_of
 from lsp_calib.calibration.calibrators.stored_metrics import by_place_of, metrics_of, metrics_to_json
 from lsp_calib.calibration.document import Fields, parse
-from lsp_calib.calibration.policies.tiers import Policy
+from lsp_calib.calibration.policies.tiers import NO_LABELS, Policy
 from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.confidence import by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.files import write_atomically
+from lsp_calib.languages import bounded, name_of
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
 
 Schema = Literal[1, 2]
@@ -143,6 +144,9 @@ class Calibrator:
                 used, calibrated = self._predicted(evidence, wanted)
             tier, reason = policy.decide(calibrated, source=self.source)
             # The tier of a calibrator without labels follows from that, not from the features.
+            if self.source == "prior":
+                # The policy does not know what it judges.
+                reason = reason.replace(NO_LABELS, NO_LABELS.replace(" it ", f" {self._what} "))
             if used is not None and self.source != "prior" and (words := reason_of(used, evidence, tier)):
                 reason = f"{reason}; {words}"
         except DataError as error:
@@ -157,6 +161,12 @@ class Calibrator:
             calibrator=ref,
             first_tokens=self.first_tokens,
         )
+
+    @property
+    def _what(self) -> str:
+        """What it judges, in words: lines of Java."""
+        task = {"line": "lines", "summary": "summaries"}[self.purpose.task]
+        return f"{task} of {name_of(bounded(self.purpose.language))}"
 
     def probability(self, evidence: Evidence, wanted: Wanted = "best") -> float | None:
         """The calibrated probability of an answer, in [0, 1], as `assess` finds it; None if there is none."""

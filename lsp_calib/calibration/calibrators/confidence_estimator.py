@@ -11,7 +11,14 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.carrying_over import note
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.policies.tiers import PRESETS, Policy
-from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity
+from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
+
+ALTERNATIVE_MEASURE = "share-of-the-rest-1"
+"""The name of the measure of alternatives, see `completion.alternatives.shares`."""
+
+_NO_LABELS = (
+    "it has no labels of its own, so its share of what the first suggestion leaves is the model's word alone"
+)
 
 
 class ConfidenceEstimator:
@@ -58,6 +65,28 @@ class ConfidenceEstimator:
         if not doubt:
             return calibrator.assess(evidence, self.policy, self.measure)
         return attrs.evolve(calibrator.assess(Evidence(), self.policy, self.measure), reason=doubt)
+
+    def tier(self, probability: float | None, like: Confidence) -> tuple[Tier, str]:
+        """The tier and its reason of a probability that was derived from such confidences as `like`."""
+        return self.policy.decide(probability, source=like.calibrator.source)
+
+    def alternative(self, own: Confidence, probability: float | None) -> Confidence:
+        """The confidence of an alternative, which has no labels of its own: never above review.
+
+        own: that of the first answer's calibrator for its evidence. probability: its share of what the first
+            answer leaves, in [0, 1]; None if there is none.
+        """
+        tier, reason = self.tier(probability, own)
+        if probability is not None:
+            reason = f"{reason}; an alternative: {_NO_LABELS}"
+        return attrs.evolve(
+            own,
+            calibrated=probability,
+            measure=ALTERNATIVE_MEASURE,
+            tier=Tier.REVIEW if tier is Tier.ACCEPT else tier,
+            reason=reason,
+            certified=False,
+        )
 
     def calibrator(self, purpose: Purpose) -> Calibrator:
         """The calibrator in force for a purpose now. Costs two system calls if nothing has changed."""

@@ -1,4 +1,4 @@
-"""The calibrator of a model without labels: the mean of those fitted for other models."""
+"""The calibrator of a model without labels for a language: the mean of those fitted for others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Pur
 from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted
 from lsp_calib.calibration.methods.platt import Prior
 from lsp_calib.confidence import measure_name
+from lsp_calib.errors import CalibratorError
 
 # Used if there is no calibrator to borrow from. Raw confidence is far too high for code models (raw skill
 # -0.4 to -0.55 at a base rate of 0.43), so the identity would call most wrong lines "accept": a raw 0.9
@@ -26,7 +27,8 @@ def borrow(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
     """A calibrator with the mean curves of `others`, source "prior", n = 0.
 
     others: shipped calibrators. Those of another task do not count: what a score means for lines says nothing
-        about summaries. Without any of the task it has a built-in curve.
+        about summaries. Where the model has any, for other languages, those of other models do not count
+        either. Without any of the task it has a built-in curve.
     Each mean curve has the mean score of the curves of its measure. Its `shift`, which moves nothing, carries
     their spread: how far the curve of this model may lie. The variance counts the built-in one as one more
     deviation, so that one or two calibrators do not look certain. Of the geometric means of different numbers
@@ -35,6 +37,7 @@ def borrow(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
     pool = sorted(
         (other for other in others if other.purpose.task == purpose.task), key=lambda other: other.id
     )
+    pool = [other for other in pool if _is_of(other, purpose)] or pool
     if not pool:
         prior = Prior(BUILT_IN_SLOPE, BUILT_IN_INTERCEPT, SLOPE_SD, INTERCEPT_SD)
         plain = Curve.of_measure(measure_name(), prior.slope, prior.intercept, prior)
@@ -48,6 +51,15 @@ def borrow(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
         tuple(Origin(other.id, other.created, other.n) for other in pool),
         max(other.created for other in pool),
     )
+
+
+def _is_of(calibrator: Calibrator, purpose: Purpose) -> bool:
+    """Whether a calibrator is of the same model and prompt, for whatever language."""
+    try:
+        calibrator.check_fits(purpose.model, purpose.prompt_version, purpose.task)
+    except CalibratorError:
+        return False
+    return True
 
 
 def _mean_curves(pool: Sequence[Calibrator]) -> tuple[Curve, ...]:

@@ -11,6 +11,9 @@ from lsp_calib.calibration.policies.certificates import Certificate, certify
 from lsp_calib.errors import DataError
 from lsp_calib.values import Tier
 
+# What a reason says of a calibrator without labels.
+NO_LABELS = "this model has no labels for it yet"
+
 
 class Policy(Protocol):
     """Turns a calibrated probability into a tier."""
@@ -224,7 +227,7 @@ def _by_threshold(
     shown, *bounds = _percent(probability, thresholds)
     likely = f"{shown} likely to be right"
     if source == "prior":
-        likely += " at a guess, as this model has no labels for it yet"
+        likely += f" at a guess, as {NO_LABELS}"
     if probability < reject_below:
         return Tier.REJECT, f"{likely}; below {bounds[0]}"
     if accept_from is None:

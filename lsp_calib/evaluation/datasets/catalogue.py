@@ -118,5 +118,6 @@ def data_set(name: str) -> DataSet:
         return DATA_SETS[name]
     except KeyError:
         raise SettingsError(
-            f"There is no data set called {name!r}. Known data sets: {', '.join(DATA_SETS)}, projects."
+            f"There is no data set called {name!r}. Known data sets: {', '.join(DATA_SETS)}, and the "
+            "pinned projects: `lsp-calib data list` lists them all."
         ) from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from lsp_calib.evaluation.datasets.catalogue import DATA_SETS, DataSet
 from lsp_calib.evaluation.datasets.folder import sha256_of
-from lsp_calib.evaluation.datasets.pinned import FOLDER, PROJECTS
+from lsp_calib.evaluation.datasets.pinned import SETS, ProjectSet
 
 
 def status_of_all(folder: Path | None) -> list[dict[str, Any]]:
@@ -15,7 +15,10 @@ def status_of_all(folder: Path | None) -> list[dict[str, Any]]:
 
     checksumOk is null if the file is missing or cannot be read.
     """
-    return [*(_status(entry, folder) for entry in DATA_SETS.values()), _projects(folder)]
+    return [
+        *(_status(entry, folder) for entry in DATA_SETS.values()),
+        *(_projects(which, folder) for which in SETS.values()),
+    ]
 
 
 def _status(entry: DataSet, folder: Path | None) -> dict[str, Any]:
@@ -41,19 +44,20 @@ def _status(entry: DataSet, folder: Path | None) -> dict[str, Any]:
     }
 
 
-def _projects(folder: Path | None) -> dict[str, Any]:
-    place = folder / FOLDER if folder else None
-    here = sum((place / project.folder).is_dir() for project in PROJECTS) if place else 0
+def _projects(which: ProjectSet, folder: Path | None) -> dict[str, Any]:
+    place = folder / which.name if folder else None
+    here = sum((place / project.folder).is_dir() for project in which.projects) if place else 0
+    whole = here == len(which.projects)
     return {
-        "name": FOLDER,
-        "what": f"sources of well-known Python projects at pinned versions ({here} of {len(PROJECTS)} here)",
-        "records": len(PROJECTS),
+        "name": which.name,
+        "what": f"{which.what} ({here} of {len(which.projects)} here)",
+        "records": len(which.projects),
         "licence": "each project: its own",
-        "origin": "https://pypi.org",
+        "origin": which.origin,
         "sha256": None,
         "path": str(place) if place else None,
-        "present": here == len(PROJECTS),
-        # The checksum of each wheel was verified on download; the sources are not checked again.
-        "checksumOk": True if here == len(PROJECTS) else None,
+        "present": whole,
+        # The checksum of each archive was verified on download; the sources are not checked again.
+        "checksumOk": True if whole else None,
         "pullable": True,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -27,14 +28,24 @@ def register(server: CalibServer) -> None:
         if document is None or ls.settings.completion is False:
             return types.CompletionList(is_incomplete=False, items=[])
         cursor = cursor_at(document, params.position)
+        context = params.context
+        invoked = context is not None and context.trigger_kind is types.CompletionTriggerKind.Invoked
+        until = time.monotonic() + PATIENCE
         reply = await ls.session.completions.newest(uri, cursor, patience=PATIENCE)
-        completion = reply.completion if reply else None
-        items: list[types.CompletionItem] = []
-        if completion is not None and ls.session.suggestions.shown(uri, completion):
-            start = _word_start(cursor.before)
-            at = column_units(document, cursor.before, start)
-            edit_range = types.Range(types.Position(cursor.line, at), position_of(document, cursor))
-            items = [_item(ls, completion, cursor.before[start:], edit_range)]
+        made = [] if reply is None or reply.completion is None else [reply.completion]
+        if made and invoked:
+            # Each typed letter invokes the menu: no alternatives are made while the first is typed.
+            fresh = made[0].suggestion.source == "model"
+            left = max(until - time.monotonic(), 0.001) if fresh else 0.0
+            made += await ls.session.alternatives.of(uri, made[0], patience=left)
+        start = _word_start(cursor.before)
+        at = column_units(document, cursor.before, start)
+        edit_range = types.Range(types.Position(cursor.line, at), position_of(document, cursor))
+        items = [
+            _item(ls, completion, cursor.before[start:], edit_range)
+            for completion in made
+            if ls.session.suggestions.shown(uri, completion)
+        ]
         return types.CompletionList(is_incomplete=True, items=items)
 
 
@@ -61,7 +72,7 @@ def _item(ls: CalibServer, completion: Completion, word: str, range_: types.Rang
         documentation=f"{tier_words(tier)}: {suggestion.confidence.reason}",
         kind=types.CompletionItemKind.Text,
         # Sorted after everything that the language's own server offers.
-        sort_text="\U0010ffff",
+        sort_text="\U0010ffff" * suggestion.rank,
         filter_text=text,
         text_edit=types.TextEdit(range_, text),
         data=suggestion.to_wire(),

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lsprotocol import types
 
-from lsp_calib.server.convert import cursor_at, position_of
+from lsp_calib.server.convert import cursor_at, part_of_line, selected_at
 from lsp_calib.server.language_server import CalibServer
+
+if TYPE_CHECKING:
+    from lsp_calib.completion import Completion
+    from lsp_calib.server.text import CalibDocument
+    from lsp_calib.values import Suggestion
 
 
 def register(server: CalibServer) -> None:
@@ -22,21 +29,45 @@ def register(server: CalibServer) -> None:
             ls.session.inline_completion_is_off(uri)
             return None
         cursor = cursor_at(document, params.position)
+        selected = None
+        if (item := params.context.selected_completion_info) is not None:
+            selected = selected_at(document, cursor, item)
+            if selected is None:
+                ls.session.nothing_extends_the_selected_item(uri)
+                return types.InlineCompletionList(items=[])
+            cursor = selected.cursor
         by_hand = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
         reply = await ls.session.completions.newest(uri, cursor, by_hand=by_hand)
         if reply is None:
             return None
-        completion = reply.completion
-        if completion is None or not ls.session.suggestions.shown(uri, completion):
-            # After null some editors keep the previous ghost text; an empty list removes it.
-            return types.InlineCompletionList(items=[])
-        suggestion = completion.suggestion
-        place = position_of(document, cursor)
-        item = types.InlineCompletionItem(
-            insert_text=suggestion.text,
-            range=types.Range(place, place),
-            command=types.Command(
-                title="Tell lsp-calib", command="lsp-calib.accepted", arguments=[suggestion.to_wire()]
-            ),
+        made = [] if reply.completion is None else [reply.completion]
+        block = await ls.session.block(uri, made[0]) if made and selected is None else None
+        if made and by_hand:
+            made += await ls.session.alternatives.of(uri, made[0])
+        if made and ls.session.is_superseded(uri, cursor):
+            return None  # while its follow-ups were made
+        if selected is not None:
+            made = [selected.extended(completion) for completion in made]
+        # After null some editors keep the previous ghost text; an empty list removes it.
+        return types.InlineCompletionList(
+            items=[
+                _item(document, completion, block if block and not at else completion.suggestion)
+                for at, completion in enumerate(made)
+                if ls.session.suggestions.shown(uri, completion)
+            ]
         )
-        return types.InlineCompletionList(items=[item])
+
+
+def _item(
+    document: CalibDocument, completion: Completion, suggestion: Suggestion
+) -> types.InlineCompletionItem:
+    """suggestion: that of the completion, or of the block that begins with it."""
+    cursor = completion.cursor
+    start, end = cursor.column, cursor.column + len(completion.replaced)
+    return types.InlineCompletionItem(
+        insert_text=suggestion.text,
+        range=part_of_line(document, cursor.line, completion.present_line, start, end),
+        command=types.Command(
+            title="Tell lsp-calib", command="lsp-calib.accepted", arguments=[suggestion.to_wire()]
+        ),
+    )

@@ -1,13 +1,27 @@
-"""What is known of each language beyond its grammar: a module like `python` for each, and a line below."""
+"""What is known of each language beyond its grammar: a module for each, and a line below."""
 
 from __future__ import annotations
 
-from lsp_calib.syntax.languages import python
-from lsp_calib.syntax.languages.rules import LanguageRules, Path
+from lsp_calib.syntax.languages import c, cpp, go, java, javascript, python, rust, typescript
+from lsp_calib.syntax.languages.rules import LanguageRules, Path, Place
 
-__all__ = ["LanguageRules", "Path", "rules_of"]
+__all__ = ["LANGUAGES", "LanguageRules", "Path", "Place", "rules_of"]
 
-_RULES = {"python": python.RULES}
+_RULES = {
+    "c": c.RULES,
+    "cpp": cpp.RULES,
+    "go": go.RULES,
+    "java": java.RULES,
+    "javascript": javascript.RULES,
+    "javascriptreact": javascript.RULES,
+    "python": python.RULES,
+    "rust": rust.RULES,
+    "typescript": typescript.RULES,
+    "typescriptreact": typescript.REACT_RULES,
+}
+
+LANGUAGES = tuple(_RULES)
+"""The languages with a grammar, by their LSP identifiers."""
 
 
 def rules_of(language: str) -> LanguageRules | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lsp_calib.syntax.languages.rules import LanguageRules, Path
+from lsp_calib.syntax.function import Function
+from lsp_calib.syntax.languages.rules import LanguageRules, Path, Place
 
 if TYPE_CHECKING:
-    from tree_sitter import Language
+    from tree_sitter import Language, Node
 
 # Written out: the names of the interpreter that happens to run change from release to release.
 _KNOWN = """
@@ -86,12 +88,71 @@ def _binds(path: Path) -> bool:
     return at > 0 and (path[at - 1][0], path[at][1]) in _BINDINGS
 
 
+def _function(node: Node, _: Place, lines: Sequence[str]) -> Function | None:
+    name = node.child_by_field_name("name")
+    body = node.child_by_field_name("body")
+    if body is None:
+        return None
+    start, end = node.start_point.row, node.end_point.row + 1
+    documentation = _documentation(body)
+    kept = list(lines[start:end])
+    body_start = body.start_point.row
+    text = None
+    if documentation is not None:
+        text = (documentation.text or b"").decode("utf-8", "replace")
+        first, last = documentation.start_point.row, documentation.end_point.row
+        head, tail = _around(documentation, lines)
+        same_line = [(head + tail).rstrip()] if head.strip() or tail else []
+        kept = [*lines[start:first], *same_line, *lines[last + 1 : end]]
+        body_start = last if tail else last + 1
+    return Function(
+        name=name.text.decode("utf-8", "replace") if name is not None and name.text else "",
+        start=start,
+        body=body_start,
+        end=end,
+        signature_end=next(
+            (child.end_point.row for child in reversed(node.children) if child.type == ":"), start
+        )
+        + 1,
+        docstring=text,
+        code="\n".join(kept),
+    )
+
+
+def _documentation(body: Node) -> Node | None:
+    first = next((child for child in body.children if child.type != "comment"), None)
+    if (
+        first is None
+        or first.type != "expression_statement"
+        or [c.type for c in first.children] != ["string"]
+    ):
+        return None
+    # Neither bytes nor a formatted string is documentation.
+    opening = first.children[0].children[0].text or b""
+    return None if set(opening.lower()) & set(b"bf") else first
+
+
+def _around(documentation: Node, lines: Sequence[str]) -> tuple[str, str]:
+    """The text before and after a docstring on its own lines, without a comment after it."""
+    head = lines[documentation.start_point.row].encode("utf-8", "replace")[: documentation.start_point.column]
+    tail = lines[documentation.end_point.row].encode("utf-8", "replace")[documentation.end_point.column :]
+    behind = tail.decode("utf-8", "replace").lstrip("; \t").rstrip()
+    return head.decode("utf-8", "replace"), "" if behind.startswith("#") else behind
+
+
+def _is_bare_string(node: Node) -> bool:
+    return node.type == "expression_statement" and [c.type for c in node.children] == ["string"]
+
+
 RULES = LanguageRules(
     grammar=_grammar,
     names=frozenset({"identifier"}),
     comments=frozenset({"comment"}),
     binds=_binds,
     known=frozenset(_KNOWN.split()),
+    definitions=frozenset({"function_definition"}),
+    function=_function,
+    is_prose=_is_bare_string,
     block_openings=frozenset({":"}),
     blocks=frozenset(
         {
@@ -115,6 +176,6 @@ RULES = LanguageRules(
             "with_statement",
         }
     ),
-    long_quotes=('"""', "'''"),
+    spans=(('"""', '"""'), ("'''", "'''")),
     begins=re.compile(r"(?:async|class|def|from|if|import)\b|@"),
 )

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.syntax.function import Function
+
 if TYPE_CHECKING:
-    from tree_sitter import Language
+    from tree_sitter import Language, Node
 
 Path = Sequence[tuple[str, str | None]]
 """A node and what holds it, the outermost first: the type of each, and the field of its parent it is in."""
+
+
+@attrs.frozen
+class Place:
+    """Where a definition stands: what is before it is `siblings[:index]`."""
+
+    siblings: Sequence[Node]
+    index: int
+
+    @property
+    def node(self) -> Node:
+        """The definition with all that belongs to it, such as `export` or `template <...>`."""
+        return self.siblings[self.index]
 
 
 @attrs.frozen
@@ -22,10 +38,17 @@ class LanguageRules:
     grammar: loads it. names: types of the leaves that are names. comments: types of comments.
     binds: whether the name at the end of a path is bound there, rather than used. known: names that need no
         binding: keywords, builtins.
-    block_openings: the tokens after which a deeper line must follow; empty if indentation means nothing.
-    blocks: types of nodes that hold whole lines: statements with a block, their clauses, the file.
-    long_quotes: those of strings of several lines.
+    spans: opening and closing marks of what may go on over several lines: long strings, comments.
     begins: matches a line with which a statement of the outermost level begins.
+    definitions: types of nodes that may define a function. function: the function that such a node defines,
+        None if it defines none. wrappers: types of nodes that belong to the definition in them.
+    is_prose: whether a node is text though it is no comment.
+    block_openings: the tokens after which a deeper line must follow; empty if indentation means nothing.
+    blocks: types of nodes that hold whole lines: statements with a block, their clauses, the file. Only
+        needed with `block_openings`.
+    brackets: the closing bracket for each opening one; empty if blocks end by their indentation.
+    opaque: types of leaves whose line is not judged: it is not of the language's own grammar, such as a line
+        for a preprocessor.
     """
 
     grammar: Callable[[], Language]
@@ -33,7 +56,18 @@ class LanguageRules:
     comments: frozenset[str]
     binds: Callable[[Path], bool]
     known: frozenset[str]
-    block_openings: frozenset[str]
-    blocks: frozenset[str]
-    long_quotes: tuple[str, ...]
+    spans: tuple[tuple[str, str], ...]
     begins: re.Pattern[str]
+    definitions: frozenset[str]
+    function: Callable[[Node, Place, Sequence[str]], Function | None]
+    wrappers: frozenset[str] = frozenset()
+    is_prose: Callable[[Node], bool] = lambda _: False
+    block_openings: frozenset[str] = frozenset()
+    blocks: frozenset[str] = frozenset()
+    brackets: Mapping[str, str] = MappingProxyType({})
+    opaque: frozenset[str] = frozenset()
+
+    @property
+    def exact(self) -> bool:
+        """Whether all children of a node are looked through where tree-sitter would miss one."""
+        return bool(self.brackets)

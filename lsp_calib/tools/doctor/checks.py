@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
 import shutil
@@ -17,6 +18,7 @@ from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.errors import LspCalibError, ModelError
+from lsp_calib.feedback.events import EventKind
 from lsp_calib.inference import backends
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.inference.models.inventory import Entry, inventory
@@ -202,6 +204,10 @@ def feedback() -> Finding:
                 raise sqlite3.DatabaseError(verdict)
             (suggestions,) = connection.execute("SELECT COUNT(*) FROM suggestions").fetchone()
             (labels,) = connection.execute("SELECT COUNT(correct) FROM labels").fetchone()
+            removed = connection.execute(
+                "SELECT kind, data, COUNT(*) FROM events WHERE kind IN (?, ?) GROUP BY kind, data",
+                (EventKind.WITHHELD.value, EventKind.CUT.value),
+            ).fetchall()
     except sqlite3.Error as error:
         return Finding(
             "feedback",
@@ -210,10 +216,17 @@ def feedback() -> Finding:
             "The server moves a damaged store aside and starts a new one. To do so now, close your editors "
             "and move the file away.",
         )
-    data = {"suggestions": suggestions, "labels": labels}
-    return Finding(
-        "feedback", Level.GOOD, f"{suggestions} suggestions remembered, {labels} with a label.", data=data
-    )
+    counts: dict[str, dict[str, int]] = {EventKind.WITHHELD.value: {}, EventKind.CUT.value: {}}
+    for kind, event, n in removed:
+        for reason in json.loads(event):
+            counts[kind][reason] = counts[kind].get(reason, 0) + n
+    data = {"suggestions": suggestions, "labels": labels, **counts}
+    says = f"{suggestions} suggestions remembered, {labels} with a label."
+    for what, kind in (("Answers withheld", EventKind.WITHHELD), ("Ends of answers cut off", EventKind.CUT)):
+        if by_reason := counts[kind.value]:
+            ordered = sorted(by_reason.items(), key=lambda pair: -pair[1])
+            says += f" {what}: {', '.join(f'{reason} {n}' for reason, n in ordered)}."
+    return Finding("feedback", Level.GOOD, says, data=data)
 
 
 def processes() -> Finding:

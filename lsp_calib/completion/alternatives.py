@@ -1,0 +1,130 @@
+"""Other answers at the same place: another way at a token, then greedily to the end of the line.
+
+The ways are tried by the probability of their beginning: that of the first answer up to a token, times that
+of the second most likely token there. So the least certain tokens come first. Each way costs the decoding of
+its rest alone. Related: Wang & Zhou 2024, "Chain-of-thought reasoning without prompting" (arXiv 2402.10200),
+who branch at the first token. Where an engine cannot go on from given tokens, answers are drawn at random.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+
+import attrs
+
+from lsp_calib.completion.second_decode import branch_request
+from lsp_calib.inference.engine import Observe, Request, Sampling
+from lsp_calib.text_lines import comparable
+from lsp_calib.values import Generation, Observation, Stop, Token
+
+MOST = 2
+"""Alternatives beside the first answer."""
+
+# So many ways, or draws, are tried for them: the first ones often lead to a text that is known already.
+_TRIES = 5
+# High enough for another answer to come up at all, low enough for one that can be used.
+_TEMPERATURE = 0.8
+
+Generate = Callable[[Request], Awaitable[Generation]]
+
+
+def branches(first: Generation) -> list[int]:
+    """Indices of the tokens of an answer at which another one could have come, the likeliest way first.
+
+    first: an answer to a greedy request with `Observe.MARGIN`; without it there are none.
+    """
+    starts = []
+    so_far = 0.0
+    for at, (token, logprob) in enumerate(zip(first.tokens, first.logprobs, strict=True)):
+        if token.seen is not None and token.seen.second is not None and token.seen.margin is not None:
+            starts.append((so_far + logprob - token.seen.margin, at))
+        so_far += logprob
+    return [at for _, at in sorted(starts, key=lambda start: (-start[0], start[1]))]
+
+
+def joined(first: Generation, at: int, second: Generation) -> Generation:
+    """The answer to `branch_request(request, first, at)` with all its tokens, as if it had come by itself."""
+    other = first.tokens[at]
+    seen = other.seen
+    assert seen is not None, "it is one of `branches`"
+    assert seen.second is not None, "it is one of `branches`"
+    assert seen.margin is not None, "it is one of `branches`"
+    start = len("".join(token.text for token in first.tokens[:at]))
+    end = len(second.text) - len("".join(token.text for token in second.tokens))
+    taken = Token(
+        seen.second,
+        other.logprob - seen.margin,
+        other.typed_logprob,
+        second.text[start : max(end, start)],
+        seen=Observation(entropy=seen.entropy),
+    )
+    return attrs.evolve(
+        second, tokens=(*first.tokens[:at], taken, *second.tokens), healing=first.healing, state=()
+    )
+
+
+async def alternatives(
+    generate: Generate,
+    request: Request,
+    first: Generation,
+    offered: Callable[[str], str],
+    *,
+    known: Iterable[str] = (),
+    draws: bool = True,
+) -> AsyncIterator[tuple[Generation, str]]:
+    """At most `MOST` other answers, each with its text as it is offered; all texts differ.
+
+    generate: asks the engine. request: that of `first`, greedy. offered: the text to offer of an answer's; ""
+    if there is none. known: texts besides that of `first` which are not offered again. draws: whether answers
+    are drawn at random where the tokens show no other way, or none that leads to another text.
+    Raises what `generate` raises.
+    """
+    texts = {comparable(text) for text in ("", offered(first.text), *known)}
+    found = branched = 0
+    for at, asked in _requests(request, first, draws=draws):
+        if at is None and branched:
+            return
+        answer = await generate(asked)
+        if at is not None:
+            answer = joined(first, at, answer)
+        if answer.stop is Stop.LENGTH or answer.doubt:
+            continue
+        text = offered(answer.text)
+        if comparable(text) in texts:
+            continue
+        texts.add(comparable(text))
+        yield answer, text
+        found += 1
+        branched += at is not None
+        if found == MOST:
+            return
+
+
+def _requests(request: Request, first: Generation, *, draws: bool) -> Iterator[tuple[int | None, Request]]:
+    """The requests to try: at each of the `branches`, then (None) at random."""
+    base = attrs.evolve(request, observe=Observe.ENTROPY)
+    for at in branches(first)[:_TRIES]:
+        yield at, branch_request(base, first, at)
+    for seed in range(_TRIES if draws else 0):
+        yield None, attrs.evolve(base, sampling=Sampling(_TEMPERATURE, seed))
+
+
+def shares(first: float | None, first_logprob: float, logprobs: Sequence[float]) -> tuple[float | None, ...]:
+    """How likely each alternative is to be right, of what the first answer leaves; all together at most 1.
+
+    first: the calibrated probability of the first answer, in [0, 1]; None: there is none for any.
+    first_logprob, logprobs: natural logarithms of the raw probabilities of the first answer and of the n
+        alternatives.
+    Returns n numbers in [0, 1 - first]. For raw probabilities P, an alternative gets
+    (1 - first) * P(alternative) / (1 - P(first)): what the model thinks of it if the first one is wrong.
+
+    >>> shares(0.6, math.log(0.5), [math.log(0.25), math.log(0.125)])
+    (0.2, 0.1)
+    """
+    if first is None:
+        return (None,) * len(logprobs)
+    raw = [math.exp(min(logprob, 0.0)) for logprob in logprobs]
+    # Different tokens can make the same text, and numbers are rounded: so the sum is looked at as well.
+    left = max(-math.expm1(min(first_logprob, 0.0)), math.fsum(raw))
+    return tuple((1.0 - first) * p / left if left > 0.0 else 0.0 for p in raw)

@@ -1,0 +1,182 @@
+"""Blocks: the lines below a suggested line, up to the end of its scope, each with its own tier.
+
+Each line is completed as a line, in the document as it would be with those above it. So its confidence is the
+probability that it is right if they are, and the product up to a line that all lines up to it are right. A
+line that opens a block is assessed again once there is a line in it: without one it looks broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import math
+from collections.abc import Awaitable, Callable, Sequence
+
+import attrs
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.service import Completion
+from lsp_calib.values import LineConfidence, Suggestion, Tier
+
+MOST_LINES = 12
+"""Lines of a block, the first included."""
+
+WITHIN = 3.0
+"""Seconds for all lines below the first. The block ends above a line that is late."""
+
+MEASURE = "product-of-lines-1"
+
+_OPENING = (":", "{", "(", "[")
+_CLOSING = (")", "]", "}")
+# With these a statement goes on that a line with the same indentation began.
+_CONTINUING = frozenset({"else", "elif", "except", "finally", "catch"})
+
+Decide = Callable[[float | None], tuple[Tier, str]]
+Assess = Callable[[Completion, Sequence[str]], Awaitable[Completion]]
+
+
+class Scope(enum.Enum):
+    """Where a line stands to the scope of a block."""
+
+    INSIDE = "inside"
+    LAST = "last"
+    OUTSIDE = "outside"
+
+
+def scope_of(first: str, line: str) -> Scope:
+    """Where `line`, below a block that begins with `first`, stands. By the text alone: in any language.
+
+    A blank line is outside, and one that is indented less than the first. If the first line opens a block or
+    a bracket, so is the first line with its indentation, unless that goes on with it or closes it.
+
+    >>> scope_of("if x {", "}")
+    <Scope.LAST: 'last'>
+    """
+    if not line.strip() or _indentation(line) < _indentation(first):
+        return Scope.OUTSIDE
+    if _indentation(line) > _indentation(first) or not _opens(first):
+        return Scope.INSIDE
+    text = line.strip()
+    if text.startswith(_CLOSING):
+        return Scope.INSIDE if _opens(text) else Scope.LAST
+    word = text.split(maxsplit=1)[0].rstrip(":{(")
+    return Scope.INSIDE if word in _CONTINUING else Scope.OUTSIDE
+
+
+def may_begin(cursor: Cursor) -> bool:
+    """Whether a suggestion at `cursor` is a whole line, below which others can stand."""
+    return not (cursor.before.strip() or cursor.after.strip())
+
+
+async def lines_of(
+    complete: Callable[[Cursor], Awaitable[object]], assess: Assess, first: Completion, decide: Decide
+) -> tuple[Completion, ...]:
+    """The lines of the block that begins with `first`; it alone if there is nothing below it.
+
+    complete: the completion at a cursor, or something else where there is none. assess: a completion with the
+    confidence that it has with these lines below it. decide: the tier of a probability.
+    The block ends with its scope, at a line without a completion or a probability, above the first line up to
+    which all would be rejected, and after `MOST_LINES` lines or `WITHIN` seconds.
+    """
+    found = [first]
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(WITHIN):
+            while len(found) < MOST_LINES:
+                line = await complete(_place_below(found))
+                if not isinstance(line, Completion):
+                    break
+                text = line.suggestion.text
+                scope = scope_of(first.expected_line, text)
+                above = found[-1]
+                if _opens(above.expected_line) and _indentation(text) > _indentation(above.expected_line):
+                    above = await assess(above, [text])
+                p = _product([*found[:-1], above, line])[-1]
+                if scope is Scope.OUTSIDE or p is None:
+                    break
+                if decide(p)[0] is Tier.REJECT and not _opens(text):
+                    break
+                found[-1:] = [above, line]
+                if scope is Scope.LAST:
+                    break
+    while len(found) > 1 and decide(_product(found)[-1])[0] is Tier.REJECT:
+        found.pop()
+    return tuple(found)
+
+
+def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> Suggestion:
+    """The suggestion of a block; that of `first` if it is no more than a line.
+
+    first: its first line, of which some may be typed. lines: those of `lines_of`.
+    It has the id of the first line's: what becomes of that line is what is known of the block.
+    """
+    line, below = first.suggestion, lines[1:]
+    if not below:
+        return line
+    products = _product(lines)
+    tiers = [decide(p)[0] for p in products]
+    through = next((n for n, tier in enumerate(tiers) if tier is not Tier.ACCEPT), len(tiers))
+    tier, reason = decide(products[-1])
+    reason = (
+        f"accept through line {through} of {len(tiers)}; all of them: {reason}; the product of the lines' "
+        "confidences, since blocks have no labels of their own"
+    )
+    shown = [first, *below]
+    texts = [one.suggestion.text for one in shown]
+    return attrs.evolve(
+        line,
+        kind="block",
+        text="\n".join(texts),
+        confidence=attrs.evolve(
+            line.confidence,
+            calibrated=products[-1],
+            measure=MEASURE,
+            tier=tier,
+            reason=reason,
+            certified=False,
+        ),
+        tokens=sum(one.suggestion.tokens for one in shown),
+        doubt=_doubt(shown),
+        lines=tuple(LineConfidence(p, tier) for p, tier in zip(products, tiers, strict=True)),
+    )
+
+
+def _place_below(lines: Sequence[Completion]) -> Cursor:
+    """The cursor on an empty line below a block, in the document as it would be with that."""
+    cursor = lines[0].cursor
+    block = [line.expected_line for line in lines]
+    document = (*cursor.lines[: cursor.line], *block, "", *cursor.lines[cursor.line + 1 :])
+    return Cursor.at(document, cursor.line + len(block), 0, cursor.language)
+
+
+def _product(lines: Sequence[Completion]) -> list[float | None]:
+    """For each line the probability that all lines up to it are right; None from the first without one on."""
+    products: list[float | None] = []
+    p: float | None = 1.0
+    for line in lines:
+        own = line.suggestion.confidence.calibrated
+        p = None if p is None or own is None else p * own
+        products.append(p)
+    return products
+
+
+def _doubt(lines: Sequence[Completion]) -> tuple[int, int] | None:
+    """The doubtful span of the least certain line, in the text of the block."""
+
+    def confidence(at: int) -> float:
+        calibrated = lines[at].suggestion.confidence.calibrated
+        return math.inf if calibrated is None else calibrated
+
+    least = min(range(len(lines)), key=confidence)
+    span = lines[least].suggestion.doubt
+    start = sum(len(line.suggestion.text) + 1 for line in lines[:least])
+    return None if span is None else (span[0] + start, span[1] + start)
+
+
+def _opens(line: str) -> bool:
+    return line.rstrip().endswith(_OPENING)
+
+
+def _indentation(line: str) -> int:
+    line = line.expandtabs()
+    return len(line) - len(line.lstrip())

@@ -1,0 +1,118 @@
+"""What is made after a suggestion for the same place, such as its alternatives."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from lsp_calib.completion import Completion, Cursor
+from lsp_calib.errors import LspCalibError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@attrs.define
+class _Work(Generic[T]):
+    """waiting: requests that wait for it without a time limit. superseded: its result is not delivered."""
+
+    what: object
+    cursor: Cursor
+    task: asyncio.Task[T]
+    waiting: int = 0
+    superseded: bool = False
+
+
+class FollowUps(Generic[T]):
+    """Follow-ups of suggestions, by document. Each is made once; a request elsewhere in the document ends it.
+
+    make: makes the follow-up of a suggestion in the document with a URI. Raises LspCalibError.
+    nothing: what there is where none can be made, or none is ready.
+    of_line: whether it is the same for a line of the document, however much of its suggestion is typed.
+    """
+
+    def __init__(
+        self, make: Callable[[str, Completion], Awaitable[T]], nothing: T, *, of_line: bool = False
+    ) -> None:
+        self._make = make
+        self._nothing = nothing
+        self._of_line = of_line
+        self._works: dict[str, _Work[T]] = {}
+
+    async def of(self, uri: str, first: Completion, *, patience: float | None = None) -> T:
+        """The follow-up of a suggestion; `nothing` if it is superseded.
+
+        patience: seconds to wait; a later one is kept for the next request at the same place. 0: only one
+        that is made already.
+        """
+        work = self._works.get(uri)
+        what = self._what(first)
+        if work is None or work.task.cancelling() or work.what != what:
+            if patience == 0:
+                return self._nothing
+            self.forget(uri)
+            task = asyncio.create_task(self._made(uri, first))
+            work = self._works[uri] = _Work(what, first.cursor, task)
+        if patience is None:
+            await self._wait(work)
+        else:
+            await asyncio.wait({work.task}, timeout=patience)
+        if work.superseded or not work.task.done() or work.task.cancelled():
+            return self._nothing
+        return work.task.result()
+
+    def requested(self, uri: str, cursor: Cursor) -> None:
+        """There is a request in a document: what is made for another place there is not wanted any more."""
+        work = self._works.get(uri)
+        if work is None:
+            return
+        same = work.cursor.line == cursor.line if self._of_line else work.cursor == cursor
+        if not same:
+            self.forget(uri)
+
+    def _what(self, first: Completion) -> tuple[Any, ...]:
+        if not self._of_line:
+            return first.suggestion.id, first.cursor
+        cursor = first.cursor
+        return first.suggestion.id, cursor.line, first.expected_line
+
+    def forget(self, uri: str) -> None:
+        """Drop what there is for a document, and stop the work for it."""
+        work = self._works.pop(uri, None)
+        if work is not None:
+            work.superseded = True
+            work.task.cancel()
+
+    def clear(self) -> None:
+        """Drop everything: it was assessed by another calibrator or policy."""
+        for uri in list(self._works):
+            self.forget(uri)
+
+    async def close(self) -> None:
+        """Stop all work."""
+        tasks = [work.task for work in self._works.values()]
+        self.clear()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _wait(self, work: _Work[T]) -> None:
+        """Wait for the end. Cancelling the last waiter cancels the task."""
+        work.waiting += 1
+        try:
+            await asyncio.wait({work.task})
+        finally:
+            work.waiting -= 1
+            if not work.waiting:
+                work.task.cancel()
+
+    async def _made(self, uri: str, first: Completion) -> T:
+        try:
+            return await self._make(uri, first)
+        except LspCalibError as error:
+            # The suggestion itself is there; that nothing follows it is no failure to the user.
+            logger.debug("No follow-up: %s", error)
+            return self._nothing

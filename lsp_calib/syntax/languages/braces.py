@@ -1,0 +1,163 @@
+"""What languages with braces have in common: documentation stands in comments above a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import attrs
+
+from lsp_calib.syntax.comments import begins_line, last_row
+from lsp_calib.syntax.function import Function
+from lsp_calib.syntax.languages.rules import Path, Place
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+BRACKETS: Mapping[str, str] = MappingProxyType({"{": "}", "(": ")", "[": "]"})
+
+COMMENT = ("/*", "*/")
+
+
+def binding(
+    within: frozenset[str],
+    bindings: frozenset[tuple[str, str | None]],
+    wrappings: frozenset[tuple[str, str | None]] = frozenset(),
+) -> Callable[[Path], bool]:
+    """Whether the name at the end of a path is bound.
+
+    within: types of nodes that bind all names in them: imports. bindings: type of a node, and the field of it
+    that binds (None: what no field holds). wrappings: the same, of what a name to be bound may be wrapped in.
+    Parameters are not among them: their names are as hard to guess as those that a line uses.
+    """
+
+    def binds(path: Path) -> bool:
+        if any(kind in within for kind, _ in path):
+            return True
+        for at in range(len(path) - 1, 0, -1):
+            held = path[at - 1][0], path[at][1]
+            if held in bindings:
+                return True
+            if held not in wrappings:
+                return False
+        return False
+
+    return binds
+
+
+@attrs.frozen
+class Parts:
+    """A definition taken apart. holder: the node whose child the body is."""
+
+    name: str
+    holder: Node
+    body: Node
+
+
+def parts(node: Node, name: str = "name") -> Parts | None:
+    """Of a node that has the fields `name` and "body"; None without a body."""
+    body = node.child_by_field_name("body")
+    return None if body is None else Parts(text_of(node.child_by_field_name(name)), node, body)
+
+
+@attrs.frozen
+class Finder:
+    """Makes functions of the nodes of a tree.
+
+    parts: takes a definition of each type of node apart, None if it is none. comments: types of comments.
+    documents: whether a comment is documentation, by its text.
+    between: types of what may stand between documentation and definition, or before its first word:
+        annotations, attributes.
+    """
+
+    parts: Mapping[str, Callable[[Node], Parts | None]]
+    comments: frozenset[str]
+    documents: Callable[[str], bool]
+    between: frozenset[str] = frozenset()
+
+    def function(self, node: Node, place: Place, lines: Sequence[str]) -> Function | None:
+        found = self.parts[node.type](node)
+        if found is None:
+            return None
+        head = self._head(place.node)
+        start, end = head.start_point.row, last_row(node) + 1
+        documentation = self._documentation(place, lines)
+        kept = list(lines[start:end])
+        if documentation and documentation[0].end_point.row >= start:
+            line = lines[start]
+            indentation = line[: len(line) - len(line.lstrip())]
+            kept[0] = indentation + _decoded(line.encode("utf-8", "replace")[head.start_point.column :])
+        first = found.body.start_point.row
+        opens = _opens(found.body)
+        return Function(
+            name=found.name,
+            start=start,
+            body=first + (opens and first + 1 < end),
+            end=end,
+            signature_end=(first if opens else _row_before(found)) + 1,
+            docstring="\n".join(text_of(one) for one in reversed(documentation)) or None,
+            code="\n".join(kept),
+        )
+
+    def _head(self, node: Node) -> Node:
+        """The first part of a definition that is no annotation."""
+        for child in node.children:
+            if child.type in self.between or child.type in self.comments:
+                continue
+            if child.type == "modifiers" and child.children:
+                inner = [one for one in child.children if one.type not in self.between | self.comments]
+                if not inner:
+                    continue
+                return inner[0]
+            return child
+        return node
+
+    def _documentation(self, place: Place, lines: Sequence[str]) -> list[Node]:
+        """The comments right above a definition that document it, the nearest first."""
+        found: list[Node] = []
+        below = place.node.start_point.row
+        for at in range(place.index - 1, -1, -1):
+            node = place.siblings[at]
+            if node.type in self.comments:
+                if last_row(node) + 1 < below or not begins_line(node, lines):
+                    break
+                if self.documents(text_of(node)):
+                    found.append(node)
+                elif found:
+                    break
+            elif node.type not in self.between:
+                break
+            below = node.start_point.row
+            if found and text_of(found[-1]).startswith("/*"):
+                break
+        return found
+
+
+def text_of(node: Node | None) -> str:
+    """The text of a node without the end of its line; "" for none."""
+    return "" if node is None or not node.text else _decoded(node.text).rstrip("\r\n")
+
+
+def has_words(comment: str) -> bool:
+    """Whether a comment says something: it is no line of dashes."""
+    return any(letter.isalpha() for letter in comment)
+
+
+def _opens(body: Node) -> bool:
+    """Whether a body begins with its brace, rather than being one expression."""
+    return bool(body.child_count) and body.children[0].type == "{"
+
+
+def _row_before(found: Parts) -> int:
+    """The row where what is before the body ends."""
+    row = found.holder.start_point.row
+    for child in found.holder.children:
+        if child.start_byte >= found.body.start_byte:
+            break
+        row = child.end_point.row
+    return row
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "replace")

@@ -1,0 +1,111 @@
+"""C, by tree-sitter-c; and what C++ has in common with it."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, has_words, text_of
+from lsp_calib.syntax.languages.rules import LanguageRules
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node
+
+# Keywords, and the names of the headers that most files include.
+_KNOWN = """
+    auto bool break case char const continue default do double else enum extern false float for goto if inline
+    int long nullptr register restrict return short signed sizeof static static_assert struct switch true
+    typedef typeof union unsigned void volatile while
+    EOF FILE INT_MAX INT_MIN LONG_MAX LONG_MIN NULL SIZE_MAX UINT_MAX abort abs argc argv assert atoi bsearch
+    calloc defined ctype errno exit fclose fflush fgetc fgets fopen fprintf fputc fputs fread free fseek
+    ftell fwrite getenv int16_t int32_t int64_t int8_t intptr_t isalnum isalpha isdigit isspace isupper
+    localtime main malloc memchr memcmp memcpy memmove memset off_t offsetof perror pid_t printf ptrdiff_t
+    putchar puts qsort rand realloc scanf snprintf sprintf sscanf ssize_t stderr stdin stdout strcat strchr
+    strcmp strcpy strdup strerror strlen strncat strncmp strncpy strrchr strstr strtol strtoul time time_t
+    tolower toupper uint16_t uint32_t uint64_t uint8_t uintptr_t va_arg va_end va_list va_start vfprintf
+    vsnprintf size_t
+"""
+
+NAMES = frozenset({"field_identifier", "identifier", "statement_identifier", "type_identifier"})
+COMMENTS = frozenset({"comment"})
+INCLUDES = frozenset({"preproc_include"})
+BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("declaration", "declarator"),
+        ("enum_specifier", "name"),
+        ("enumerator", "name"),
+        ("field_declaration", "declarator"),
+        ("function_definition", "declarator"),
+        ("labeled_statement", "label"),
+        ("preproc_def", "name"),
+        ("preproc_function_def", "name"),
+        ("type_definition", "declarator"),
+    }
+)
+WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("array_declarator", "declarator"),
+        ("function_declarator", "declarator"),
+        ("init_declarator", "declarator"),
+        ("parenthesized_declarator", None),
+        ("pointer_declarator", "declarator"),
+    }
+)
+BEGINS = re.compile(r"(?!(?:break|case|default|else|goto|return)\b|\w+\s*:(?!:))[A-Za-z_]")
+
+
+def definition(node: Node) -> Parts | None:
+    """Of a function: its name is the innermost of its declarators."""
+    body = node.child_by_field_name("body")
+    if body is None:
+        return None
+    name = node
+    while (inner := _declarator(name)) is not None:
+        name = inner
+    return Parts("" if name == node else text_of(name), node, body)
+
+
+def _declarator(node: Node) -> Node | None:
+    found = node.child_by_field_name("declarator")
+    if found is None and node.type in ("parenthesized_declarator", "reference_declarator"):
+        found = next((child for child in node.named_children if child.type.endswith("declarator")), None)
+    return found
+
+
+FINDER = Finder(MappingProxyType({"function_definition": definition}), comments=COMMENTS, documents=has_words)
+
+
+def _grammar() -> Language:
+    import tree_sitter_c
+    from tree_sitter import Language
+
+    return Language(tree_sitter_c.language())
+
+
+RULES = LanguageRules(
+    grammar=_grammar,
+    names=NAMES,
+    comments=COMMENTS,
+    binds=binding(INCLUDES, BINDINGS, WRAPPINGS),
+    known=frozenset(_KNOWN.split()),
+    spans=(COMMENT,),
+    begins=BEGINS,
+    definitions=frozenset(FINDER.parts),
+    function=FINDER.function,
+    brackets=BRACKETS,
+    opaque=frozenset(
+        {
+            "#define",
+            "#elif",
+            "#else",
+            "#endif",
+            "#if",
+            "#ifdef",
+            "#ifndef",
+            "#include",
+            "preproc_arg",
+            "preproc_directive",
+        }
+    ),
+)

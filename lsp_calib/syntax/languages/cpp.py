@@ -1,0 +1,66 @@
+"""C++, by tree-sitter-cpp."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import attrs
+
+from lsp_calib.syntax.languages import c
+from lsp_calib.syntax.languages.braces import COMMENT, binding
+
+if TYPE_CHECKING:
+    from tree_sitter import Language
+
+_KNOWN = """
+    alignas alignof and catch char16_t char32_t char8_t class co_await co_return co_yield concept const_cast
+    consteval constexpr constinit decltype delete dynamic_cast explicit export final friend import module
+    mutable namespace new noexcept not operator or override private protected public reinterpret_cast
+    requires static_cast template this thread_local throw try typeid typename using virtual wchar_t
+    array back begin c_str cerr cout data deque emplace_back empty end endl exception find first forward
+    front function get initializer_list insert istream iterator list make_pair make_shared make_unique map
+    max min move mutex nullptr_t optional ostream out_of_range pair push_back reserve resize runtime_error
+    second set shared_ptr size std string string_view swap tuple unique_ptr unordered_map unordered_set
+    value_type variant vector
+"""
+
+_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("alias_declaration", "name"),
+        ("class_specifier", "name"),
+        ("concept_definition", "name"),
+        ("for_range_loop", "declarator"),
+        ("namespace_definition", "name"),
+        ("optional_type_parameter_declaration", "name"),
+        ("type_parameter_declaration", None),
+        ("using_declaration", None),
+    }
+)
+_WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("destructor_name", None),
+        ("reference_declarator", None),
+        ("structured_binding_declarator", None),
+    }
+)
+
+
+def _grammar() -> Language:
+    import tree_sitter_cpp
+    from tree_sitter import Language
+
+    return Language(tree_sitter_cpp.language())
+
+
+RULES = attrs.evolve(
+    c.RULES,
+    grammar=_grammar,
+    names=c.NAMES | {"namespace_identifier"},
+    binds=binding(c.INCLUDES, c.BINDINGS | _BINDINGS, c.WRAPPINGS | _WRAPPINGS),
+    known=c.RULES.known | frozenset(_KNOWN.split()),
+    spans=(COMMENT, ('R"(', ')"')),
+    # What stands in a namespace is often not indented: it does not show where the outermost level is.
+    begins=re.compile(r"#\s*include\b"),
+    wrappers=frozenset({"template_declaration"}),
+)

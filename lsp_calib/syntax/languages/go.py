@@ -1,0 +1,103 @@
+"""Go, by tree-sitter-go."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import attrs
+
+from lsp_calib.syntax.languages.braces import (
+    BRACKETS,
+    COMMENT,
+    Finder,
+    Parts,
+    binding,
+    has_words,
+    parts,
+    text_of,
+)
+from lsp_calib.syntax.languages.rules import LanguageRules
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node
+
+# Keywords, and the names that are declared before any package.
+_KNOWN = """
+    break case chan const continue default defer else fallthrough for func go goto if import interface map
+    package range return select struct switch type var
+    _ any append bool byte cap clear close comparable complex complex128 complex64 copy delete error false
+    float32 float64 imag init int int16 int32 int64 int8 iota len main make max min new nil panic print
+    println real recover rune string true uint uint16 uint32 uint64 uint8 uintptr
+    Error String
+"""
+
+_COMMENTS = frozenset({"comment"})
+_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("const_spec", "name"),
+        ("field_declaration", "name"),
+        ("function_declaration", "name"),
+        ("labeled_statement", "label"),
+        ("method_declaration", "name"),
+        ("method_elem", "name"),
+        ("range_clause", "left"),
+        ("receive_statement", "left"),
+        ("short_var_declaration", "left"),
+        ("type_alias", "name"),
+        ("type_parameter_declaration", "name"),
+        ("type_spec", "name"),
+        ("type_switch_statement", "alias"),
+        ("var_spec", "name"),
+    }
+)
+
+
+def _literal(node: Node) -> Parts | None:
+    """`name := func() {...}`, with one name and one function."""
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if left is None or right is None or left.child_count != 1 or right.child_count != 1:
+        return None
+    function = right.children[0]
+    found = parts(function) if function.type == "func_literal" else None
+    return found and attrs.evolve(found, name=text_of(left))
+
+
+def _documents(comment: str) -> bool:
+    # Directives of tools are written like comments, without a space.
+    return has_words(comment) and not re.match(r"//[a-z]+:\S|//export ", comment)
+
+
+_FINDER = Finder(
+    MappingProxyType(
+        {"function_declaration": parts, "method_declaration": parts, "short_var_declaration": _literal}
+    ),
+    comments=_COMMENTS,
+    documents=_documents,
+)
+
+
+def _grammar() -> Language:
+    import tree_sitter_go
+    from tree_sitter import Language
+
+    return Language(tree_sitter_go.language())
+
+
+RULES = LanguageRules(
+    grammar=_grammar,
+    names=frozenset({"field_identifier", "identifier", "package_identifier", "type_identifier"}),
+    comments=_COMMENTS,
+    binds=binding(
+        frozenset({"import_declaration", "package_clause"}),
+        _BINDINGS,
+        frozenset({("expression_list", None)}),
+    ),
+    known=frozenset(_KNOWN.split()),
+    spans=(("`", "`"), COMMENT),
+    begins=re.compile(r"(?:const|func|import|package|type|var)\b"),
+    definitions=frozenset(_FINDER.parts),
+    function=_FINDER.function,
+    brackets=BRACKETS,
+)

@@ -1,0 +1,89 @@
+"""Java, by tree-sitter-java."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, binding, parts
+from lsp_calib.syntax.languages.rules import LanguageRules
+
+if TYPE_CHECKING:
+    from tree_sitter import Language
+
+# Keywords, and java.lang, which needs no import.
+_KNOWN = """
+    abstract assert boolean break byte case catch char class const continue default do double else enum
+    extends false final finally float for goto if implements import instanceof int interface long native new
+    null package permits private protected public record return sealed short static strictfp super switch
+    synchronized this throw throws transient true try var void volatile when while yield
+    Appendable ArithmeticException ArrayIndexOutOfBoundsException AssertionError AutoCloseable Boolean Byte
+    CharSequence Character Class ClassCastException ClassLoader ClassNotFoundException
+    CloneNotSupportedException Cloneable Comparable Deprecated Double Enum Error Exception Float
+    FunctionalInterface IllegalAccessException IllegalArgumentException IllegalStateException
+    IndexOutOfBoundsException Integer InterruptedException Iterable LinkageError Long Math
+    NoSuchFieldException NoSuchMethodException NullPointerException Number NumberFormatException Object
+    OutOfMemoryError Override Process Readable Record ReflectiveOperationException Runnable Runtime
+    RuntimeException SafeVarargs SecurityException Short StackOverflowError StackTraceElement String
+    StringBuffer StringBuilder SuppressWarnings System Thread ThreadLocal Throwable
+    UnsupportedOperationException Void append equals getClass hashCode length out println size toString
+    valueOf
+"""
+
+_COMMENTS = frozenset({"block_comment", "line_comment"})
+_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("annotation_type_declaration", "name"),
+        ("annotation_type_element_declaration", "name"),
+        ("catch_formal_parameter", "name"),
+        ("class_declaration", "name"),
+        ("compact_constructor_declaration", "name"),
+        ("constructor_declaration", "name"),
+        ("enhanced_for_statement", "name"),
+        ("enum_constant", "name"),
+        ("enum_declaration", "name"),
+        ("instanceof_expression", "name"),
+        ("interface_declaration", "name"),
+        ("labeled_statement", None),
+        ("method_declaration", "name"),
+        ("record_declaration", "name"),
+        ("resource", "name"),
+        ("type_parameter", None),
+        ("variable_declarator", "name"),
+    }
+)
+
+_FINDER = Finder(
+    MappingProxyType(
+        dict.fromkeys(
+            ("compact_constructor_declaration", "constructor_declaration", "method_declaration"), parts
+        )
+    ),
+    comments=_COMMENTS,
+    documents=lambda text: text.startswith(("/**", "///")),
+    between=frozenset({"annotation", "marker_annotation"}),
+)
+
+
+def _grammar() -> Language:
+    import tree_sitter_java
+    from tree_sitter import Language
+
+    return Language(tree_sitter_java.language())
+
+
+RULES = LanguageRules(
+    grammar=_grammar,
+    names=frozenset({"identifier", "type_identifier"}),
+    comments=_COMMENTS,
+    binds=binding(frozenset({"import_declaration", "package_declaration"}), _BINDINGS),
+    known=frozenset(_KNOWN.split()),
+    spans=(('"""', '"""'), COMMENT),
+    begins=re.compile(
+        r"(?:abstract|class|enum|final|import|interface|package|private|protected|public|record|sealed)\b|@"
+    ),
+    definitions=frozenset(_FINDER.parts),
+    function=_FINDER.function,
+    brackets=BRACKETS,
+)

@@ -1,0 +1,103 @@
+"""Rust, by tree-sitter-rust."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, binding, parts
+from lsp_calib.syntax.languages.rules import LanguageRules
+
+if TYPE_CHECKING:
+    from tree_sitter import Language
+
+# Keywords, primitive types, the prelude, macros of the standard library, and words of attributes.
+_KNOWN = """
+    Self abstract as async await become box break const continue crate do dyn else enum extern false final fn
+    for if impl in let loop macro match mod move mut override priv pub ref return self static struct super
+    trait true try type typeof union unsafe unsized use virtual where while yield
+    bool char f32 f64 i128 i16 i32 i64 i8 isize str u128 u16 u32 u64 u8 usize
+    AsMut AsRef Box Clone Copy Debug Default DoubleEndedIterator Drop Eq Err ExactSizeIterator Extend Fn FnMut
+    FnOnce From FromIterator Hash Into IntoIterator Iterator None Ok Option Ord PartialEq PartialOrd Result
+    Send Sized Some String Sync ToOwned ToString TryFrom TryInto Unpin Vec _
+    alloc allow assert assert_eq assert_ne cfg clone column compile_error concat core dbg debug_assert
+    debug_assert_eq debug_assert_ne deny derive doc drop env eprint eprintln expect feature file format
+    format_args include include_bytes include_str inline into is_some is_none iter len line macro_rules
+    matches must_use new option_env panic print println std stringify test thread_local to_string todo
+    unimplemented unreachable unwrap vec warn write writeln
+"""
+
+_COMMENTS = frozenset({"block_comment", "line_comment"})
+_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("associated_type", "name"),
+        ("const_item", "name"),
+        ("const_parameter", "name"),
+        ("enum_item", "name"),
+        ("enum_variant", "name"),
+        ("field_declaration", "name"),
+        ("for_expression", "pattern"),
+        ("function_item", "name"),
+        ("function_signature_item", "name"),
+        ("let_condition", "pattern"),
+        ("let_declaration", "pattern"),
+        ("lifetime", None),
+        ("macro_definition", "name"),
+        ("match_arm", "pattern"),
+        ("mod_item", "name"),
+        ("static_item", "name"),
+        ("struct_item", "name"),
+        ("trait_item", "name"),
+        ("type_item", "name"),
+        ("type_parameter", "name"),
+        ("union_item", "name"),
+    }
+)
+_WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("captured_pattern", None),
+        ("field_pattern", "name"),
+        ("field_pattern", "pattern"),
+        ("match_pattern", None),
+        ("mut_pattern", None),
+        ("or_pattern", None),
+        ("ref_pattern", None),
+        ("reference_pattern", None),
+        ("slice_pattern", None),
+        ("struct_pattern", None),
+        ("tuple_pattern", None),
+        ("tuple_struct_pattern", None),
+    }
+)
+
+_FINDER = Finder(
+    MappingProxyType({"function_item": parts}),
+    comments=_COMMENTS,
+    # Four strokes, or three stars, are no documentation.
+    documents=lambda text: bool(re.match(r"///(?!/)|/\*\*(?![*/])", text)),
+    between=frozenset({"attribute_item"}),
+)
+
+
+def _grammar() -> Language:
+    import tree_sitter_rust
+    from tree_sitter import Language
+
+    return Language(tree_sitter_rust.language())
+
+
+RULES = LanguageRules(
+    grammar=_grammar,
+    names=frozenset({"field_identifier", "identifier", "shorthand_field_identifier", "type_identifier"}),
+    comments=_COMMENTS,
+    binds=binding(frozenset({"extern_crate_declaration", "use_declaration"}), _BINDINGS, _WRAPPINGS),
+    known=frozenset(_KNOWN.split()),
+    spans=(('"', '"'), COMMENT),
+    begins=re.compile(
+        r"(?:async|const|enum|extern|fn|impl|macro_rules|mod|pub|static|struct|trait|type|union|unsafe|use)\b|#"
+    ),
+    definitions=frozenset(_FINDER.parts),
+    function=_FINDER.function,
+    brackets=BRACKETS,
+)

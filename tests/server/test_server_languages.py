@@ -1,0 +1,46 @@
+"""Languages beside Python: hovers on their functions, and what is said where there are no labels."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Connect
+from lsprotocol import types
+
+FUNCTIONS = {
+    "javascript": "/** Old words. */\nexport const add = (a, b) => {\n  return a + b;\n};\n",
+    "javascriptreact": "/** Old words. */\nfunction add(a, b) {\n  return <p>{a + b}</p>;\n}\n",
+    "typescript": "/** Old words. */\nfunction add(a: number, b: number) {\n  return a + b;\n}\n",
+    "typescriptreact": "/** Old words. */\nfunction add(a: A) {\n  return <p>{a + b}</p>;\n}\n",
+    "java": "class A {\n    /** Old words. */ int add(int a, int b) {\n        return a + b;\n    }\n}\n",
+    "go": "// Old words.\nfunc add(a, b int) int {\n\treturn a + b\n}\n",
+    "rust": "/// Old words.\nfn add(a: u8, b: u8) -> u8 {\n    return a + b;\n}\n",
+    "c": "/* Old words. */\nint add(int a, int b) {\n    return a + b;\n}\n",
+    "cpp": "/// Old words.\nint A::add(int a, int b) {\n    return a + b;\n}\n",
+}
+
+
+@pytest.mark.parametrize("language", FUNCTIONS)
+async def test_a_hover_summarises_the_code_without_its_documentation(connect: Connect, language: str) -> None:
+    editor = await connect({"summary": {"text": "Add two numbers.", "logprobs": [-0.1]}})
+    editor.open(FUNCTIONS[language], uri="file:///a", language=language)
+    hover = await editor.hover(1, 0, "file:///a")
+    assert hover is not None
+    assert isinstance(hover.contents, types.MarkupContent)
+    assert hover.contents.value.startswith("Add two numbers")
+    (asked,) = editor.engine.read("asked")
+    assert "a + b" in asked["prompt"]
+    assert "Old words" not in asked["prompt"]
+    assert await editor.hover(2, 0, "file:///a") is None, "a body has no hover"
+
+
+async def test_a_language_without_labels_says_so_and_is_never_accepted(connect: Connect) -> None:
+    """The same answer is accepted in Python, where there are labels; in Go it is a guess, and says so."""
+    editor = await connect({"otherwise": {"text": "x", "logprobs": [-0.001]}})
+    editor.open("a = ")
+    assert (await editor.suggestion(0, 4))["tier"] == "accept"
+    editor.open("func f() {\n\ta := \n", uri="file:///a.go", language="go")
+    suggestion = await editor.suggestion(1, 6, "file:///a.go")
+    assert suggestion["calibrator"]["source"] == "prior"
+    assert suggestion["calibrator"]["n"] == 0
+    assert suggestion["tier"] != "accept"
+    assert "this model has no labels for lines of Go yet" in suggestion["reason"]

@@ -1,0 +1,199 @@
+"""Blocks: where they end, and how likely they are to be right up to each line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+import pytest
+from feedback_scene import suggestion
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.policies.tiers import TierPolicy
+from lsp_calib.completion import Completion, CompletionService, Cursor
+from lsp_calib.completion.block import MOST_LINES, Scope, block_of, lines_of, may_begin, scope_of
+from lsp_calib.inference.choice import EngineChoice
+from lsp_calib.inference.engines import open_engine
+from lsp_calib.values import Evidence, ModelIdentity, Tier
+
+
+@pytest.mark.parametrize(
+    ("first", "line", "scope"),
+    [
+        ("    x = 1", "    y = 2", Scope.INSIDE),
+        ("    x = 1", "        y = 2", Scope.INSIDE),
+        ("    x = 1", "z = 3", Scope.OUTSIDE),
+        ("    x = 1", "}", Scope.OUTSIDE),
+        ("    x = 1", "   ", Scope.OUTSIDE),
+        ("\tx = 1", "        y = 2", Scope.INSIDE),
+        ("def f():", "    return 1", Scope.INSIDE),
+        ("def f():", "def g():", Scope.OUTSIDE),
+        ("if x:", "else:", Scope.INSIDE),
+        ("if x:", "elif y:", Scope.INSIDE),
+        ("try:", "except ValueError:", Scope.INSIDE),
+        ("if x:", "elsewhere()", Scope.OUTSIDE),
+        ("if (x) {", "}", Scope.LAST),
+        ("if (x) {", "} else {", Scope.INSIDE),
+        ("f(", ")", Scope.LAST),
+        ("  items = [", "  ]", Scope.LAST),
+        ("x = 1", "}", Scope.INSIDE),
+    ],
+)
+def test_a_block_ends_with_its_scope(first: str, line: str, scope: Scope) -> None:
+    assert scope_of(first, line) is scope
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "begins"),
+    [("", "", True), ("    ", "", True), ("  ", "  ", True), ("x", "", False), ("", ")", False)],
+)
+def test_a_block_begins_on_an_empty_line(before: str, after: str, begins: bool) -> None:
+    assert may_begin(Cursor.at([before + after], 0, len(before))) is begins
+
+
+def completion(
+    text: str, cursor: Cursor, p: float | None, doubt: tuple[int, int] | None = None
+) -> Completion:
+    made = suggestion(text)
+    tier = POLICY.decide(p, source="shipped")[0]
+    made = attrs.evolve(made, confidence=attrs.evolve(made.confidence, calibrated=p, tier=tier), doubt=doubt)
+    return Completion(made, cursor, Evidence(), ModelIdentity("m", "", ""), "p")
+
+
+POLICY = TierPolicy(0.8, 0.3)
+START = Cursor.at(["def f():", "    ", "", "print(f())"], 1, 4, "python")
+
+
+def decide(p: float | None) -> tuple[Tier, str]:
+    return POLICY.decide(p, source="shipped")
+
+
+class Model:
+    """Gives the lines it is told to, with their confidences, and keeps the cursors."""
+
+    def __init__(self, lines: list[tuple[str, float | None]]) -> None:
+        self.lines = lines
+        self.asked: list[Cursor] = []
+        self.assessed: list[tuple[str, list[str]]] = []
+
+    async def complete(self, cursor: Cursor) -> object:
+        self.asked.append(cursor)
+        at = len(self.asked) - 1
+        return completion(self.lines[at][0], cursor, self.lines[at][1]) if at < len(self.lines) else None
+
+    async def assess(self, line: Completion, below: Sequence[str]) -> Completion:
+        """With a line in it, a line that opens a block is as likely as can be."""
+        self.assessed.append((line.suggestion.text, list(below)))
+        return completion(line.suggestion.text, line.cursor, 1.0)
+
+    async def below(self, first: Completion) -> list[str]:
+        return [line.suggestion.text for line in await lines_of(self.complete, self.assess, first, decide)][
+            1:
+        ]
+
+
+async def test_each_line_is_asked_for_below_the_ones_above_it() -> None:
+    model = Model([("    y = 2", 0.9), ("    return y", 0.9), ("print()", 0.9)])
+    assert await model.below(completion("x = 1", START, 0.9)) == ["    y = 2", "    return y"]
+    block: list[str] = ["    x = 1", "    y = 2", "    return y"]
+    for n, cursor in enumerate(model.asked, start=1):
+        assert list(cursor.lines) == ["def f():", *block[:n], "", "", "print(f())"]
+        assert (cursor.line, cursor.column, cursor.language) == (1 + n, 0, "python")
+
+
+async def test_it_has_an_end() -> None:
+    model = Model([("    x += 1", 1.0)] * 100)
+    assert len(await model.below(completion("x = 1", START, 1.0))) == MOST_LINES - 1
+
+
+async def test_it_ends_above_what_would_be_rejected_or_has_no_probability() -> None:
+    model = Model([("    y = 2", 0.7), ("    z = 3", 0.4)])
+    assert await model.below(completion("x = 1", START, 0.9)) == ["    y = 2"]
+    assert await Model([("    y = 2", None)]).below(completion("x = 1", START, 0.9)) == []
+    assert await Model([("    y = 2", 0.9)]).below(completion("x = 1", START, None)) == []
+
+
+async def test_a_line_that_opens_a_block_is_assessed_with_the_line_in_it() -> None:
+    model = Model([("    for y in x:", 0.01), ("        z += y", 0.9), ("    if z:", 0.01), ("", None)])
+    assert await model.below(completion("x = 1", START, 0.9)) == ["    for y in x:", "        z += y"]
+    assert model.assessed == [("    for y in x:", ["        z += y"])]
+    # The last one has nothing in it, and what is left of it would be rejected.
+    assert len(model.asked) == 4
+
+
+async def test_also_if_it_is_the_first() -> None:
+    model = Model([("        z += y", 0.9)])
+    (first, below) = await lines_of(
+        model.complete, model.assess, completion("for y in x:", START, 0.01), decide
+    )
+    assert first.suggestion.confidence.calibrated == 1.0
+    assert below.suggestion.text == "        z += y"
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=2, max_size=6), st.data())
+def test_each_line_has_the_probability_that_all_up_to_it_are_right(
+    ps: list[float], data: st.DataObject
+) -> None:
+    doubts = [data.draw(st.sampled_from([None, (0, 2), (1, 3)])) for _ in ps]
+    lines = [
+        completion(f"line {n} 😀", START, p, doubt)
+        for n, (p, doubt) in enumerate(zip(ps, doubts, strict=True))
+    ]
+    block = block_of(lines[0], lines, decide)
+    assert block.text.split("\n") == [line.suggestion.text for line in lines]
+    products = [math.prod(ps[: n + 1]) for n in range(len(ps))]
+    assert [one.calibrated for one in block.lines] == pytest.approx(products)
+    assert [one.tier for one in block.lines] == [decide(p)[0] for p in products]
+    assert block.confidence.calibrated == pytest.approx(products[-1])
+    assert block.confidence.tier is decide(products[-1])[0]
+    through = sum(p >= 0.8 for p in products)
+    assert f"accept through line {through} of {len(ps)}" in block.confidence.reason
+    assert "no labels of their own" in block.confidence.reason
+    assert not block.confidence.certified
+    least = ps.index(min(ps))
+    if block.doubt is None:
+        assert doubts[least] is None
+    else:
+        assert block.text[slice(*block.doubt)] == lines[least].suggestion.text[slice(*doubts[least] or ())]
+    wire = block.to_wire()
+    assert wire["kind"] == "block"
+    assert len(wire["lines"]) == len(ps)
+
+
+def test_without_a_line_below_it_is_the_line() -> None:
+    line = completion("x = 1", START, 0.9)
+    assert block_of(line, [], decide) is block_of(line, [line], decide) is line.suggestion
+    assert "lines" not in line.suggestion.to_wire()
+
+
+@pytest.mark.model
+@pytest.mark.usefixtures("home_with_model")
+async def test_with_the_real_model_a_line_that_opens_a_block_is_likelier_with_a_line_in_it() -> None:
+    """Without one, before a line that is indented less, it leaves broken code."""
+    lines = ["def factorial(n):", "    if n == 0", "", "print(factorial(3))"]
+    cursor = Cursor.at(lines, 1, len(lines[1]), "python")
+    engine = open_engine(EngineChoice(model="smollm2-135m", threads=1, linger=2.0))
+    service = CompletionService(engine, ConfidenceEstimator(CalibratorStore.open()))
+    try:
+        line = await service.complete(cursor)
+        assert isinstance(line, Completion)
+        assert line.suggestion.text.startswith(":")
+        assessed = await service.with_below(line, ["        return 1"])
+        assert (line.evidence.features["broken"], assessed.evidence.features["broken"]) == (1.0, 0.0)
+        assert assessed.evidence.logprobs == line.evidence.logprobs
+        before, then = (one.suggestion.confidence.calibrated for one in (line, assessed))
+        assert before is not None
+        assert then is not None
+        assert then > before
+        # Whatever it writes below, the block begins with the line, and goes down from there.
+        found = await lines_of(service.complete, service.with_below, line, decide)
+        block = block_of(line, found, decide)
+        assert block.text.split("\n")[0] == line.suggestion.text
+        products = [one.calibrated or 0.0 for one in block.lines]
+        assert products == sorted(products, reverse=True)
+    finally:
+        await engine.close()

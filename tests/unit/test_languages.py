@@ -1,0 +1,241 @@
+"""Each language: functions with documentation apart, prose, and how a line fits into its document."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+from language_samples import SAMPLES
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.features import text_features
+from lsp_calib.languages import language_of, name_of
+from lsp_calib.syntax import Function, function_at, functions, has_grammar, prose_lines
+from lsp_calib.syntax.functions import MOST_BYTES
+from lsp_calib.syntax.languages import LANGUAGES
+
+BRACES = sorted(set(LANGUAGES) - {"python"})
+BRACKETS = "()[]{}"
+
+
+def lines_of(language: str) -> list[str]:
+    return SAMPLES[language][0].split("\n")
+
+
+def only(source: str, language: str) -> Function:
+    (function,) = functions(source.split("\n"), language)
+    return function
+
+
+def judged(lines: list[str], row: int, text: str, language: str, *, below: bool = True) -> dict[str, float]:
+    document = (*lines[:row], "", *(lines[row + 1 :] if below else ()))
+    return text_features(Cursor.at(document, row, 0, language), text)
+
+
+@pytest.mark.parametrize("language", SAMPLES)
+def test_functions_are_found_with_their_documentation(language: str) -> None:
+    source, expected = SAMPLES[language]
+    lines = source.split("\n")
+    found = functions(lines, language)
+    assert [function.name for function in found] == list(expected)
+    for function in found:
+        words = expected[function.name]
+        assert (function.docstring is None) == (words is None), function
+        if words is not None:
+            assert words in (function.docstring or "")
+            assert words not in function.code
+        assert lines[function.start : function.end] == function.code.split("\n")
+        assert function.start < function.signature_end <= function.end
+        assert function.start <= function.body <= function.end
+        assert function.name.split(".")[-1].split(":")[-1] in "".join(
+            lines[function.start : function.signature_end]
+        )
+        assert function_at(lines, function.signature_end - 1, language) is not None
+
+
+def test_each_language_with_a_grammar_has_a_name_and_file_names() -> None:
+    for language in LANGUAGES:
+        assert has_grammar(language)
+        assert name_of(language) != language
+    from pathlib import PurePath
+
+    endings = [".c", ".cpp", ".go", ".java", ".js", ".jsx", ".py", ".rs", ".ts", ".tsx"]
+    assert {language_of(PurePath(f"a{ending}")) for ending in endings} == set(LANGUAGES)
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "docstring", "start"),
+    [
+        ("javascript", "/** D */ function f() {}", "/** D */", 0),
+        ("javascript", "/** D */\n\nfunction f() {}", None, 2),
+        ("javascript", "/* no */\nfunction f() {}", None, 1),
+        ("javascript", "x = 1; /** no */\nfunction f() {}", None, 1),
+        ("javascript", "/** D */\nexport default () => {\n}", "/** D */", 1),
+        ("javascript", "/** D */\nconst f = async function () {}", "/** D */", 1),
+        ("typescript", "/** D */\n@A()\n// why\n@B class X { m() {} }", None, 3),
+        ("typescript", "class X {\n/** D */\n@A()\nm() {} }", "/** D */", 3),
+        ("java", "class X {\n/** D */\n@A @B(1)\n@C\nvoid m() {} }", "/** D */", 4),
+        ("java", "class X {\n// no\nvoid m() {} }", None, 2),
+        ("go", "// D\n// e\nfunc f() {}", "// D\n// e", 2),
+        ("go", "// D\n\n// e\nfunc f() {}", "// e", 3),
+        ("go", "// D\n//go:noinline\nfunc f() {}", "// D", 2),
+        ("go", "/* D */\nfunc f() {}", "/* D */", 1),
+        ("rust", "/// D\n#[a]\n// why\nfn f() {}", "/// D", 3),
+        ("rust", "/// D\n/// e\nfn f() {}", "/// D\n/// e", 2),
+        ("rust", "// no\nfn f() {}", None, 1),
+        ("c", "/* D */\nint f(void) { }", "/* D */", 1),
+        ("c", "/* ---- */\nint f(void) { }", None, 1),
+        ("c", "int x; // x\nint f(void) { }", None, 1),
+        ("c", "// D\n// e\nint *(*f(int a))(int) { }", "// D\n// e", 2),
+        ("cpp", "/// D\ntemplate <class T>\nint f() { }", "/// D", 1),
+        ("cpp", "struct X {\n// D\nX() : a(1) {}\n};", "// D", 2),
+    ],
+)
+def test_documentation_stands_right_above(
+    language: str, source: str, docstring: str | None, start: int
+) -> None:
+    function = only(source, language)
+    assert (function.docstring, function.start) == (docstring, start)
+    assert "D" not in function.code.replace("class X", "")
+
+
+def test_prose_is_comments_that_have_their_lines_for_themselves() -> None:
+    source = "/*\n * a\n */\nint x; // b\n// c\n/* d */ int y; /* e\n f */\n\t/* g */\n"
+    assert prose_lines(source.split("\n"), "c") == {0, 1, 2, 4, 7}
+    rust = "//! a\n/// b\nfn f() {}\n/** c */\nfn g() {} // d"
+    assert prose_lines(rust.split("\n"), "rust") == {0, 1, 3}
+
+
+@pytest.mark.parametrize("language", SAMPLES)
+def test_no_line_of_good_source_is_broken(language: str) -> None:
+    """Neither where it stands nor while everything below it is not written yet."""
+    lines = lines_of(language)
+    for row, line in enumerate(lines):
+        if line.strip():
+            for below in (True, False):
+                assert judged(lines, row, line, language, below=below)["broken"] == 0.0, (row, line, below)
+
+
+@pytest.mark.parametrize("language", SAMPLES)
+def test_most_lines_without_one_of_their_brackets_are_broken(language: str) -> None:
+    lines = lines_of(language)
+    prose = prose_lines(lines, language)
+    missed, places = [], 0
+    for row, line in enumerate(lines):
+        macro = line.lstrip().startswith("#") or lines[row - 1].endswith("\\")
+        if row in prose or macro or len(line.strip()) < 2:
+            continue
+        for at, letter in enumerate(line):
+            quoted = line[:at].count('"') % 2 or "'" in line[at - 1 : at] or "`" in line[:at]
+            if letter in BRACKETS and not quoted:
+                places += 1
+                if not judged(lines, row, line[:at] + line[at + 1 :], language)["broken"]:
+                    missed.append(line[:at] + "«" + letter + "»" + line[at + 1 :])
+    assert len(missed) <= 0.28 * places, missed
+
+
+@pytest.mark.parametrize(
+    ("language", "above", "good", "bad"),
+    [
+        ("javascript", "function f(a) {\n  if (a) {", "    return g(a,", "    return g(a b);"),
+        ("javascript", "const f = () => {", "  const x = `a", "  const x = a]);"),
+        ("javascript", "f(function () {", "  /* because", "  var = 3;"),
+        ("typescript", "class A {\n  m(a: B) {", "    const x: Map<string, {", "    const x: = 1;"),
+        ("java", "class A {\n    void m() {", "        if (x && y) {", "        int = x y;"),
+        ("java", "class A {\n    int x;", "    public void m() throws E {", "    public public ) m() {"),
+        ("go", "func f() {\n\tif a {", "\t} else if b := g(); b {", "\tx := := 2;"),
+        ("rust", "impl A {\n    fn f(&self) {", "        let x = match self {", "        let = ) 1;"),
+        ("c", "int f(void)\n{", "    for (int i = 0; i < n; i++) {", "    int x = (1 2);"),
+        ("cpp", "namespace a {\nclass B {", "    template <typename T> void f(T t) {", "    int int f(] {"),
+    ],
+)
+def test_an_open_brace_above_is_not_the_lines_fault(language: str, above: str, good: str, bad: str) -> None:
+    lines = [*above.split("\n"), ""]
+    assert judged(lines, len(lines) - 1, good, language)["broken"] == 0.0
+    assert judged(lines, len(lines) - 1, bad, language)["broken"] == 1.0
+
+
+def test_a_bracket_closed_that_nobody_opened_is_broken_at_the_end() -> None:
+    for language in BRACES:
+        above = {"java": "class A {", "go": "func f() {", "rust": "fn f() {"}.get(language, "int f() {")
+        if language.startswith(("java", "type")) and language != "java":
+            above = "function f() {"
+        lines = [above, "", ""]
+        assert judged(lines, 1, "}", language)["broken"] == 0.0
+        assert judged(lines, 1, "}}", language)["broken"] == 1.0, language
+        assert judged(lines, 1, ")", language)["broken"] == 1.0, language
+
+
+def test_lines_for_the_preprocessor_are_not_judged() -> None:
+    lines = ["int f(void) {", "", "    return 1;", "}"]
+    for line in ("#else", "#define A(x) do { x", "#if 0"):
+        assert judged(lines, 1, line, "c")["broken"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "names"),
+    [
+        ("javascript", "const { fresh, old: { newer } } = count;", 1),  # the key `old`
+        ("javascript", "import { fresh as newer } from 'x';", 0),
+        ("javascript", "fresh.push(console.log(newer));", 4),
+        ("javascript", "class Fresh { newer() {} }", 0),
+        ("typescript", "interface Fresh { newer: string; }", 0),
+        ("typescript", "let fresh: Newer<number>;", 1),
+        ("java", "int fresh = 1, newer[] = {};", 0),
+        ("java", "for (Fresh newer : items) {}", 1),
+        ("go", "fresh, newer := Sell(str)", 0),
+        ("go", "var fresh Newer = nil", 1),
+        ("rust", "let Some((fresh, ref newer)) = new() else { return };", 0),
+        ("rust", "let x: Fresh<usize> = newer.iter().map(|v| v);", 3),
+        ("c", "int *fresh[3] = {0}, newer;", 0),
+        ("c", "fresh = newer + sum(NULL);", 2),
+        ("cpp", "auto [fresh, newer] = sum(shop);", 0),
+        ("cpp", "std::vector<Fresh> newer;", 1),
+    ],
+)
+def test_names_that_are_new(language: str, line: str, names: int) -> None:
+    lines = [*lines_of(language), ""]
+    assert judged(lines, len(lines) - 1, line, language)["new-names"] == pytest.approx(math.log1p(names))
+
+
+@pytest.mark.parametrize("language", BRACES)
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = " + "[" * 3_000 + "]" * 3_000,
+        "{" * 3_000 + "\n" + "}" * 3_000,
+        "/** a */ " * 3_000,
+        "// a\n" * 10_000 + "fn f() {}",
+        "const a = () => 1, " * 500,
+        "void f() { " * 500,
+        "function f() { " * 500,
+        "*" * 3_000 + "f() {}",
+        "a < " * 500,
+        "\x00\xff\ud800" * 3_000,
+    ],
+    ids=range(10),
+)
+def test_hostile_source_neither_crashes_nor_hangs(language: str, source: str) -> None:
+    lines = source.split("\n")
+    start = time.perf_counter()
+    for function in functions(lines, language)[:50]:
+        assert 0 <= function.start < function.signature_end <= function.end <= len(lines)
+    assert prose_lines(lines, language) <= set(range(len(lines)))
+    text_features(Cursor.at(("x", *lines[:2000], "y"), 1, 0, language), "f(")
+    text_features(Cursor.at((*lines[:2000], ""), min(len(lines), 2000), 0, language), "f(")
+    assert time.perf_counter() - start < 20
+
+
+@pytest.mark.parametrize("language", BRACES)
+def test_a_huge_file_is_not_parsed(language: str) -> None:
+    lines = [*lines_of("c"), "//" + "a" * MOST_BYTES]
+    assert functions(lines, language) == []
+    assert prose_lines(lines, language) == set()
+
+
+@pytest.mark.parametrize("language", SAMPLES)
+def test_functions_around_an_error_are_still_found(language: str) -> None:
+    source, expected = SAMPLES[language]
+    broken = source.rstrip("\n") + "\n\n)) x = = ((\n"
+    assert {function.name for function in functions(broken.split("\n"), language)} >= set(expected)
