@@ -92,8 +92,8 @@ _window = click.option(
     type=click.Choice(["small", "large"]),
     default="small",
     callback=_sized,
-    help="How much the model sees: small, as in the editor; large: twice as much of the document, and pieces of "
-    "other places and files of the project that resemble the text before the cursor.",
+    help="How much the model sees: small, as in the editor; large: twice as much of the document, and pieces "
+    "of other places and files of the project that resemble the text before the cursor.",
 )
 _replay = click.option(
     "--records", type=_FILE, help="Score the records in this file, without a model or source."

@@ -124,7 +124,7 @@ def calibrate(
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
     if paths and window is not WindowSize.SMALL and output is None:
         raise SettingsError(
-            "No editor's requests are made with --window large yet, so its calibrator cannot be put in force. "
+            "No editor is served with --window large yet, so its calibrator cannot be put in force. "
             "Add --output FILE to keep it."
         )
     _check_writable(records, output)
