@@ -79,6 +79,22 @@ _observe = click.option(
     help=f"Record more of each answer: any of {', '.join(OBSERVED)}, separated by commas. "
     "docs/evaluation.md has the cost of each.",
 )
+
+
+def _sized(_context: click.Context, _option: click.Parameter, value: str) -> Any:
+    from lsp_calib.completion.prompt import WindowSize
+
+    return WindowSize(value)
+
+
+_window = click.option(
+    "--window",
+    type=click.Choice(["small", "large"]),
+    default="small",
+    callback=_sized,
+    help="How much the model sees: small, as in the editor; large: twice as much of the document, and pieces "
+    "of other places and files of the project that resemble the text before the cursor.",
+)
 _replay = click.option(
     "--records", type=_FILE, help="Score the records in this file, without a model or source."
 )
@@ -128,6 +144,7 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @_language
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
 @_writing_on
+@_window
 @_seed
 @_held_out
 @click.option(
@@ -184,6 +201,7 @@ def evaluate() -> None:
 @_language
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
 @_writing_on
+@_window
 @_seed
 @_held_out
 @_resamples

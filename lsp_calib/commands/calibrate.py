@@ -25,6 +25,7 @@ from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.comparison import Comparison
 from lsp_calib.commands.engine import Say
+from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
 from lsp_calib.evaluation.item_worker import Observed
@@ -100,6 +101,7 @@ def calibrate(
     install: bool = False,
     workers: Workers = ALONE,
     observe: frozenset[Observed] = frozenset(),
+    window: WindowSize = WindowSize.SMALL,
     quiet: bool = False,
     language: str | None = None,
 ) -> Report:
@@ -115,11 +117,16 @@ def calibrate(
     install: put it in force without that proof. created: ISO date; None: the day of the records.
     held_out_projects: the number of projects left out of the fit; None: those that the records name.
     writing_on: the number of further lines, with nothing below them.
-    model, threads, observe, quiet, say: as for `collect_records`.
+    model, threads, observe, window, quiet, say: as for `collect_records`.
     Raises DataError if there is too little source, SettingsError if there is nothing to fit on.
     """
     if install and output is not None:
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
+    if paths and window is not WindowSize.SMALL and output is None:
+        raise SettingsError(
+            "No editor is served with --window large yet, so its calibrator cannot be put in force. "
+            "Add --output FILE to keep it."
+        )
     _check_writable(records, output)
     if paths:
         task = line_task(paths, samples, seed, writing_on, language=language)
@@ -137,6 +144,7 @@ def calibrate(
                 created=created,
                 held_out=held_out(groups, held_out_projects or 0, seed),
                 observe=observe,
+                window=window,
             )
     elif records is not None:
         header, kept = read_records(records)

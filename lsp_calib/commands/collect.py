@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.printing import item_progress
+from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.evaluation.collect import Workers, collect
 from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.records import Header, Record
@@ -27,11 +28,12 @@ def collect_records(
     created: str | None = None,
     held_out: frozenset[str] = frozenset(),
     observe: frozenset[Observed] = frozenset(),
+    window: WindowSize = WindowSize.SMALL,
 ) -> tuple[Header, list[Record]]:
     """The records of a task, kept in `path`; progress goes to standard error unless `quiet`.
 
     model, threads: of the command line, as for `settings_in_force`. say: reports settings that cannot be
-    used. observe: as for `evaluation.collect.collect`. Raises what `evaluation.collect.collect` raises.
+    used. observe, window: as for `evaluation.collect.collect`, whose errors it raises.
     """
     if workers.remotes:
         given = Trusted(remote_url=workers.remotes[0], remote_model=model)
@@ -48,5 +50,6 @@ def collect_records(
             created=created or datetime.date.today().isoformat(),
             held_out=held_out,
             observe=observe,
+            window=window,
             on_progress=show,
         )

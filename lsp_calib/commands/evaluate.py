@@ -10,6 +10,7 @@ from rich.console import Console
 
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.engine import Say
+from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
 from lsp_calib.evaluation.collect import Workers
@@ -50,11 +51,12 @@ def evaluate(
     held_out_projects: int = 0,
     resamples: int = RESAMPLES,
     observe: frozenset[Observed] = frozenset(),
+    window: WindowSize = WindowSize.SMALL,
     quiet: bool = False,
 ) -> Report:
     """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
 
-    The same call resumes a run that was stopped. model, threads, observe, say: as for `collect_records`.
+    The same call resumes a run that was stopped. The other arguments are as for `collect_records`.
     Raises SettingsError if the folder cannot be made, and what `collect` and `score` raise.
     """
     # An impossible split fails before the model is asked.
@@ -71,6 +73,7 @@ def evaluate(
         quiet=quiet,
         held_out=apart,
         observe=observe,
+        window=window,
     )
     apart = frozenset(header.held_out).intersection(record.group for record in records)
     scores = score(header, records, apart, resamples=resamples, seed=seed)

@@ -17,7 +17,7 @@ from lsp_calib.completion.doubt import doubtful_span
 from lsp_calib.completion.features import FeatureExtractor, place_of
 from lsp_calib.completion.hiding import EXPLORED, Hidden, Hiding, is_explored, marked
 from lsp_calib.completion.postprocess import Cut, Removal, offered
-from lsp_calib.completion.prompt import build_ahead, build_prompt
+from lsp_calib.completion.prompt import Layout, build_ahead, build_prompt
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.values import (
     Confidence,
@@ -230,8 +230,7 @@ class CompletionService:
         none."""
         if self._loaded is None:
             return None
-        card = self._loaded.card
-        return build_ahead(cursor, card.completion, card.window)
+        return build_ahead(cursor, Layout.of(self._loaded.card))
 
     def key(self, cursor: Cursor) -> bytes | None:
         """The same for two cursors if and only if the model asked last is shown the same prompt for both, and
@@ -246,23 +245,6 @@ class CompletionService:
         """Let the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
         await self._engine.generate(Request(prompt, 0, Priority.IDLE))
 
-    async def ask(
-        self,
-        cursor: Cursor,
-        priority: Priority,
-        *,
-        document: str = "",
-        reuse: bool = True,
-        observe: Observe = Observe.ENTROPY,
-    ) -> tuple[Prompt, Generation]:
-        """The prompt for `cursor` and the model's bare answer, for evaluation.
-
-        document, reuse, observe: as for `Request`.
-        """
-        prompt = self._prompt(await self._engine.ready(), cursor)
-        request = Request(prompt, MOST_TOKENS, priority, document=document, reuse=reuse, observe=observe)
-        return prompt, await self._engine.generate(request)
-
     def _prompt(self, loaded: LoadedModel, cursor: Cursor) -> Prompt:
-        self._loaded, card = loaded, loaded.card
-        return build_prompt(cursor, card.completion, card.window)
+        self._loaded = loaded
+        return build_prompt(cursor, Layout.of(loaded.card))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 
+from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.executors import DaskPool, DirectPool, JoblibPool, TeamPool
 from lsp_calib.evaluation.item_worker import Answerer, Completing, Observed, close_engines
@@ -59,16 +60,17 @@ def collect(
     created: str,
     held_out: frozenset[str] = frozenset(),
     observe: frozenset[Observed] = frozenset(),
+    window: WindowSize = WindowSize.SMALL,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> tuple[Header, list[Record]]:
     """Write the records of all items of `task` to `path`; returns its header and them. See `runner.run`.
 
     created: ISO date for a new file. held_out: groups that are excluded from fitting. observe: what the
-        records hold besides what every record holds.
+        records hold besides what every record holds. window: how much of a document the model sees.
     Raises DataError if servers do not run the same model, SettingsError if the engine cannot observe what is
     to be observed, and the errors of `run`.
     """
-    asks = _asks(task, choice, workers, observe)
+    asks = _asks(task, choice, workers, observe, window)
     with _pool(asks, workers) as (pool, ask):
         described = [one.describe() for one in asks] if len(asks) > 1 else [pool.call(asks[0].describe)]
         answerer = described[0]
@@ -102,13 +104,14 @@ def collect(
 
 
 def _asks(
-    task: Task, choice: EngineChoice, workers: Workers, observe: frozenset[Observed]
+    task: Task, choice: EngineChoice, workers: Workers, observe: frozenset[Observed], window: WindowSize
 ) -> list[Completing]:
+    ask = Completing(choice, task.criteria, observe=observe, window=window)
     if not workers.remotes:
-        return [Completing(choice, task.criteria, observe=observe)]
+        return [ask]
     known = choice.remote or Remote("")
     return [
-        Completing(attrs.evolve(choice, remote=attrs.evolve(known, url=url)), task.criteria, observe=observe)
+        attrs.evolve(ask, choice=attrs.evolve(choice, remote=attrs.evolve(known, url=url)))
         for url in workers.remotes
     ]
 

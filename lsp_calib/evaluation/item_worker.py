@@ -23,13 +23,11 @@ from typing import Any, TypeVar
 import attrs
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.completion import CompletionService, Cursor
+from lsp_calib.completion import Cursor
 from lsp_calib.completion.alternatives import alternatives
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.postprocess import clean
-from lsp_calib.completion.prompt import version_of
+from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.completion.second_decode import Agreement, agreement, second_request
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, EngineDiedError, SettingsError
@@ -38,6 +36,7 @@ from lsp_calib.evaluation.lines import LineItem, without_below
 from lsp_calib.evaluation.projection import project
 from lsp_calib.evaluation.records import Alternative, FeatureList, Record
 from lsp_calib.evaluation.runner import Plain
+from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.evaluation.tasks import line_item_of
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
@@ -96,7 +95,8 @@ class Completing:
     choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
         process gets its own state folder and thus its own model process.
     criteria: names of `criteria.CRITERIA`. expected: the model that must answer.
-    observe: what the records hold besides what every record holds.
+    observe: what the records hold besides what every record holds. window: how much of a document the model
+    sees.
     """
 
     choice: EngineChoice
@@ -104,6 +104,7 @@ class Completing:
     private: str = ""
     expected: Answerer | None = None
     observe: frozenset[Observed] = frozenset()
+    window: WindowSize = WindowSize.SMALL
 
     def describe(self) -> Answerer:
         """The model that answers.
@@ -117,7 +118,8 @@ class Completing:
                 f"The engine {loaded.engine} cannot observe {', '.join(sorted(self.observe))}: leave out "
                 "--observe, or use a local model with the engine `local`."
             )
-        return Answerer(loaded.identity, version_of(loaded.card.completion), FeatureList.present())
+        version = Layout.of(loaded.card, self.window).version
+        return Answerer(loaded.identity, version, FeatureList.present())
 
     def __call__(self, payload: Plain) -> Plain:
         """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
@@ -131,7 +133,7 @@ class Completing:
             )
         for attempt in range(1, _TRIES + 1):
             try:
-                answer = host.ask(item.cursor, self.observe)
+                answer = host.ask(item, self.observe)
                 break
             except EngineDiedError:
                 if attempt == _TRIES:
@@ -200,7 +202,7 @@ class Completing:
         return tuple(getattr(token.seen, what.value) for token in tokens)
 
     def _host(self) -> _Host:
-        return _host_for(self.choice, self.private)
+        return _host_for(self.choice, self.private, self.window)
 
 
 def _text_features(cursor: Cursor, text: str) -> tuple[float | None, ...]:
@@ -223,23 +225,26 @@ def close_engines() -> None:
 class _Host:
     """An engine on an event loop of its own."""
 
-    def __init__(self, choice: EngineChoice) -> None:
+    def __init__(self, choice: EngineChoice, window: WindowSize) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._thread.start()
         self._engine = open_engine(choice)
-        self._service = CompletionService(self._engine, ConfidenceEstimator(CalibratorStore.open()))
+        self._window = window
 
     def loaded(self) -> LoadedModel:
         return self._wait(self._engine.ready())
 
-    def ask(self, cursor: Cursor, observed: frozenset[Observed]) -> _Answer:
+    def ask(self, item: LineItem, observed: frozenset[Observed]) -> _Answer:
         """The answer, evaluated afresh, so that earlier requests change no number."""
-        return self._wait(self._ask(cursor, observed))
+        return self._wait(self._ask(item, observed))
 
-    async def _ask(self, cursor: Cursor, observed: frozenset[Observed]) -> _Answer:
+    async def _ask(self, item: LineItem, observed: frozenset[Observed]) -> _Answer:
         observe = functools.reduce(operator.or_, (_NEEDS[one] for one in observed), Observe.ENTROPY)
-        prompt, first = await self._service.ask(cursor, Priority.BACKGROUND, reuse=False, observe=observe)
+        cursor, layout = item.cursor, Layout.of((await self._engine.ready()).card, self._window)
+        prompt = build_prompt(cursor, layout, surroundings_of(item, layout))
+        request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False, observe=observe)
+        first = await self._engine.generate(request)
         answer = _Answer(prompt, first)
         if first.doubt or first.stop is Stop.LENGTH:
             return answer
@@ -273,18 +278,18 @@ class _Host:
             raise
 
 
-_hosts: dict[tuple[EngineChoice, str], _Host] = {}
+_hosts: dict[tuple[EngineChoice, str, WindowSize], _Host] = {}
 _lock = threading.Lock()
 atexit.register(close_engines)
 
 
-def _host_for(choice: EngineChoice, private: str) -> _Host:
+def _host_for(choice: EngineChoice, private: str, window: WindowSize) -> _Host:
     with _lock:
-        key = (choice, private)
+        key = (choice, private, window)
         if key not in _hosts:
             if private:
                 _move_in(Path(private))
-            _hosts[key] = _Host(choice)
+            _hosts[key] = _Host(choice, window)
         return _hosts[key]
 
 

@@ -67,7 +67,8 @@ class LineItem:
     """One place: a cursor in a line from which the rest, `target`, was removed.
 
     group: items of one group (a project) stay together in cross-validation.
-    condition: INSERTING or WRITING_ON.
+    condition: INSERTING or WRITING_ON. root, name: the project's folder, and the file's path below it, where
+    pieces of other files may be read; empty for a place that is in no project.
     """
 
     id: str
@@ -76,6 +77,8 @@ class LineItem:
     cursor: Cursor
     target: str
     condition: str = INSERTING
+    root: str = ""
+    name: str = ""
 
     def is_correct(self, completion: str) -> bool:
         """Exact match of the whole line, ignoring white space at both ends."""
@@ -205,6 +208,8 @@ def _item(
         stratum=stratum,
         cursor=Cursor.at(shown, at, column, language),
         target=lines[at][column:],
+        root=str(root) if root.is_dir() else "",
+        name=name if root.is_dir() else "",
     )
 
 

@@ -15,13 +15,13 @@ import attrs
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.healing import split_at_boundary
 from lsp_calib.completion.postprocess import clean
-from lsp_calib.completion.prompt import build_prompt, version_of
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, ModelError
 from lsp_calib.evaluation.item_worker import prompt_hash
 from lsp_calib.evaluation.lines import WRITING_ON, LineItem, without_below
 from lsp_calib.evaluation.records import FeatureList, Header, Record, read_records, write_records
+from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.inference.models import checksum
 from lsp_calib.inference.models.cards import ModelCard, locate
@@ -96,22 +96,22 @@ def rebuild(
         raise DataError(
             f"The records are of the task {header.task!r}: only those of lines are of places in sources."
         )
-    if header.prompt_version != version_of(card.completion):
+    layout = Layout.named(header.prompt_version, card)
+    if layout is None:
         raise DataError(
-            f"The records were made with the prompt {header.prompt_version}, not with the "
-            f"{version_of(card.completion)} of today: make them again."
+            f"The records were made with the prompt {header.prompt_version}, which this version no longer "
+            f"makes (it makes {Layout.of(card).version}): make them again."
         )
     lines_of = functools.lru_cache(maxsize=8)(_read_lines)
     for record in records:
         item = item_of(record, sources, lines_of, header.language)
-        if record.prompt and record.prompt != prompt_hash(
-            build_prompt(item.cursor, card.completion, card.window)
-        ):
+        prompt = build_prompt(item.cursor, layout, surroundings_of(item, layout))
+        if record.prompt and record.prompt != prompt_hash(prompt):
             raise DataError(
                 f"The item {record.item} had another prompt when its record was made: the source below "
                 f"{sources} has another version, or the model's card has changed."
             )
-        yield Rebuilt(record, item, text_of(record, item, pieces))
+        yield Rebuilt(record, item, text_of(record, item, pieces, prompt.forced))
 
 
 def item_of(
@@ -135,20 +135,33 @@ def item_of(
         raise DataError(f"The item {record.item} does not exist: {path} has another version.")
     shown = [*lines[:at], lines[at][:before], *lines[at + 1 :]]
     cursor = Cursor.at(shown, at, before, language)
-    item = LineItem(record.item, record.group, record.stratum, cursor, lines[at][before:])
+    root = sources / _project(name)
+    item = LineItem(
+        record.item,
+        record.group,
+        record.stratum,
+        cursor,
+        lines[at][before:],
+        root=str(root),
+        name=path.relative_to(root).as_posix(),
+    )
     return item.writing_on() if record.condition == WRITING_ON else item
 
 
-def text_of(record: Record, item: LineItem, pieces: Sequence[bytes]) -> str:
+def _project(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def text_of(record: Record, item: LineItem, pieces: Sequence[bytes], forced: str) -> str:
     """The text of a record's tokens as it was offered at the item's cursor; empty if it was not.
 
-    pieces: the bytes of the model's tokens by id.
+    forced: the characters that the prompt had reproduced. pieces: the bytes of the model's tokens by id.
     Tokens that only reproduced typed characters are not in a record, and the first one that is may begin with
     the last of these characters. A record without `added` does not say with how many: the most that fit are
     assumed, of the readings that give the record's verdict.
     Raises DataError if none does.
     """
-    for remaining in _readings(record, split_at_boundary(item.cursor.before)[1].encode(), pieces):
+    for remaining in _readings(record, forced.encode(), pieces):
         builder = GenerationBuilder("", one_line=True)
         builder.remaining = remaining
         for token in record.tokens[: -1 if record.stop == Stop.END_OF_TEXT else None]:

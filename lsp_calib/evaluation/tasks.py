@@ -171,6 +171,8 @@ def plain(item: LineItem, **more: object) -> Plain:
         "language": item.cursor.language,
         "target": item.target,
         "condition": item.condition,
+        "root": item.root,
+        "name": item.name,
         **more,
     }
 
@@ -184,4 +186,6 @@ def line_item_of(payload: Plain) -> LineItem:
         cursor=Cursor(tuple(payload["lines"]), payload["line"], payload["column"], payload["language"]),
         target=payload["target"],
         condition=payload["condition"],
+        root=payload["root"],
+        name=payload["name"],
     )

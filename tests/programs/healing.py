@@ -22,7 +22,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.evaluation.lines import LineItem, sample_lines
 from lsp_calib.inference.backend import LoadOptions
@@ -110,7 +110,7 @@ def places(sources: Sequence[Path], count: int) -> list[LineItem]:
 def compared(model: LlamaModel, card: ModelCard, items: Sequence[LineItem]) -> Iterator[Comparison]:
     """Complete each place both ways, greedily."""
     for item in items:
-        prompt = build_prompt(item.cursor, card.completion, card.window)
+        prompt = build_prompt(item.cursor, Layout.of(card))
         clean_end = boundary(model, item)
         typed = item.cursor.before[max(clean_end, 0) :]
         clean = complete(model, clean_prompt(prompt, item.cursor, clean_end))

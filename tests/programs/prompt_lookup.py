@@ -26,7 +26,7 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.evaluation.recomputed import item_of
 from lsp_calib.evaluation.records import read_records
@@ -145,7 +145,7 @@ def recorded(model: LlamaModel, card: ModelCard, projects: Path) -> Iterator[Ans
     _, records = read_records(home.shipped_models() / "records" / f"line-{card.name}.jsonl")
     for record in records:
         if record.tokens:
-            prompt = build_prompt(item_of(record, projects).cursor, card.completion, card.window)
+            prompt = build_prompt(item_of(record, projects).cursor, Layout.of(card))
             yield Answer(model._tokenize_prompt(prompt, _CONTEXT), record.tokens)
 
 
@@ -159,7 +159,7 @@ def typed(model: LlamaModel, card: ModelCard, count: int) -> Iterator[Answer]:
         for at, step in enumerate(edit.steps):
             line, column = step.apply(lines)
             if at % every == 0 and at // every < each:
-                prompt = build_prompt(Cursor(lines, line, column, "python"), card.completion, card.window)
+                prompt = build_prompt(Cursor(lines, line, column, "python"), Layout.of(card))
                 run = model.begin(Request(prompt, MOST_TOKENS), on_tokens=_ignore)
                 generation = run.advance()
                 assert generation is not None

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from lsp_calib.completion import Cursor
-from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench import busy
 from lsp_calib.tools.bench.beside import (
@@ -164,9 +164,7 @@ class TestKeys:
             lines, (at, column) = list(edit.before), edit.steps[0].cursor
             other = [*lines[:-1], "visits = 1"]
             before, then = Cursor(lines, at, column, "python"), Cursor(other, at, column, "python")
-            assert build_prompt(before, card.completion, card.window) == build_prompt(
-                then, card.completion, card.window
-            )
+            assert build_prompt(before, Layout.of(card)) == build_prompt(then, Layout.of(card))
 
     def test_those_with_short_answers_are_taken(self) -> None:
         tried = [(generated, (0, at)) for at, generated in enumerate([30, 5, 0, 3, 8, 9, 1, 2, 6, 5])]

@@ -26,7 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.cli.data import data as command
-from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.evaluation.datasets import (
     archives,
@@ -204,8 +204,8 @@ class TestLinesOfOnesOwn:
             tmp_path / "mine.jsonl", {"before": "a = 1\nb = ", "target": "2", "after": "\nc = 3"}
         )
         (item,) = own.read_lines(path)
-        format_ = load_cards()["qwen2.5-coder-1.5b"].completion
-        shown = "".join(text for _, text in build_prompt(item.cursor, format_, 1000).segments)
+        layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"])
+        shown = "".join(text for _, text in build_prompt(item.cursor, layout).segments)
         assert "a = 1" in shown
         assert "c = 3" in shown
         assert "2" not in shown

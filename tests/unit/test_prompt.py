@@ -1,17 +1,32 @@
 """What a model is asked for a line. A test that has to be changed here means a new prompt version."""
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_calib.completion import prompt as prompts
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.prompt import FIM_VERSION, PREFIX_VERSION, build_ahead, build_prompt, version_of
-from lsp_calib.inference.models.cards import CompletionFormat
-from lsp_calib.values import Segment
+from lsp_calib.completion.prompt import FIM_VERSION, PREFIX_VERSION, Layout, Surroundings, WindowSize
+from lsp_calib.completion.related import Snippet
+from lsp_calib.inference.models.cards import CompletionFormat, ModelCard, load_cards
+from lsp_calib.values import Prompt, Segment
 
 PREFIX = CompletionFormat()
 FIM = CompletionFormat("fim", "<P>", "<S>", "<M>")
 line_texts = st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), max_size=80)
+
+
+def layout_of(format_: CompletionFormat, window: int) -> Layout:
+    return Layout(format_, window, FIM_VERSION if format_.layout == "fim" else PREFIX_VERSION)
+
+
+def build_prompt(cursor: Cursor, format_: CompletionFormat, window: int) -> Prompt:
+    return prompts.build_prompt(cursor, layout_of(format_, window))
+
+
+def build_ahead(cursor: Cursor, format_: CompletionFormat, window: int) -> Prompt | None:
+    return prompts.build_ahead(cursor, layout_of(format_, window))
 
 
 @st.composite
@@ -44,10 +59,72 @@ def test_the_fill_in_the_middle_layout_keeps_the_typed_characters_last() -> None
     assert (prompt.forced, prompt.version) == (".re", "line-fim-1")
 
 
-def test_the_version_of_a_format_is_that_of_its_prompts() -> None:
-    cursor = Cursor.at([""], 0, 0)
-    assert version_of(PREFIX) == build_prompt(cursor, PREFIX, 100).version == PREFIX_VERSION
-    assert version_of(FIM) == build_prompt(cursor, FIM, 100).version == FIM_VERSION
+@pytest.mark.parametrize("card", load_cards().values(), ids=lambda card: card.name)
+def test_a_version_is_one_layout(card: ModelCard) -> None:
+    """Two windows under one version would be judged by one calibrator."""
+    small, large = (Layout.of(card, size) for size in WindowSize)
+    lines = [f"value_{n} = compute({n})" for n in range(2000)]
+    cursor = Cursor.at(lines, 1000, 4)
+    prompt, more = (prompts.build_prompt(cursor, layout) for layout in (small, large))
+    usual = FIM_VERSION if card.completion.layout == "fim" else PREFIX_VERSION
+    assert prompt.version == small.version == usual
+    assert more.version == large.version
+    assert Layout.named(small.version, card) == small
+    assert Layout.named(large.version, card) == large
+    assert Layout.named("line-fim-0", card) is None
+    if large == small:
+        assert card.window >= card.context, "it does not fit in the context"
+    else:
+        assert large.version != small.version
+        assert 1.7 < len(text(more)) / len(text(prompt)) < 2.3
+
+
+@given(cursors(), st.sampled_from([PREFIX, FIM]), st.integers(100, 2000))
+def test_the_lines_that_are_shown_are_known(cursor: Cursor, format_: CompletionFormat, window: int) -> None:
+    layout = layout_of(format_, window)
+    first, end = layout.shown(cursor)
+    assert 0 <= first <= cursor.line < end <= len(cursor.lines)
+    shown = text(prompts.build_prompt(cursor, layout))
+    above = "".join(line + "\n" for line in cursor.lines[first : cursor.line])
+    # The longest lines are shown in part.
+    assert shown.startswith(above) or len(above) > window / 2
+    if format_.layout == "fim":
+        assert "\n".join(cursor.lines[cursor.line + 1 : end]) in shown
+
+
+def test_a_line_s_end_is_reproduced_together_with_the_indentation() -> None:
+    """Tokenisers join them; so are blank lines. A line of which something stays keeps its line's end."""
+    prefix, fim = (Layout(format_, 1600, "v", joined=True) for format_ in (PREFIX, FIM))
+    above = ["def f(x):", "", ""]
+    for line in ("    ", "    ret", ""):
+        prompt = prompts.build_prompt(Cursor.at([*above, line], 3, len(line)), prefix)
+        assert (text(prompt), prompt.forced) == ("def f(x):", "\n\n\n" + line)
+    prompt = prompts.build_prompt(Cursor.at([*above, "    return x"], 3, 12), prefix)
+    assert (text(prompt), prompt.forced) == ("def f(x):\n\n\n    return", " x")
+    assert prompts.build_prompt(Cursor.at(["", "    "], 1, 4), prefix).forced == "    ", "nothing is above"
+    assert prompts.build_prompt(Cursor.at(["x", "    "], 1, 4), fim).forced == "    "
+    assert prompts.build_prompt(Cursor.at(["def __init__(se"], 0, 15), fim).forced == "__(se"
+
+
+def test_pieces_of_other_places_come_first_if_there_is_room_for_them() -> None:
+    cursor = Cursor.at(["a = 1", "b = a.re", "c"], 1, 8)
+    format_ = attrs.evolve(FIM, project="<R>", file="<F>")
+    snippets = (Snippet("lib/x.py", "def x():\n    pass"), Snippet("<F>.py", "<P>"))
+    surroundings = Surroundings("demo", "lib/y.py", snippets)
+    layout = Layout(format_, 1600, "v", related=400)
+    prompt = prompts.build_prompt(cursor, layout, surroundings)
+    small = prompts.build_prompt(cursor, attrs.evolve(layout, related=0), surroundings)
+    assert prompt.segments == (
+        *((Segment.CONTROL, "<R>"), (Segment.TEXT, "demo\n")),
+        *((Segment.CONTROL, "<F>"), (Segment.TEXT, "lib/x.py\ndef x():\n    pass\n")),
+        # What a file or its name says is text, never a control token.
+        *((Segment.CONTROL, "<F>"), (Segment.TEXT, "<F>.py\n<P>\n")),
+        *((Segment.CONTROL, "<F>"), (Segment.TEXT, "lib/y.py\n")),
+        *small.segments,
+    )
+    assert small == prompts.build_prompt(cursor, attrs.evolve(layout, related=0))
+    bare = prompts.build_prompt(cursor, layout)
+    assert bare.segments == small.segments, "nothing is known of the place"
 
 
 @given(cursors(), st.sampled_from([PREFIX, FIM]), st.integers(100, 2000))

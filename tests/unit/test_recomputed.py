@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.prompt import PREFIX_VERSION, build_prompt
+from lsp_calib.completion.prompt import PREFIX_VERSION, Layout, build_prompt
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation import recomputed
 from lsp_calib.evaluation.item_worker import prompt_hash
@@ -148,7 +148,7 @@ def test_what_does_not_fit_is_named(
 def test_the_prompt_is_the_one_of_the_record(card: ModelCard, sources: Path) -> None:
     good = record("9:5", (RETURN, X, END), exact=True)
     cursor = recomputed.item_of(good, sources).cursor
-    good = attrs.evolve(good, prompt=prompt_hash(build_prompt(cursor, card.completion, card.window)))
+    good = attrs.evolve(good, prompt=prompt_hash(build_prompt(cursor, Layout.of(card))))
     assert texts(card, sources, good) == ["return x"]
     path = sources / "shapes-1.0" / "pkg" / "a.py"
     path.write_text(SOURCE.replace("import os", "import sys"), "utf-8")

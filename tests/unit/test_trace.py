@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.completion import Cursor
-from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.tools.bench.trace import Edit, Kind, Step, dump_trace, load_trace, select, sha256_of
@@ -180,7 +180,7 @@ class TestPadding:
             lines, shown = list(padded.before), []
             for step in padded.steps:
                 cursor = Cursor(lines, *step.apply(lines), "python")
-                shown.append(build_prompt(cursor, card.completion, card.window))
+                shown.append(build_prompt(cursor, Layout.of(card)))
             prompts.append(shown)
         assert prompts[0] == prompts[1]
 

@@ -19,7 +19,7 @@ from write_confidence import FIGURE, PAGES, written
 
 from lsp_calib.calibration import Calibrator, auc, bootstrap_difference, out_of_fold, skill_score
 from lsp_calib.commands.calibrate import fit_records
-from lsp_calib.completion.prompt import version_of
+from lsp_calib.completion.prompt import Layout
 from lsp_calib.confidence import by_name
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.evaluation.datasets.pinned import SETS
@@ -49,7 +49,7 @@ def test_it_is_for_the_model_and_the_prompt_of_today(shipped: Path) -> None:
     calibrator = Calibrator.load(shipped)
     card = load_cards()[calibrator.purpose.model.name]
     assert calibrator.purpose.model.sha256 == card.sha256
-    assert calibrator.purpose.prompt_version == version_of(card.completion)
+    assert calibrator.purpose.prompt_version == Layout.of(card).version
     assert calibrator.source == "shipped"
 
 

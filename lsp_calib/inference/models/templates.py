@@ -11,12 +11,16 @@ class CompletionFormat:
 
     layout "prefix": the text before the cursor and nothing else.
     layout "fim": fill-in-the-middle; the three control texts are the model's own.
+    project, file: control texts before the name of a project and of a file, where the model was trained on
+        several files of a project at once; empty where not.
     """
 
     layout: str = "prefix"
     fim_prefix: str = ""
     fim_suffix: str = ""
     fim_middle: str = ""
+    project: str = ""
+    file: str = ""
 
 
 @attrs.frozen

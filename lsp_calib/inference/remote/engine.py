@@ -38,7 +38,13 @@ from lsp_calib.inference.engine import (
 from lsp_calib.inference.models.card import load_cards
 from lsp_calib.inference.remote.answer import RemoteAnswer, implausible
 from lsp_calib.inference.remote.http import Patience, RemoteServer, shown
-from lsp_calib.inference.remote.prompt import card_for_name, find_name, flatten, grammar
+from lsp_calib.inference.remote.prompt import (
+    card_for_name,
+    find_name,
+    flatten,
+    grammar,
+    without_line_ends,
+)
 from lsp_calib.inference.remote.wire import Chunk, Entry
 from lsp_calib.values import Generation, ModelIdentity, Prompt, Segment, Softmax, Stop, Timing, Token
 
@@ -198,6 +204,8 @@ class RemoteEngine:
         async with self._slots[request.priority]:
             clock.started = time.perf_counter()
             with self._reported():
+                if request.one_line:
+                    request = attrs.evolve(request, prompt=without_line_ends(request.prompt))
                 prompt = flatten(request.prompt, loaded.card)
                 # As in the prompt: a lone surrogate cannot be sent.
                 forced = request.prompt.forced.encode("utf-8", "replace").decode("utf-8")

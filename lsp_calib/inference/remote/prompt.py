@@ -29,6 +29,18 @@ _VARIANT = re.compile(
 _SIZE = re.compile(r"(?<![a-z0-9.])\d+(?:\.\d+)?[bm](?![a-z0-9])")
 
 
+def without_line_ends(prompt: Prompt) -> Prompt:
+    """The same prompt, but line ends that have to be reproduced are text: servers stop at a line's end.
+
+    >>> without_line_ends(Prompt(((Segment.TEXT, "a:"),), "\\n    b", "")).forced
+    '    b'
+    """
+    ends, newline, forced = prompt.forced.rpartition("\n")
+    if not newline:
+        return prompt
+    return attrs.evolve(prompt, segments=(*prompt.segments, (Segment.TEXT, ends + newline)), forced=forced)
+
+
 def flatten(prompt: Prompt, card: ModelCard, *, forced: bool = False) -> str:
     """A prompt as the one string that a completion takes; with its forced characters at the end if `forced`.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import attrs
 
 from lsp_calib.completion import Cursor
-from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.tools.bench.probe import Probe, until_idle
@@ -66,7 +66,7 @@ def digits(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
     lines = ["".join(chance.choices("0123456789", k=_WIDTH)) for _ in range(_LINES)]
 
     def shown(line: int) -> int:
-        prompt = build_prompt(Cursor(lines, line, 0, "plaintext"), card.completion, card.window)
+        prompt = build_prompt(Cursor(lines, line, 0, "plaintext"), Layout.of(card))
         return sum(len(text) for _, text in prompt.segments)
 
     middle = len(lines) // 2
