@@ -100,8 +100,8 @@ class Host:
     def loaded(self) -> LoadedModel:
         return LoadedModel(ModelIdentity("m", "", ""), self.card, "xllamacpp 1.0")
 
-    def ask(self, cursor: Cursor, _observed: frozenset[Observed]) -> item_worker._Answer:
-        return item_worker._Answer(Prompt((), cursor.before, "v"), self.generation)
+    def ask(self, item: LineItem, _observed: frozenset[Observed]) -> item_worker._Answer:
+        return item_worker._Answer(Prompt((), item.cursor.before, "v"), self.generation)
 
 
 REPEATED = "return width * height + 7"

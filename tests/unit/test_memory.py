@@ -66,14 +66,14 @@ class Engine:
     async def ready(self) -> LoadedModel:
         return LoadedModel(MODEL, card(self.layout))
 
-    async def generate(self, _request: object) -> Generation:
+    async def generate(self, *_request: object) -> Generation:
         return Generation("", (), Stop.LINE, Timing())
 
 
 def asked_service(layout: str = "fim") -> CompletionService:
     """A service that has asked its model once."""
     service = CompletionService(Engine(layout), None)  # type: ignore[arg-type]
-    asyncio.run(service.ask(Cursor(("",), 0, 0), Priority.BACKGROUND))
+    asyncio.run(service.complete(Cursor(("",), 0, 0), Priority.BACKGROUND))
     return service
 
 
