@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lsp_calib.completion import Completion, CompletionService, Cursor, Hidden, Nothing, Removal
 from lsp_calib.completion.memory import MOST, CompletionMemory
-from lsp_calib.completion.prompt import build_prompt
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.inference.engine import LoadedModel, Priority
 from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
 from lsp_calib.values import (
@@ -295,7 +295,7 @@ def test_whatever_is_edited_memory_says_what_the_model_would(
     layout: str, lines: Sequence[str], changes: list[tuple[str, object]]
 ) -> None:
     """An answer from memory is the model's to the same prompt, or the rest of one that is typed along."""
-    known, format_ = memory(layout), FORMATS[layout]
+    known, layout_ = memory(layout), Layout.of(card(layout))
     made: dict[str, Made] = {}
     states, shown = [Cursor.at(tuple(lines), 0, 0, "python")], ""
     for kind, how in [("move", (0, 0)), *changes]:
@@ -303,7 +303,7 @@ def test_whatever_is_edited_memory_says_what_the_model_would(
         states.append(cursor)
         found = recalled(known, cursor)
         if found is None:
-            prompt = build_prompt(cursor, format_, WINDOW)
+            prompt = build_prompt(cursor, layout_)
             one = Made(cursor, prompt, answer_to(prompt))
             name = str(len(made))
             made[name] = one
@@ -319,5 +319,5 @@ def test_whatever_is_edited_memory_says_what_the_model_would(
         column = cursor.column - len(beginning)
         then = replaced(cursor, cursor.before[:column] + cursor.after, column)
         assert (then.before, then.after) == (one.cursor.before, one.cursor.after)
-        assert build_prompt(then, format_, WINDOW) == one.prompt
+        assert build_prompt(then, layout_) == one.prompt
         assert answer_to(one.prompt) == beginning + shown
