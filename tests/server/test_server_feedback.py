@@ -233,8 +233,8 @@ async def test_events_carry_numbers_only(connect: Connect) -> None:
 
 async def test_the_workspace_folder_is_kept_as_a_hash(connect: Connect) -> None:
     """So that a user can remove what was shown in it, and nobody can read where it was."""
-    editor = await connect(SCRIPT, folders=["file:///work/a%20project", "file:///work"])
-    for uri in ("file:///work/a%20project/m.py", "file:///work/b.py", "untitled:Untitled-1"):
+    editor = await connect(SCRIPT, folders=["file:///code/a%20project", "file:///code"])
+    for uri in ("file:///code/a%20project/m.py", "file:///code/b.py", "untitled:Untitled-1"):
         editor.open(TEXT, uri=uri)
         await editor.suggestion(0, 4, uri)
     await editor.in_order()
@@ -242,10 +242,10 @@ async def test_the_workspace_folder_is_kept_as_a_hash(connect: Connect) -> None:
     assert folders[0] != folders[1]
     assert folders[2] is None
     store = FeedbackStore(editor.home / "feedback.db")
-    assert store.purge(workspaces=["file:///work/a project"]) == 1
+    assert store.purge(workspaces=["file:///code/a project"]) == 1
     store.close()
     assert b"project" not in b"".join(path.read_bytes() for path in editor.home.glob("feedback*"))
-    await editor.suggestion(1, 6, "file:///work/b.py")
+    await editor.suggestion(1, 6, "file:///code/b.py")
     await editor.in_order()
     assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(3,)], "the server goes on"
 
