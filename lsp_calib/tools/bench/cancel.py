@@ -66,7 +66,7 @@ def digits(card: ModelCard, chance: random.Random) -> tuple[list[str], int]:
     lines = ["".join(chance.choices("0123456789", k=_WIDTH)) for _ in range(_LINES)]
 
     def shown(line: int) -> int:
-        prompt = build_prompt(Cursor(lines, line, 0, "plaintext"), Layout.of(card))
+        prompt = build_prompt(Cursor(lines, line, 0, "json"), Layout.of(card))
         return sum(len(text) for _, text in prompt.segments)
 
     middle = len(lines) // 2
@@ -144,6 +144,6 @@ async def _supersede(document: Document) -> list[float]:
 def open_digits(editor: Editor, scratch: Scratch, chance: random.Random) -> tuple[Document, int]:
     """Open a new document of digits; returns it and the line at which the prompt contains most of it."""
     lines, line = digits(scratch.card, chance)
-    path = scratch.project / f"digits_{next(_names)}.txt"
+    path = scratch.project / f"digits_{next(_names)}.json"
     path.write_text("\n".join(lines), "utf-8")
-    return Document(editor, path, "plaintext"), line
+    return Document(editor, path, "json"), line
