@@ -39,7 +39,7 @@ async def test_two_hundred_killed_servers_lose_no_acknowledged_event(tmp_path: P
         editor = await start(tmp_path, SCRIPT, calibrated=False, forked=False)
         own: list[str] = []
         streams = [asyncio.ensure_future(stream(editor, own)) for _ in range(3)]
-        await until(lambda: own, "an acknowledged event")
+        await until(lambda: len(own) > 5, "six acknowledged events")
         await asyncio.sleep(moments.uniform(0.0, 0.25))
         editor.client.process.kill()
         await editor.client.gone()
@@ -55,7 +55,7 @@ async def test_two_hundred_killed_servers_lose_no_acknowledged_event(tmp_path: P
         kept = {identity for (identity,) in store.read("SELECT suggestion_id FROM events")}
         store.close()
         assert set(acknowledged) <= kept
-    assert len(acknowledged) >= KILLS
+    assert len(acknowledged) > 5 * KILLS
     assert list((tmp_path / "home").glob("*.corrupt-*")) == []
 
 
