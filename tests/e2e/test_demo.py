@@ -93,12 +93,12 @@ class TestReport:
         assert sum(right) / len(right) > sum(wrong) / len(wrong)
 
     def test_tiers_follow_from_probabilities(self, document: dict[str, Any]) -> None:
-        """Below 0.3 is reject, from 0.8 on accept; without labels never better than review."""
+        """Below 0.25 is reject, from 0.78 on accept; without labels never better than review."""
         for one in document["suggestions"]:
             probability = one["confidence"]
             assert 0.0 <= probability <= 1.0
             assert 0.0 <= one["rawConfidence"] <= 1.0
-            tier = "reject" if probability < 0.3 else "review" if probability < 0.8 else "accept"
+            tier = "reject" if probability < 0.25 else "review" if probability < 0.78 else "accept"
             if one["calibrator"]["source"] == "prior" and tier == "accept":
                 tier = "review"
             assert one["tier"] == tier
