@@ -11,6 +11,7 @@ import attrs
 from lsp_calib.characters import has_hidden
 from lsp_calib.completion.brackets import LINES_ABOVE, has_closer, is_balanced, without_surplus_closers
 from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.prompt import FIM_VERSION, PREFIX_VERSION
 
 # In characters. A shorter line may well stand there twice, such as `else:` or `},`.
 _SHORTEST_REPEAT = 8
@@ -18,6 +19,8 @@ _SHORTEST_REPEAT = 8
 _SHORTEST_OVERLAP = 2
 _SHORTEST_REST = 3
 _WORD, _MARK = re.compile(r"\w"), re.compile(r"[^\w\s]")
+# Records of these prompts are older than the rules of `offered`: their verdicts are of the text of `cleaned`.
+_JUDGED_AS_CLEANED = (PREFIX_VERSION, FIM_VERSION)
 
 
 class Removal(enum.StrEnum):
@@ -78,16 +81,13 @@ def offered(text: str, cursor: Cursor) -> Cleaned:
     return Cleaned(text, None, cuts)
 
 
-def clean(text: str, cursor: Cursor) -> str:
-    """The text of `cleaned`; empty if there is nothing worth offering."""
-    return cleaned(text, cursor).text
+def judged(text: str, cursor: Cursor, version: str) -> str:
+    """The text that records of this prompt's version have their verdict of; empty if there is none."""
+    return (cleaned if version in _JUDGED_AS_CLEANED else offered)(text, cursor).text
 
 
 def cleaned(text: str, cursor: Cursor) -> Cleaned:
-    """The completion as records hold it, or why there is none: the first part of `offered`.
-
-    Its rules belong to the prompt's version: the verdicts in records, which the calibrators were fitted on,
-    are of these texts.
+    """The completion, or why there is none: the first part of `offered`.
 
     Trailing white space is removed; text that already stands after the cursor is not offered again.
     An answer with control characters, line separators or invisible characters is dropped completely: a

@@ -26,7 +26,7 @@ from lsp_calib import home
 from lsp_calib.completion import Cursor
 from lsp_calib.completion.alternatives import alternatives
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.postprocess import clean
+from lsp_calib.completion.postprocess import judged
 from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.completion.second_decode import Agreement, agreement, second_request
 from lsp_calib.completion.service import MOST_TOKENS
@@ -139,7 +139,7 @@ class Completing:
                 if attempt == _TRIES:
                     raise
         generation = answer.generation
-        text = clean(generation.text, item.cursor)
+        text = judged(generation.text, item.cursor, answer.prompt.version)
         tokens = () if generation.doubt or not _believable(generation) else generation.tokens
         # As in the editor, an empty or runaway answer is not offered.
         shown = bool(text) and generation.stop is not Stop.LENGTH
@@ -181,7 +181,7 @@ class Completing:
 
     def _alternative(self, item: LineItem, payload: Plain, answer: _Answer, other: Generation) -> Alternative:
         """What a record holds of an alternative."""
-        first, text = answer.generation, clean(other.text, item.cursor)
+        first, text = answer.generation, judged(other.text, item.cursor, answer.prompt.version)
         pairs = zip(first.tokens, other.tokens, strict=False)
         at = next((n for n, (one, two) in enumerate(pairs) if one.id != two.id), len(first.tokens))
         return Alternative(
@@ -253,10 +253,12 @@ class _Host:
         if Observed.AGREEMENT in observed and (second := second_request(request, first)) is not None:
             agrees = agreement(first, await self._engine.generate(second))
             answer = attrs.evolve(answer, second=agrees)
-        if Observed.ALTERNATIVES in observed and clean(first.text, cursor):
-            ways = alternatives(
-                self._engine.generate, request, first, lambda text: clean(text, cursor), draws=False
-            )
+
+        def text_of(text: str) -> str:
+            return judged(text, cursor, prompt.version)
+
+        if Observed.ALTERNATIVES in observed and text_of(first.text):
+            ways = alternatives(self._engine.generate, request, first, text_of, draws=False)
             others = [other async for other, _ in ways]
             others.sort(key=lambda other: -math.fsum(other.logprobs))
             answer = attrs.evolve(answer, others=tuple(others))

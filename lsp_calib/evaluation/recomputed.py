@@ -15,7 +15,7 @@ import attrs
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.postprocess import clean
+from lsp_calib.completion.postprocess import judged
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, ModelError
 from lsp_calib.evaluation.item_worker import prompt_hash
@@ -26,7 +26,7 @@ from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.inference.models import checksum
 from lsp_calib.inference.models.cards import ModelCard, locate
 from lsp_calib.text_lines import split_lines
-from lsp_calib.values import Stop, Timing
+from lsp_calib.values import Prompt, Stop, Timing
 
 TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
 
@@ -111,7 +111,7 @@ def rebuild(
                 f"The item {record.item} had another prompt when its record was made: the source below "
                 f"{sources} has another version, or the model's card has changed."
             )
-        yield Rebuilt(record, item, text_of(record, item, pieces, prompt.forced))
+        yield Rebuilt(record, item, text_of(record, item, pieces, prompt))
 
 
 def item_of(
@@ -152,23 +152,23 @@ def _project(name: str) -> str:
     return name.partition("/")[0]
 
 
-def text_of(record: Record, item: LineItem, pieces: Sequence[bytes], forced: str) -> str:
+def text_of(record: Record, item: LineItem, pieces: Sequence[bytes], prompt: Prompt) -> str:
     """The text of a record's tokens as it was offered at the item's cursor; empty if it was not.
 
-    forced: the characters that the prompt had reproduced. pieces: the bytes of the model's tokens by id.
+    prompt: that the record was made with. pieces: the bytes of the model's tokens by id.
     Tokens that only reproduced typed characters are not in a record, and the first one that is may begin with
     the last of these characters. A record without `added` does not say with how many: the most that fit are
     assumed, of the readings that give the record's verdict.
     Raises DataError if none does.
     """
-    for remaining in _readings(record, forced.encode(), pieces):
+    for remaining in _readings(record, prompt.forced.encode(), pieces):
         builder = GenerationBuilder("", one_line=True)
         builder.remaining = remaining
         for token in record.tokens[: -1 if record.stop == Stop.END_OF_TEXT else None]:
             builder.add(token, 0.0, 0.0, pieces[token])
         if record.added is not None and record.added != sum(len(token.text) for token in builder.tokens[:1]):
             continue
-        text = clean(builder.finish(Timing()).text, item.cursor)
+        text = judged(builder.finish(Timing()).text, item.cursor, prompt.version)
         offered = bool(text) and record.stop != Stop.LENGTH
         right = bool(text) and item.is_correct(text)
         if offered == record.shown and right == record.correct.get("exact", right):

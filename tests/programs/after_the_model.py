@@ -21,7 +21,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import Cleaned, Cut, clean, offered
+from lsp_calib.completion.postprocess import Cleaned, Cut, cleaned, offered
 from lsp_calib.evaluation.recomputed import Rebuilt, _pieces, rebuild
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.inference.models.cards import locate
@@ -78,7 +78,7 @@ def table(name: str, answers: list[Answer]) -> None:
     then: Counter[str] = Counter()
     n = right = 0
     for answer in answers:
-        text = clean(answer.text, answer.cursor)
+        text = cleaned(answer.text, answer.cursor).text
         if not text:
             continue
         n, right = n + 1, right + answer.is_right(text)

@@ -35,6 +35,7 @@ from lsp_calib.calibration.validation.intervals import summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.completion.features import text_features
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.evaluation.collect import ALONE
 from lsp_calib.evaluation.lines import LineItem, sample_lines
 from lsp_calib.evaluation.recomputed import text_of
@@ -150,7 +151,7 @@ def main() -> None:
     each = -(-given.count // len(given.trees))
     items = [item for tree in given.trees for item in sample_lines(tree, tree.resolve().name, each)]
     models = home.home() / "models"
-    _, file = locate(given.model)
+    card, file = locate(given.model)
     with tempfile.TemporaryDirectory(prefix="lsp-calib-served-", ignore_cleanup_errors=True) as name:
         state = home.private_folder(Path(name) / "home")
         (state / "models").symlink_to(models, target_is_directory=True)
@@ -179,7 +180,10 @@ def main() -> None:
     print(f"{given.model}, {calibrator.id}: {len(served)} of {len(items)} places have a suggestion")
     usable = [record for record in records if record.shown and record.logprobs]
     pieces = read_pieces(file)
-    texts = {record.item: text_of(record, places[record.item], pieces) for record in usable}
+    prompts = {item.id: build_prompt(item.cursor, Layout.of(card)) for item in items}
+    texts = {
+        record.item: text_of(record, places[record.item], pieces, prompts[record.item]) for record in usable
+    }
     report(served, {record.item: record.evidence(header) for record in usable}, texts, calibrator)
 
 

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, clean, cleaned, offered
+from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, cleaned, judged, offered
+from lsp_calib.completion.prompt import (
+    FIM_VERSION,
+    LARGE_FIM_VERSION,
+    LARGE_PREFIX_VERSION,
+    PREFIX_VERSION,
+)
+
+
+def clean(text: str, cursor: Cursor) -> str:
+    return cleaned(text, cursor).text
 
 
 def at(before: str, after: str = "") -> Cursor:
@@ -301,3 +311,12 @@ def test_what_is_offered_begins_what_records_hold_and_says_what_is_missing(
         assert (found.text == recorded.text) == (found.cuts == recorded.cuts)
     if not set(text) & set(")]}") and not after and not below:
         assert found == recorded
+
+
+def test_records_keep_the_rules_of_their_prompt() -> None:
+    """The verdicts of older records are of texts that the rules added since had not touched."""
+    cursor = at("f(", ", name)")
+    for version in (PREFIX_VERSION, FIM_VERSION):
+        assert judged("x, name", cursor, version) == "x, name"
+    for version in (LARGE_PREFIX_VERSION, LARGE_FIM_VERSION):
+        assert judged("x, name", cursor, version) == offered("x, name", cursor).text == "x"
