@@ -11,6 +11,9 @@ const TRUSTED = Object.keys(require('./package.json').contributes.configuration.
   .filter((name) => name.startsWith(PREFIX))
   .map((name) => name.slice(PREFIX.length));
 
+// The user's values of these count beside the workspace's.
+const SHARED = ['exclude', 'tiers.policy', 'tiers.risk', 'tiers.delta'];
+
 /**
  * A setting as the user's own settings have it, or its default.
  *
@@ -54,14 +57,14 @@ function forServer(section, answer) {
 function initializationOptions() {
   const all = vscode.workspace.getConfiguration().get(SECTION);
   const trusted = pruned(Object.fromEntries(TRUSTED.map((key) => [key, ofUser(`trusted.${key}`)])));
-  // A workspace's own value would take the place of the user's; this way it can only exclude more.
-  const exclude = ofUser('exclude');
-  return { ...forServer(SECTION, all), trusted: { ...trusted, ...(exclude ? { exclude } : {}) } };
+  // A workspace's own values would take the place of the user's; this way they can only be stricter.
+  const own = pruned(Object.fromEntries(SHARED.map((key) => [key, ofUser(key)])));
+  return { ...forServer(SECTION, all), trusted: { ...trusted, ...own } };
 }
 
 /** Whether a change concerns what is only said when the server starts. */
 function needRestart(event) {
-  return ['serverPath', 'trusted'].some((key) => event.affectsConfiguration(`${SECTION}.${key}`));
+  return ['serverPath', 'trusted', ...SHARED.slice(1)].some((key) => event.affectsConfiguration(`${SECTION}.${key}`));
 }
 
 module.exports = { serverPath, initializationOptions, forServer, needRestart };

@@ -161,14 +161,14 @@ def summarize(place: str, as_json: bool, model: str | None, threads: int, remote
 @remote_option
 def refit(as_json: bool, model: str | None, remote: str | None) -> None:
     """Refit your calibrators, one for each language, on your feedback on suggestions."""
-    from lsp_calib.commands.refit import refit_now, sentences
+    from lsp_calib.commands.refit import refit_now
     from lsp_calib.settings import Trusted
 
     refits = refit_now(Trusted(model=model, remote_url=remote), warn)
     if as_json:
         print_json(refits.to_wire())
     else:
-        for sentence in sentences(refits):
+        for sentence in refits.sentences():
             click.echo(sentence)
 
 

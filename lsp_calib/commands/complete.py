@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.commands.engine import Say, with_engine
+from lsp_calib.commands.engine import Say, estimator_for, with_engine
 from lsp_calib.commands.source_files import read_source
 from lsp_calib.completion import Completion, CompletionService, Cursor
 from lsp_calib.inference.engine import Engine
@@ -30,7 +28,7 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
     cursor = Cursor.at(lines, line, _END_OF_LINE if column is None else column, language_of(path))
 
     async def ask(engine: Engine) -> list[Suggestion]:
-        service = CompletionService(engine, ConfidenceEstimator(CalibratorStore.open()))
+        service = CompletionService(engine, estimator_for(given))
         completion = await service.complete(cursor)
         return [completion.suggestion] if isinstance(completion, Completion) else []
 

@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.inference.engine import Engine
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
+from lsp_calib.settings.tiers import tier_policy
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -22,6 +25,12 @@ def settings_in_force(given: Trusted, say: Say) -> Trusted:
     for problem in problems:
         say(problem)
     return trusted
+
+
+def estimator_for(given: Trusted) -> ConfidenceEstimator:
+    """Says how likely an answer is to be right, by the calibrators and the tiers in force for a command."""
+    policy, _ = tier_policy(settings_in_force(given, lambda _: None))
+    return ConfidenceEstimator(CalibratorStore.open(), policy)
 
 
 def with_engine(ask: Callable[[Engine], Awaitable[T]], given: Trusted, say: Say) -> T:

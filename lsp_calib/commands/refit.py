@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.commands.engine import Say, with_engine
+from lsp_calib.calibration.policies.ledger import Promise, Wish
+from lsp_calib.calibration.policies.tiers import RiskPolicy
+from lsp_calib.commands.engine import Say, settings_in_force, with_engine
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.engine import Engine
 from lsp_calib.settings import Trusted
+from lsp_calib.settings.tiers import tier_policy
 
 
 def refit_now(given: Trusted, say: Say) -> Refits:
     """Refit from the feedback store, as `lsp-calib.refit` does. given, say: as for `with_engine`."""
+
+    wish = _wish(settings_in_force(given, lambda _: None))
 
     async def ask(engine: Engine) -> Refits:
         # Only the model's identity is asked for: labels of other models say nothing about it.
@@ -24,15 +28,16 @@ def refit_now(given: Trusted, say: Say) -> Refits:
         store = FeedbackStore(home.home() / "feedback.db")
         try:
             today = datetime.date.today().isoformat()
-            return refit_languages(store, CalibratorStore.open(), purpose, today)
+            return refit_languages(store, CalibratorStore.open(), purpose, today, promise=wish)
         finally:
             store.close()
 
     return with_engine(ask, given, say)
 
 
-def sentences(refits: Refits) -> Iterator[str]:
-    """The results of a refit, a sentence for each language."""
-    for language, result in refits.results:
-        done = "a new calibrator is in force" if result.promoted else "the calibrator stays"
-        yield f"{language}: {done} ({result.n} labels): {result.reason}."
+def _wish(trusted: Trusted) -> Wish:
+    """What the user's own settings promise of the tiers; without a policy there, what the editor last did."""
+    if trusted.policy is None:
+        return "as before"
+    policy, _ = tier_policy(trusted)
+    return Promise(risk=policy.risk, delta=policy.delta) if isinstance(policy, RiskPolicy) else None

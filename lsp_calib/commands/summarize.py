@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.commands.engine import Say, with_engine
+from lsp_calib.commands.engine import Say, estimator_for, with_engine
 from lsp_calib.commands.source_files import read_source
 from lsp_calib.errors import DataError
 from lsp_calib.inference.engine import Engine
@@ -30,7 +28,7 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say) -> Suggestion:
     function = max(holding, key=lambda function: function.start)
 
     async def ask(engine: Engine) -> Suggestion:
-        service = SummaryService(engine, ConfidenceEstimator(CalibratorStore.open()))
+        service = SummaryService(engine, estimator_for(given))
         summary = await service.summarize(function, language)
         if summary is None:
             raise DataError(f"The model gave no summary of {function.name}. Another model may.")

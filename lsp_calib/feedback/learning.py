@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.refit import RefitResult, Trial, compare, refit, seen_until
+from lsp_calib.calibration.calibrators.ledger_file import editing
+from lsp_calib.calibration.calibrators.refit import RefitResult, Trial, compare, refit
+from lsp_calib.calibration.policies.ledger import Wish
+from lsp_calib.feedback.certifying import open_for, set_aside, with_certificate
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.training_rows import labels_for, line_of, settled_until
 
 
 @attrs.frozen
@@ -27,6 +31,13 @@ class Refits:
         """The language that the answer as a whole is about: the first promoted one, else the first."""
         return next((pair for pair in self.results if pair[1].promoted), self.results[0])
 
+    def sentences(self) -> Iterator[str]:
+        """The results in words for the user, a sentence for each language."""
+        for language, result in self.results:
+            done = "a new calibrator is in force" if result.promoted else "the calibrator stays"
+            promise = "" if result.certificate is None else f" {_in_words(result.certificate)}"
+            yield f"{language}: {done} ({result.n} labels): {result.reason}.{promise}"
+
     def to_wire(self) -> dict[str, Any]:
         """The leading result as `lsp-calib.refit` answers it; where there are several, all in `languages`."""
         language, result = self.leading
@@ -38,7 +49,12 @@ class Refits:
 
 
 def refit_languages(
-    store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose, today: str
+    store: FeedbackStore,
+    calibrators: CalibratorStore,
+    purpose: Purpose,
+    today: str,
+    *,
+    promise: Wish = "as before",
 ) -> Refits:
     """`refit_from_feedback` for every language that the model and task of `purpose` have labels in.
 
@@ -49,7 +65,9 @@ def refit_languages(
         tuple(
             (
                 language,
-                refit_from_feedback(store, calibrators, attrs.evolve(purpose, language=language), today),
+                refit_from_feedback(
+                    store, calibrators, attrs.evolve(purpose, language=language), today, promise=promise
+                ),
             )
             for language in languages or [purpose.language]
         )
@@ -57,59 +75,71 @@ def refit_languages(
 
 
 def refit_from_feedback(
-    store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose, today: str
+    store: FeedbackStore,
+    calibrators: CalibratorStore,
+    purpose: Purpose,
+    today: str,
+    *,
+    promise: Wish = "as before",
 ) -> RefitResult:
-    """Refit on all labels of a purpose, and put the new calibrator in force if it is no worse.
+    """Refit on the labels of a purpose, and put the new calibrator in force if it is no worse.
 
-    today: ISO date. Raises LspCalibError if store or calibrators cannot be used.
+    today: ISO date.
+    promise: what the tiers are to promise. With one, half of the visits is kept from the fit, and a
+        certificate is asked for on these; without, the fit takes all labels, and from then on no certificate
+        can rest on any of them.
+    Raises LspCalibError if store or calibrators cannot be used.
     """
-    rows = labels_for(store, purpose)
-    current = calibrators.choose(purpose).calibrator
-    earlier = calibrators.earlier(purpose)
-    result = refit(
-        current,
-        [row.evidence for row in rows],
-        [row.correct for row in rows],
-        created=today,
-        base=calibrators.choose(purpose, personal=False).calibrator,
-        seen=seen_by(current, rows),
-        until=_until(rows) if rows else None,
-        earlier=earlier.calibrator if earlier else None,
-        same_model=earlier is None or earlier.same_model,
-        **_of_rows(rows),
-    )
-    if result.calibrator is not None:
-        calibrators.promote(result.calibrator)
-    return result
+    with editing(calibrators.ledger_path(purpose)) as held:
+        rows = labels_for(store, purpose)
+        open_for(held, store, calibrators, purpose, promise)
+        if promise is None or held.ledger.promise is None:
+            held.ledger = held.ledger.closed(_last(rows))
+        aside = set_aside(store, held.ledger, rows)
+        fitting = [row for row, is_aside in zip(rows, aside, strict=True) if not is_aside]
+        current = calibrators.choose(purpose).calibrator
+        earlier = calibrators.earlier(purpose)
+        result = refit(
+            current,
+            [row.evidence for row in fitting],
+            [row.correct for row in fitting],
+            created=today,
+            base=calibrators.choose(purpose, personal=False).calibrator,
+            seen=seen_by(current, fitting),
+            until=_until(fitting) if fitting else None,
+            earlier=earlier.calibrator if earlier else None,
+            same_model=earlier is None or earlier.same_model,
+            **_of_rows(fitting),
+        )
+        result = with_certificate(
+            held, current, result, [row for row, is_aside in zip(rows, aside, strict=True) if is_aside]
+        )
+        held.ledger = attrs.evolve(
+            held.ledger, tried_until=_last(rows), tried_n=len({row.episode for row in rows})
+        )
+        if result.calibrator is not None:
+            calibrators.promote(result.calibrator)
+        return result
 
 
 def try_out(store: FeedbackStore, calibrators: CalibratorStore, new: Calibrator) -> Trial:
     """Compare a calibrator from elsewhere with the one in force, on the user's labels that the latter has not
-    seen. Raises LspCalibError if store or calibrators cannot be used."""
-    rows = labels_for(store, new.purpose)
-    current = calibrators.choose(new.purpose).calibrator
-    return compare(
-        new,
-        current,
-        [row.evidence for row in rows],
-        [row.correct for row in rows],
-        seen=seen_by(current, rows),
-        **_of_rows(rows),
-    )
-
-
-def labels_for(store: FeedbackStore, purpose: Purpose) -> list[LabelledRow]:
-    """The labels of a purpose whose log-probabilities can be believed, oldest first. Raises LspCalibError."""
-    return [
-        row
-        for row in store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)
-        if row.language == purpose.language and _believable(row)
-    ]
-
-
-def _believable(row: LabelledRow) -> bool:
-    logprobs = row.evidence.logprobs
-    return bool(logprobs) and all(math.isfinite(value) and value <= 0.0 for value in logprobs)
+    seen and that are not set aside. Raises LspCalibError if store or calibrators cannot be used."""
+    with editing(calibrators.ledger_path(new.purpose)) as held:
+        every = labels_for(store, new.purpose)
+        aside = set_aside(store, held.ledger, every)
+        if held.ledger.promise is None:
+            held.ledger = held.ledger.closed(_last(every))  # they choose a calibrator: no longer unseen
+        rows = [row for row, is_aside in zip(every, aside, strict=True) if not is_aside]
+        current = calibrators.choose(new.purpose).calibrator
+        return compare(
+            new,
+            current,
+            [row.evidence for row in rows],
+            [row.correct for row in rows],
+            seen=seen_by(current, rows),
+            **_of_rows(rows),
+        )
 
 
 def _of_rows(rows: Sequence[LabelledRow]) -> dict[str, list[Any]]:
@@ -121,25 +151,23 @@ def _of_rows(rows: Sequence[LabelledRow]) -> dict[str, list[Any]]:
     }
 
 
-def line_of(row: LabelledRow) -> str:
-    """What tells the line of a label from others: its hash, or its numbers where it was stored without."""
-    evidence = row.evidence
-    return row.line or f"{evidence.logprobs}{sorted(evidence.features.items())}"
-
-
 def seen_by(current: Calibrator, rows: Sequence[LabelledRow]) -> int:
     """How many of the rows, oldest first, `current` was fitted on.
 
     Decided by their times: a number would be wrong once old rows have been deleted.
     """
-    until = seen_until(current)
-    if until is None:
-        return 0
-    moment = datetime.datetime.fromisoformat(until)
-    if moment.tzinfo is None:  # only a date, from an older version: all of that day counts as seen
-        moment += datetime.timedelta(days=1)
-    last = moment.timestamp()
-    return sum(row.at <= last for row in rows)
+    until = settled_until(current)
+    return sum(row.at <= until for row in rows)
+
+
+def _in_words(certificate: dict[str, Any]) -> str:
+    what = "Certified" if certificate["certified"] else "Nothing is certified to be accepted"
+    return f"{what}: {certificate['reason']}."
+
+
+def _last(rows: Sequence[LabelledRow]) -> float:
+    """When the last label settled, in Unix seconds; 0 without one."""
+    return max((row.at for row in rows), default=0.0)
 
 
 def _until(rows: Sequence[LabelledRow]) -> str:

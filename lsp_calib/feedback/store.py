@@ -16,6 +16,7 @@ from typing import Any
 
 import attrs
 
+from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.database import translated
@@ -31,7 +32,7 @@ from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 # Digits kept of a log-probability: finer than llama.cpp reproduces, and half the size of all digits.
 _DIGITS = 5
 # What the hashes are of: these names are part of them.
-_LINE, _WORKSPACE = "line", "workspace"
+_LINE, _WORKSPACE, _HALF = "line", "workspace", "half"
 
 
 @attrs.frozen
@@ -156,9 +157,12 @@ class FeedbackStore(StoreFile):
 
         self._write(insert)
 
-    def labels(self, model_sha256: str, prompt_version: str, task: str) -> list[LabelledRow]:
+    def labels(
+        self, model_sha256: str, prompt_version: str, task: str, *, after: float = 0.0
+    ) -> list[LabelledRow]:
         """The suggestions of a kind (`task`) with a known outcome, by time of their label.
 
+        after: only those that settled later (Unix seconds).
         Suggestions shown at successive keystrokes on one line are separate rows of one episode, and far from
         independent.
         """
@@ -169,10 +173,21 @@ class FeedbackStore(StoreFile):
                 f"l.correct, l.how, s.shown_at, l.at, {EPISODE} "
                 "FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
                 "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
-                "ORDER BY l.at, s.shown_at, s.id",
-                (model_sha256, prompt_version, task),
+                "AND l.at > ? ORDER BY l.at, s.shown_at, s.id",
+                (model_sha256, prompt_version, task, after),
             ).fetchall()
         return [LabelledRow.of(row) for row in rows]
+
+    def halves(self, episodes: Sequence[str]) -> list[bool]:
+        """For each visit to a line, whether it is of the half that certificates may rest on.
+
+        Decided by a hash with this installation's key: always the same for one visit, and as good as drawn.
+        """
+        return self._write(lambda _: [int(self._hash.of(_HALF, one), 16) % 2 == 1 for one in episodes])
+
+    def key_mark(self) -> str:
+        """A number that tells the key of the hashes: with another key there is another, and other halves."""
+        return self._write(lambda _: self._hash.of(_HALF, ""))
 
     def languages(self, model_sha256: str, prompt_version: str, task: str) -> list[str]:
         """The languages of `labels`, the one with most of them first."""
@@ -184,6 +199,18 @@ class FeedbackStore(StoreFile):
                 (model_sha256, prompt_version, task),
             ).fetchall()
         return [language for (language,) in rows]
+
+    def visits_after(self, purpose: Purpose, moment: float) -> int:
+        """How many visits to a line of a purpose have a label that settled later (Unix seconds)."""
+        with self._reading():
+            (n,) = self._connection.execute(
+                f"SELECT COUNT(DISTINCT {EPISODE}) "
+                "FROM labels l JOIN suggestions s ON s.id = l.suggestion_id "
+                "WHERE l.at > ? AND l.correct IS NOT NULL AND s.model_sha256 = ? AND s.prompt_version = ? "
+                "AND s.kind = ? AND s.language = ?",
+                (moment, purpose.model.sha256, purpose.prompt_version, purpose.task, purpose.language),
+            ).fetchone()
+        return int(n)
 
     def counts(self) -> Counts:
         """The numbers of suggestions, events and labels."""

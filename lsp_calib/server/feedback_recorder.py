@@ -17,13 +17,16 @@ import attrs
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
+from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.completion import Completion, Cut, Removal
 from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.certifying import watch_labels
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.exporting import export_file
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.removal import remove_everything
 from lsp_calib.feedback.replay import MOST_LABELS, Replay
+from lsp_calib.feedback.self_refit import refit_where_due
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import new_suggestion_id
 
@@ -114,12 +117,49 @@ class FeedbackRecorder:
         """
         return await asyncio.wrap_future(self._submit(lambda store: remove_everything(store, state)))
 
-    async def refit(self, calibrators: CalibratorStore, purpose: Purpose) -> Refits:
-        """Refit on the labels of the model and task of `purpose`. Raises LspCalibError."""
+    async def refit(self, calibrators: CalibratorStore, purpose: Purpose, promise: Promise | None) -> Refits:
+        """Refit on the labels of the model and task of `purpose`.
+
+        promise: what the tiers promise. Raises LspCalibError.
+        """
         today = datetime.date.today().isoformat()
         return await asyncio.wrap_future(
-            self._submit(lambda store: refit_languages(store, calibrators, purpose, today))
+            self._submit(lambda store: refit_languages(store, calibrators, purpose, today, promise=promise))
         )
+
+    async def refit_where_due(
+        self, calibrators: CalibratorStore, purpose: Purpose, promise: Promise | None
+    ) -> Refits | None:
+        """As `refit`, in the languages where enough is new; None if there is none. Raises LspCalibError."""
+        if not self._enabled():
+            return None
+        today = datetime.date.today().isoformat()
+        return await asyncio.wrap_future(
+            self._submit(lambda store: refit_where_due(store, calibrators, purpose, today, promise))
+        )
+
+    async def watch(
+        self, calibrators: CalibratorStore, purposes: Sequence[Purpose], promise: Promise
+    ) -> list[str]:
+        """Count and watch the labels that are new; a sentence for each certificate that they revoke.
+
+        promise: what the tiers promise. Raises LspCalibError.
+        """
+        if not self._enabled():
+            return []
+
+        def work(store: FeedbackStore) -> list[str]:
+            revoked = []
+            for purpose in purposes:
+                before, now = watch_labels(store, calibrators, purpose, promise)
+                if now.watch is not None and now.watch.certificate.revoked and now.watch != before.watch:
+                    revoked.append(
+                        f"The certificate for {purpose.language} by {purpose.model.name} is "
+                        f"{now.watch.certificate.reason}. Nothing is marked accept until another is given."
+                    )
+            return revoked
+
+        return await asyncio.wrap_future(self._submit(work))
 
     async def replay(
         self, calibrators: CalibratorStore, purpose: Purpose, measure: Wanted, below: float

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import attrs
 from lsprotocol import types
 from pygls.progress import Progress
 from pygls.workspace import Workspace
@@ -19,12 +18,11 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.rolling_back import roll_back
-from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import Completion, CompletionService, Cursor, Removal
 from lsp_calib.completion.block import Decide, block_of, lines_of, may_begin
 from lsp_calib.completion.memory import CompletionMemory
 from lsp_calib.completion.purpose import line_purpose
-from lsp_calib.errors import DataError, LspCalibError
+from lsp_calib.errors import LspCalibError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.store import FeedbackStore
@@ -46,6 +44,7 @@ from lsp_calib.server.absence import (
     language_off,
     paused,
 )
+from lsp_calib.server.after_labels import AfterLabels
 from lsp_calib.server.bulk_changes import BulkChanges
 from lsp_calib.server.completion_requests import CompletionRequests
 from lsp_calib.server.convert import language_of
@@ -65,6 +64,7 @@ from lsp_calib.server.text import CalibDocument
 from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.server.work_ahead import WorkAhead
 from lsp_calib.settings import Settings, Trusted
+from lsp_calib.settings.tiers import tier_policy
 from lsp_calib.summarization import SummaryService
 from lsp_calib.values import CalibratorRef, Suggestion
 
@@ -101,6 +101,8 @@ class Connection(Protocol):
 
     def window_show_message(self, params: types.ShowMessageParams) -> None: ...
 
+    def window_log_message(self, params: types.LogMessageParams) -> None: ...
+
     def workspace_diagnostic_refresh(self, params: None) -> object: ...
 
     def text_document_publish_diagnostics(self, params: types.PublishDiagnosticsParams) -> None: ...
@@ -121,11 +123,11 @@ class Session:
         calibrators = CalibratorStore.open()
         self._estimator = ConfidenceEstimator(
             calibrators,
-            _policy(connection.settings),
+            tier_policy(connection.trusted, connection.settings)[0],
             self._calibrator_changed,
             measure=connection.settings.measure,
         )
-        self.status = Status(self._estimator.note_on)
+        self.status = Status(self._estimator.note_on, self._estimator.certificate)
         self.engine = connection.make_engine(self._engine_state)
         self._recorder = FeedbackRecorder(
             lambda: FeedbackStore(home.home() / "feedback.db"),
@@ -146,7 +148,10 @@ class Session:
             on_marks_changed=lambda uri: self.diagnostics.refresh(uri),
             on_refitted=self._refitted,
             on_inserted=self._inserted,
+            on_labelled=lambda: self._after_labels.labelled(),
+            promise=lambda: self._estimator.promise,
         )
+        self._after_labels = AfterLabels(self._watch_labels, self._refit_where_due)
         self.bulk_changes = BulkChanges()
         self.pause = Pause(self._pause_changed)
         self._power = PowerWatch()
@@ -224,6 +229,7 @@ class Session:
         if document is not None:
             self.bulk_changes.changed(uri, document.take_changes())
         self.suggestions.tracking.changed(uri)
+        self._after_labels.active()
 
     def document_closed(self, uri: str) -> None:
         self._forget(uri)
@@ -302,6 +308,7 @@ class Session:
         self.suggestions.settle([document.uri for document in self._connection.open_documents()])
         self._running = False
         self._messages.stop()
+        self._after_labels.stop()
         self._hiding.stop()
         self.pause.stop()
         if self._loading is not None:
@@ -384,10 +391,12 @@ class Session:
         for document in self._connection.open_documents():
             if exclusion.reason(document.uri):
                 self._forget(document.uri)
-        policy = _policy(settings)
+        policy, too_loose = tier_policy(self._connection.trusted, settings)
+        self._messages.warn_together(too_loose)
         if (policy, settings.measure) != (self._estimator.policy, self._estimator.measure):
             self._estimator.policy, self._estimator.measure = policy, settings.measure
             self._forget_assessments()
+            self._after_labels.labelled()  # a promise may be wanted now
         if settings.hide_below != self._hidden_below:
             self._hidden_below = settings.hide_below
             self._forget_replies()
@@ -419,6 +428,29 @@ class Session:
         self._forget_assessments()
         self._report_complaints()
         self._notify_status()
+
+    async def _watch_labels(self) -> None:
+        """Count the new labels for certificates, and watch what was promised."""
+        promise = self._estimator.promise
+        purposes = [one for one in self._estimator.purposes if one.task == "line"]
+        if promise is None or not purposes:
+            return
+        for sentence in await self._recorder.watch(self._estimator.store, purposes, promise):
+            self._log(sentence)
+        self._estimator.notice()
+
+    async def _refit_where_due(self) -> None:
+        if not self._connection.settings.auto_refit:
+            return
+        for sentence in await self.suggestions.refit_where_due():
+            self._log(sentence)
+        self._estimator.notice()
+
+    def _log(self, sentence: str) -> None:
+        """A line in the editor's log; no message that interrupts."""
+        logger.info("%s", sentence)
+        if self._running:
+            self._connection.window_log_message(types.LogMessageParams(types.MessageType.Info, sentence))
 
     def _forget_assessments(self) -> None:
         """Drop the remembered suggestions: their confidence or tier is out of date."""
@@ -456,6 +488,7 @@ class Session:
         self.alternatives.requested(uri, cursor)
         self._blocks.requested(uri, cursor)
         self.suggestions.requested(uri, cursor)
+        self._after_labels.active()
 
     async def _load(self) -> None:
         try:
@@ -469,6 +502,7 @@ class Session:
             return
         self._report_complaints()
         self._notify_status()
+        self._after_labels.labelled()  # perhaps some are left from an earlier session
 
     def _languages(self) -> list[str]:
         """The languages of the open documents, the one opened last at the end; Python if there are none."""
@@ -507,14 +541,3 @@ def _diagnostics(connection: Connection, suggestions: SuggestionLifecycle) -> Di
 
 def _seconds(milliseconds: int | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1e3
-
-
-def _policy(settings: Settings) -> TierPolicy:
-    preset = PRESETS[settings.preset]
-    accept = preset.accept_from if settings.accept_from is None else settings.accept_from
-    reject = preset.reject_below if settings.reject_below is None else settings.reject_below
-    try:
-        return attrs.evolve(preset, accept_from=accept, reject_below=reject)
-    except DataError:
-        # Only one threshold is set, and it lies beyond the preset's other one, which follows it.
-        return attrs.evolve(preset, accept_from=max(accept, reject), reject_below=min(accept, reject))

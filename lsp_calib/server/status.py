@@ -20,9 +20,15 @@ class Status:
     """State, model, calibrator of completions, latencies, and numbers: of suggestions shown by tier, of
     completions hidden, of answers withheld by reason, and of answers whose end was cut off by reason."""
 
-    def __init__(self, note_on: Callable[[str], str | None] = lambda _: None) -> None:
-        """note_on: what a user should know of the calibrator of an id."""
+    def __init__(
+        self,
+        note_on: Callable[[str], str | None] = lambda _: None,
+        certificate_of: Callable[[str], dict[str, Any] | None] = lambda _: None,
+    ) -> None:
+        """note_on, certificate_of: for the id of a calibrator, what a user should know of it, and what is
+        promised of it."""
         self._note_on = note_on
+        self._certificate_of = certificate_of
         self.state = EngineState.STARTING
         self.message = "Starting."
         self.pause = ""  # for how long completions are paused, a sentence; "" if they are not
@@ -78,6 +84,7 @@ class Status:
             if ref
             else None,
             "note": self._note_on(ref.id) if ref else None,
+            "certificate": self._certificate_of(ref.id) if ref else None,
             "tiers": {tier: self._tiers[tier] for tier in ("accept", "review", "reject")},
             "hidden": self._hidden,
             "withheld": {removal.value: self._withheld[removal] for removal in Removal},

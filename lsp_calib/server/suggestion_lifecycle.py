@@ -6,8 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.completion import Completion, Cursor
 from lsp_calib.completion.purpose import line_purpose
+from lsp_calib.feedback.events import Event
+from lsp_calib.feedback.learning import Refits
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.suggestion_tracking import SuggestionTracking
@@ -27,6 +30,7 @@ class SuggestionLifecycle:
     on_marks_changed: called with the URI of each document whose inserted suggestions have changed.
     on_inserted: called with the URI and the line of each suggestion that a change has inserted.
     on_refitted: called with the calibrator that a refit has put in force.
+    on_labelled: called when there are new labels. promise: what the tiers promise now; None: nothing.
     """
 
     def __init__(
@@ -42,11 +46,13 @@ class SuggestionLifecycle:
         on_marks_changed: Callable[[str], None],
         on_refitted: Callable[[CalibratorRef], None],
         on_inserted: Callable[[str, int], None] = lambda *_: None,
+        on_labelled: Callable[[], None] = lambda: None,
+        promise: Callable[[], Promise | None] = lambda: None,
     ) -> None:
         self.tracking = SuggestionTracking(
             lines,
             on_first_shown=recorder.shown,
-            on_events=recorder.record,
+            on_events=self._record,
             on_marks_changed=on_marks_changed,
             on_inserted=on_inserted,
         )
@@ -57,6 +63,8 @@ class SuggestionLifecycle:
         self._on_shown = on_shown
         self._on_outdated = on_outdated
         self._on_refitted = on_refitted
+        self._on_labelled = on_labelled
+        self._promise = promise
         self._closed = False
 
     def requested(self, uri: str, cursor: Cursor) -> None:
@@ -92,8 +100,25 @@ class SuggestionLifecycle:
         Returns the result as it goes to the client. Raises LspCalibError.
         """
         purpose = line_purpose(await self._model(), "python")
-        refits = await self._recorder.refit(self._calibrators, purpose)
+        refits = await self._recorder.refit(self._calibrators, purpose, self._promise())
+        self._refitted(refits)
+        return refits.to_wire()
+
+    async def refit_where_due(self) -> list[str]:
+        """Refit in the languages where enough is new; a sentence for each. Raises LspCalibError."""
+        purpose = line_purpose(await self._model(), "python")
+        refits = await self._recorder.refit_where_due(self._calibrators, purpose, self._promise())
+        if refits is None:
+            return []
+        self._refitted(refits)
+        return list(refits.sentences())
+
+    def _refitted(self, refits: Refits) -> None:
         _, result = refits.leading
         if result.calibrator is not None:
             self._on_refitted(result.calibrator.ref)
-        return refits.to_wire()
+
+    def _record(self, events: Sequence[Event]) -> None:
+        self._recorder.record(events)
+        if any(event.label is not None and event.label.correct is not None for event in events):
+            self._on_labelled()

@@ -72,11 +72,17 @@ def number(low: int, high: int) -> Kind:
     return _kind(words, schema, lambda value: _between(low, value, high, (int, float)), float)
 
 
+def share() -> Kind:
+    """A number between 0 and 1, neither of them."""
+    schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    return _kind("a number above 0 and below 1", schema, _is_share, float)
+
+
 def share_or_off() -> Kind:
     """A number between 0 and 1, or false, which becomes 0.0. Editors leave it unset instead of false."""
 
     def fits(value: object) -> bool:
-        return value is False or (_between(0, value, 1, (int, float)) and value not in (0, 1))
+        return value is False or _is_share(value)
 
     schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
     return _kind("false or a number above 0 and below 1", schema, fits, float)
@@ -131,6 +137,10 @@ def _kind(
         return None, f"must be {words}, not {shortened(repr(value))}; the default is used"
 
     return Kind(words, schema, read)
+
+
+def _is_share(value: object) -> bool:
+    return _between(0, value, 1, (int, float)) and value not in (0, 1)
 
 
 def _between(low: int, value: object, high: int, types: tuple[type, ...]) -> bool:

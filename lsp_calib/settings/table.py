@@ -20,6 +20,7 @@ from lsp_calib.settings.kinds import (
     number,
     one_of,
     or_auto,
+    share,
     share_or_off,
     switch,
     text,
@@ -70,6 +71,42 @@ def _exclude() -> Any:
         "patterns from all places count together",
         converter=tuple,
         see="[Excluded documents](#excluded-documents)",
+    )
+
+
+# Beside these, the user's own values count: a workspace can only be stricter.
+
+
+def _policy(default: str | None) -> Any:
+    return _setting(
+        "tiers.policy",
+        one_of("threshold", "risk", "cost"),
+        default,
+        "how tiers follow from probabilities: by `threshold`; by `risk`: accept only where a certificate "
+        "limits the share of wrong ones; by `cost`. A workspace cannot take the user's `risk` away",
+        see="[Certified tiers](confidence.md#certified-tiers)",
+    )
+
+
+def _risk() -> Any:
+    return _setting(
+        "tiers.risk",
+        share(),
+        None,
+        "with the policy `risk`: at most this share of what is marked accept is wrong. More than 0.1, or "
+        "than the user's own value, does not count from a workspace",
+        unset="0.1; `cautious`: 0.05",
+    )
+
+
+def _delta() -> Any:
+    return _setting(
+        "tiers.delta",
+        share(),
+        None,
+        "with the policy `risk`: the probability that the promise is wrong nevertheless. More than 0.1, or "
+        "than the user's own value, does not count from a workspace",
+        unset="0.1; `cautious`: 0.05",
     )
 
 
@@ -149,6 +186,7 @@ class Settings:
     severity_reject: str = _setting(
         "diagnostics.severity.reject", _SEVERITY, "warning", "how a mark of the tier reject is shown"
     )
+    policy: Literal["threshold", "risk", "cost"] = _policy("threshold")
     preset: str = _setting(
         "tiers.preset",
         one_of("cautious", "balanced", "lenient"),
@@ -170,6 +208,8 @@ class Settings:
         "probabilities below this one are of the tier reject",
         unset="the preset's",
     )
+    risk: float | None = _risk()
+    delta: float | None = _delta()
     measure: Literal["best", "geometric-mean", "total"] = _setting(
         "confidence.measure",
         one_of("best", "geometric-mean", "total"),
@@ -185,6 +225,13 @@ class Settings:
         "completions with a lower probability than this are not shown, except one in a hundred",
         unset="`false`",
         see="[Hiding](hiding.md)",
+    )
+    auto_refit: bool = _setting(
+        "autoRefit",
+        switch(),
+        True,
+        "refit by itself, in a pause, once 30 lines and a fifth more have labels than at the last refit",
+        see="[Your own](confidence.md#your-own)",
     )
     feedback: bool = _setting("feedback.enabled", switch(), True, "remember what became of suggestions")
     linger_seconds: float = _setting(
@@ -257,6 +304,25 @@ class Trusted:
         unset="none",
     )
     exclude: tuple[str, ...] = _exclude()
+    policy: Literal["threshold", "risk", "cost"] | None = _policy(None)
+    risk: float | None = _risk()
+    delta: float | None = _delta()
+    wrong_accepted: float | None = _setting(
+        "tiers.costs.wrongAccepted",
+        number(1, 1000),
+        None,
+        "with the policy `cost`: what it costs to accept a wrong suggestion, where reading one with care "
+        "costs 1",
+        unset="4.5; `cautious`: 8, `lenient`: 3",
+        see="[By cost](confidence.md#by-cost)",
+    )
+    right_rejected: float | None = _setting(
+        "tiers.costs.rightRejected",
+        number(1, 1000),
+        None,
+        "with the policy `cost`: what it costs to reject a right one",
+        unset="4; `cautious`: 2.5, `lenient`: 10",
+    )
     # A workspace that set it could cause feedback to be deleted.
     retention_days: int = _setting(
         "feedback.retentionDays",
@@ -278,4 +344,5 @@ def _declared(kind: type) -> Mapping[str, Setting]:
 WORKSPACE: Mapping[str, Setting] = _declared(Settings)
 """The settings that a workspace may set, by key."""
 TRUSTED: Mapping[str, Setting] = _declared(Trusted)
-"""The settings that only the user may set, by key. `exclude` is in both: a workspace may add to it."""
+"""The settings that only the user may set, by key. What is in both (`exclude`, the policy of the tiers) is
+the user's; a workspace may add to it, or be stricter."""

@@ -35,6 +35,10 @@ SHARE: tuple[list[Any], list[Any]] = (
     [0, 1, 0.5, 0.0, 1.0],
     [-0.1, 1.1, "0.5", True, float("nan"), [], 10**400],
 )
+OPEN_SHARE: tuple[list[Any], list[Any]] = (
+    [0.05, 0.5, 0.999],
+    [0, 1, 0.0, 1.0, -0.1, 1.1, "0.1", True, float("nan"), [], {}],
+)
 KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "inlineCompletion.enabled": ("inline_completion", SWITCH),
     "shape": ("shape", (["line", "block"], ["lines", True, 1, []])),
@@ -55,6 +59,10 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "diagnostics.severity.accept": ("severity_accept", SEVERITY),
     "diagnostics.severity.review": ("severity_review", SEVERITY),
     "diagnostics.severity.reject": ("severity_reject", SEVERITY),
+    "tiers.policy": ("policy", (["threshold", "risk", "cost"], ["Risk", "", 1, True, []])),
+    "tiers.risk": ("risk", OPEN_SHARE),
+    "tiers.delta": ("delta", OPEN_SHARE),
+    "autoRefit": ("auto_refit", SWITCH),
     "tiers.preset": ("preset", (["cautious", "balanced", "lenient"], ["bold", 1, True, []])),
     "tiers.acceptFrom": ("accept_from", SHARE),
     "tiers.rejectBelow": ("reject_below", SHARE),
@@ -361,7 +369,7 @@ def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
     for key, (name, (good, _)) in KEYS.items():
         value = getattr(settings, name)
         free = ("exclude", "languages", "debounceMs", "hover.budgetMs", "lingerSeconds")
-        free += ("tiers.acceptFrom", "tiers.rejectBelow")
+        free += ("tiers.acceptFrom", "tiers.rejectBelow", "tiers.risk", "tiers.delta")
         assert value in good or key in free
     assert 0 <= settings.hover_budget_ms <= 60_000
     assert 0 <= settings.linger_seconds <= 3600

@@ -11,7 +11,9 @@ import attrs
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, slug
 from lsp_calib.calibration.calibrators.carrying_over import carried_from, carry_over
+from lsp_calib.calibration.calibrators.ledger_file import read_ledger
 from lsp_calib.calibration.calibrators.pooled_prior import borrow
+from lsp_calib.calibration.policies.ledger import Ledger
 from lsp_calib.errors import CalibratorError
 
 
@@ -45,7 +47,8 @@ class Listed:
 class CalibratorStore:
     """Two folders of calibrator files.
 
-    personal: of the user (fitted on feedback or on a workspace); earlier ones are kept in its `history/`.
+    personal: of the user (fitted on feedback or on a workspace); earlier ones are kept in its `history/`, and
+        in its `certificates/` what was promised of them.
     shipped: of the package; never written.
     """
 
@@ -104,6 +107,11 @@ class CalibratorStore:
             default=None,
         )
 
+    def fitted_for(self, purpose: Purpose) -> list[Calibrator]:
+        """The user's calibrators for a purpose, the one in force and the kept ones."""
+        pairs = [*_read(self.personal)[0], *_read(self._history)[0]]
+        return [calibrator for _, calibrator in pairs if _fits(calibrator, purpose)]
+
     def listed(self) -> tuple[list[Listed], list[str]]:
         """All calibrators: those in force first, then those that are kept, the newest of each first; and a
         sentence for each file that cannot be used."""
@@ -132,11 +140,24 @@ class CalibratorStore:
         return found, skipped
 
     def stamp(self, purpose: Purpose) -> object:
-        """A value that differs from an earlier one if another calibrator may now be in force for a purpose.
+        """A value that differs from an earlier one if another calibrator, or certificate, may now be in force
+        for a purpose.
 
         The folder's time alone is not enough: its clock ticks only a few hundred times a second.
         """
-        return _identity(self.personal), _identity(self.personal / _slot(purpose))
+        return (
+            _identity(self.personal),
+            _identity(self.personal / _slot(purpose)),
+            _identity(self.ledger_path(purpose)),
+        )
+
+    def ledger_path(self, purpose: Purpose) -> Path:
+        """The file with the ledger of the certificates of a purpose; there may be none yet."""
+        return self.personal / "certificates" / _slot(purpose)
+
+    def ledger(self, purpose: Purpose) -> Ledger:
+        """The ledger of the certificates of a purpose. Raises CalibratorError if its file cannot be read."""
+        return read_ledger(self.ledger_path(purpose))
 
     def promote(self, calibrator: Calibrator) -> Path:
         """Put a calibrator in force for its purpose; returns its file. The one before is kept as history.

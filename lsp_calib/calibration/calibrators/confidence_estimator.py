@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -10,7 +11,9 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, Ta
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.carrying_over import note
 from lsp_calib.calibration.calibrators.curve import Wanted
-from lsp_calib.calibration.policies.tiers import PRESETS, Policy
+from lsp_calib.calibration.policies.ledger import Ledger, Promise
+from lsp_calib.calibration.policies.tiers import PRESETS, Policy, RiskPolicy
+from lsp_calib.errors import CalibratorError
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
 
 ALTERNATIVE_MEASURE = "share-of-the-rest-1"
@@ -19,6 +22,26 @@ ALTERNATIVE_MEASURE = "share-of-the-rest-1"
 _NO_LABELS = (
     "it has no labels of its own, so its share of what the first suggestion leaves is the model's word alone"
 )
+
+
+@attrs.define
+class _Chosen:
+    """What was found in force for a purpose.
+
+    policy: the policy with the certificate in it, and of what it was made; None: not made yet.
+    """
+
+    stamp: object
+    calibrator: Calibrator
+    ledger: Ledger
+    policy: tuple[object, Policy] | None = None
+
+    @property
+    def standing(self) -> object:
+        """What tiers depend on besides the calibrator: suggestions that were assessed before are out of date
+        if it changes."""
+        watch = self.ledger.watch
+        return None if watch is None else watch.certificate
 
 
 class ConfidenceEstimator:
@@ -44,7 +67,7 @@ class ConfidenceEstimator:
         self.measure: Wanted = measure
         self.complaints: list[str] = []
         self._on_change = on_change
-        self._chosen: dict[Purpose, tuple[object, Calibrator]] = {}
+        self._chosen: dict[Purpose, _Chosen] = {}
 
     def assess(
         self,
@@ -61,13 +84,17 @@ class ConfidenceEstimator:
         doubt: why the log-probabilities cannot be trusted (`Generation.doubt`), or empty. With a doubt there
             is no confidence, the tier is review, and the doubt is the reason.
         """
-        calibrator = self.calibrator(Purpose(model, prompt_version, task, language))
+        purpose = Purpose(model, prompt_version, task, language)
+        calibrator, policy = self.calibrator(purpose), self._policy_for(purpose)
         if not doubt:
-            return calibrator.assess(evidence, self.policy, self.measure)
-        return attrs.evolve(calibrator.assess(Evidence(), self.policy, self.measure), reason=doubt)
+            return calibrator.assess(evidence, policy, self.measure)
+        return attrs.evolve(calibrator.assess(Evidence(), policy, self.measure), reason=doubt)
 
     def tier(self, probability: float | None, like: Confidence) -> tuple[Tier, str]:
-        """The tier and its reason of a probability that was derived from such confidences as `like`."""
+        """The tier and its reason of a probability that was derived from such confidences as `like`.
+
+        No certificate covers it: where one is needed to accept, this is review at most.
+        """
         return self.policy.decide(probability, source=like.calibrator.source)
 
     def alternative(self, own: Confidence, probability: float | None) -> Confidence:
@@ -89,21 +116,70 @@ class ConfidenceEstimator:
         )
 
     def calibrator(self, purpose: Purpose) -> Calibrator:
-        """The calibrator in force for a purpose now. Costs two system calls if nothing has changed."""
+        """The calibrator in force for a purpose now. Costs three system calls if nothing has changed.
+
+        Its state is "drifted" while its certificate is revoked.
+        """
+        return self._find(purpose).calibrator
+
+    def certificate(self, calibrator_id: str) -> dict[str, Any] | None:
+        """What is promised of the tiers of a calibrator in force, as it goes to the client.
+
+        None if the policy promises nothing.
+        """
+        promise = self.promise
+        chosen = next((one for one in self._chosen.values() if one.calibrator.id == calibrator_id), None)
+        if promise is None or chosen is None:
+            return None
+        return chosen.ledger.to_wire(calibrator_id, promise)
+
+    @property
+    def promise(self) -> Promise | None:
+        """What the policy promises of accepted suggestions; None if nothing."""
+        if not isinstance(self.policy, RiskPolicy):
+            return None
+        return Promise(risk=self.policy.risk, delta=self.policy.delta, measure=self.measure)
+
+    @property
+    def purposes(self) -> list[Purpose]:
+        """The purposes that a calibrator has been chosen for so far."""
+        return list(self._chosen)
+
+    def _find(self, purpose: Purpose) -> _Chosen:
         stamp = self.store.stamp(purpose)
         before = self._chosen.get(purpose)
-        if before is not None and before[0] == stamp:
-            return before[1]
+        if before is not None and before.stamp == stamp:
+            return before
         choice = self.store.choose(purpose)
-        self.complaints += [text for text in choice.skipped if text not in self.complaints]
-        self._chosen[purpose] = stamp, choice.calibrator
-        if before is not None and before[1].ref != choice.calibrator.ref:
-            self._on_change(choice.calibrator.ref)
-        return choice.calibrator
+        skipped = list(choice.skipped)
+        try:
+            ledger = self.store.ledger(purpose)
+        except CalibratorError as error:
+            ledger = Ledger()
+            skipped.append(f"No certificate is in force: {error}")
+        self.complaints += [text for text in skipped if text not in self.complaints]
+        calibrator = choice.calibrator
+        if ledger.is_drifted(calibrator.id):
+            calibrator = attrs.evolve(calibrator, state="drifted")
+        now = self._chosen[purpose] = _Chosen(stamp, calibrator, ledger)
+        if before is not None and (before.calibrator.ref, before.standing) != (calibrator.ref, now.standing):
+            self._on_change(calibrator.ref)
+        return now
+
+    def _policy_for(self, purpose: Purpose) -> Policy:
+        """The policy, with the certificate of the calibrator in force where it takes one."""
+        promise = self.promise
+        if promise is None or not isinstance(self.policy, RiskPolicy):
+            return self.policy
+        chosen = self._find(purpose)
+        if chosen.policy is None or chosen.policy[0] != (self.policy, promise):
+            found = chosen.ledger.certificate(chosen.calibrator.id, promise)
+            chosen.policy = (self.policy, promise), attrs.evolve(self.policy, certificate=found)
+        return chosen.policy[1]
 
     def note_on(self, calibrator_id: str) -> str | None:
         """What a user should know of a calibrator in force; None if there is nothing to say."""
-        chosen = (calibrator for _, calibrator in self._chosen.values())
+        chosen = (one.calibrator for one in self._chosen.values())
         return next((note(one) for one in chosen if one.id == calibrator_id), None)
 
     def notice(self) -> None:

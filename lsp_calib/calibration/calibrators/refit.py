@@ -47,6 +47,8 @@ class RefitResult:
     before, after: the present and the new calibrator on the same labels, unseen by both: logLoss, brier,
         skill, ece, meanConfidence (None where undefined); None if they were not compared.
     calibrator: the new one if it was promoted, to be put in force by `CalibratorStore.promote`.
+    certificate: where a promise is wanted, what can be promised of the calibrator in force afterwards, as it
+        goes to the client; None: none is wanted.
     """
 
     promoted: bool
@@ -55,6 +57,7 @@ class RefitResult:
     before: dict[str, float | None] | None = None
     after: dict[str, float | None] | None = None
     calibrator: Calibrator | None = None
+    certificate: dict[str, Any] | None = None
 
     def to_wire(self) -> dict[str, Any]:
         """The result as JSON types, as `lsp-calib.refit` answers it."""
@@ -65,6 +68,7 @@ class RefitResult:
             "before": self.before,
             "after": self.after,
             "calibrator": attrs.asdict(self.calibrator.ref) if self.calibrator else None,
+            **({} if self.certificate is None else {"certificate": self.certificate}),
         }
 
 

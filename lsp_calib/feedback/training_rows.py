@@ -1,0 +1,46 @@
+"""The labels of a purpose, as refits and certificates take them from the store."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.refit import seen_until
+from lsp_calib.feedback.rows import LabelledRow
+from lsp_calib.feedback.store import FeedbackStore
+
+
+def labels_for(store: FeedbackStore, purpose: Purpose, *, after: float = 0.0) -> list[LabelledRow]:
+    """The labels of a purpose whose log-probabilities can be believed, oldest first.
+
+    after: only those that settled later (Unix seconds). Raises LspCalibError.
+    """
+    return [
+        row
+        for row in store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task, after=after)
+        if row.language == purpose.language and believable(row)
+    ]
+
+
+def line_of(row: LabelledRow) -> str:
+    """What tells the line of a label from others: its hash, or its numbers where it was stored without."""
+    evidence = row.evidence
+    return row.line or f"{evidence.logprobs}{sorted(evidence.features.items())}"
+
+
+def settled_until(calibrator: Calibrator) -> float:
+    """The last label that a calibrator was fitted on, in Unix seconds; 0 if it was not fitted on any."""
+    until = seen_until(calibrator)
+    if until is None:
+        return 0.0
+    moment = datetime.datetime.fromisoformat(until)
+    if moment.tzinfo is None:  # only a date, from an older version: all of that day counts as seen
+        moment += datetime.timedelta(days=1)
+    return moment.timestamp()
+
+
+def believable(row: LabelledRow) -> bool:
+    """Whether there are log-probabilities, all of them possible."""
+    logprobs = row.evidence.logprobs
+    return bool(logprobs) and all(math.isfinite(value) and value <= 0.0 for value in logprobs)
