@@ -16,6 +16,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
+    afterLabels  {"soon", "idle"}: seconds after labels, see `server.after_labels`
     supplies     the folder that lists mains adapters and batteries; none unless given
     tcp          what `TcpChoice` takes: serve over TCP
     log          the log file
@@ -228,8 +229,11 @@ def main() -> None:
         def make_engine(on_state: StateListener) -> Engine:
             from lsp_calib import power
             from lsp_calib.completion import hiding
+            from lsp_calib.server import after_labels
 
             hiding.EXPLORED = script.get("explored", 0.0)
+            for name, seconds in script.get("afterLabels", {}).items():
+                setattr(after_labels, name.upper(), seconds)
             power.SUPPLIES = Path(script.get("supplies", "/no such folder"))
             return ScriptedEngine(script, on_state, server.trusted)
 

@@ -58,7 +58,7 @@ async def test_the_status_object(connect: Connect) -> None:
     await editor.suggestion(0, 1)
     status = await editor.status()
     counts = {"tiers", "hidden", "withheld", "cut", "latencyMs"}
-    assert set(status) == {"state", "message", "model", "calibrator", "note"} | counts
+    assert set(status) == {"state", "message", "model", "calibrator", "note", "certificate"} | counts
     assert (status["state"], status["model"]) == ("ready", "scripted")
     assert status["message"] == "The script is ready."
     assert set(status["calibrator"]) == {"id", "source", "state", "n"}

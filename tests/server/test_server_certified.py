@@ -1,0 +1,185 @@
+"""Tiers by risk over the protocol: a certificate, its end by drift, and refits by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from conftest import Connect
+from scripted_editor import Editor, start, until
+
+SCRIPT: dict[str, Any] = {
+    "answers": {
+        "sure": {"text": " = 1", "logprobs": [-0.02] * 4},
+        "poor": {"text": " = 2", "logprobs": [-1.6] * 4},
+    },
+    "afterLabels": {"soon": 0.05, "idle": 3600},
+}
+RISK = {"tiers": {"policy": "risk"}}
+KEY = bytes(range(32))
+
+
+def learn(editor: Editor, n: int, *, begin: int = 0, wrong: float = 0.0) -> None:
+    """Labels of lines as in SCRIPT, by turns; of every 100 sure ones `wrong` are wrong."""
+    from lsp_calib.feedback.events import Event, EventKind, How, Label
+    from lsp_calib.feedback.store import FeedbackStore
+    from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Suggestion, Tier, Timing
+
+    (editor.home / "feedback.key").write_bytes(KEY)  # decides which labels are set aside
+    store = FeedbackStore(editor.home / "feedback.db")
+    ref = CalibratorRef("c", "prior", "learning", 0)
+    confidence = Confidence(0.5, 0.5, "m", Tier.REVIEW, "", False, ref, 4)
+    model = ModelIdentity("scripted", "Q0", "5c" * 32)
+    first = time.time() - 86_400
+    events = []
+    for number in range(begin, begin + n):
+        sure = number % 2 == 0
+        right = (number // 2) % 100 >= wrong if sure else number % 10 == 1
+        suggestion = Suggestion(f"s{number:05}", "line", "x", confidence, "scripted", 1, "model", Timing())
+        logprob = (-0.02 if sure else -1.6) * (1 + number * 1e-6)
+        store.record_shown(
+            suggestion,
+            model=model,
+            prompt_version="line-prefix-1",
+            language="python",
+            evidence=Evidence((logprob,) * 4),
+            at=first + number,
+            line=f"line {number}",
+        )
+        label = Label(suggestion.id, right, How.KEPT if right else How.EDITED, first + number + 0.5)
+        events.append(Event(suggestion.id, EventKind.SETTLED, label.at, label=label))
+    store.record_events(events)
+    store.close()
+
+
+async def certificate(editor: Editor) -> dict[str, Any]:
+    found: dict[str, Any] = (await editor.status())["certificate"]
+    return found
+
+
+async def until_certificate(editor: Editor, name: str, value: object) -> dict[str, Any]:
+    for _ in range(600):
+        found = await certificate(editor)
+        if found is not None and found[name] == value:
+            return found
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{name} is not {value!r}: {found}")
+
+
+async def certified(connect: Connect, **options: Any) -> Editor:
+    """An editor whose calibrator has just got a certificate."""
+    editor = await connect(SCRIPT, options=RISK | options)
+    editor.open("sure\npoor\n")
+    await editor.suggestion(0, 4)
+    learn(editor, 300)
+    result = await editor.command("refit")
+    assert result["certificate"]["certified"], result
+    return editor
+
+
+async def test_without_enough_labels_nothing_is_accepted_and_the_reason_counts_them(connect: Connect) -> None:
+    editor = await connect(SCRIPT, options=RISK)
+    editor.open("sure\npoor\n")
+    suggestion = await editor.suggestion(0, 4)
+    assert (suggestion["tier"], suggestion["certified"]) == ("review", False)
+    assert "nothing is certified to be accepted: not enough labels yet: 0 of 27" in suggestion["reason"]
+    found = await certificate(editor)
+    assert (found["certified"], found["threshold"], found["asked"]) == (False, None, 0)
+
+
+async def test_a_certificate_is_earned_by_a_refit_and_said_with_each_suggestion(connect: Connect) -> None:
+    editor = await certified(connect)
+    suggestion = await editor.suggestion(0, 4)
+    assert (suggestion["tier"], suggestion["certified"]) == ("accept", True)
+    assert "where at most 10 % are wrong (certified on" in suggestion["reason"]
+    other = await editor.suggestion(1, 4)
+    assert (other["tier"] == "accept", other["certified"]) == (False, False)
+    found = await certificate(editor)
+    assert found["certified"]
+    assert found["reason"].startswith("at most 10 % of those at")
+    assert (found["risk"], found["delta"], found["revoked"], found["asked"]) == (0.1, 0.1, False, 1)
+
+
+async def test_drift_revokes_it_for_good_and_the_status_says_why(connect: Connect, tmp_path: Path) -> None:
+    editor = await certified(connect)
+    identity = (await editor.suggestion(0, 4))["calibrator"]["id"]
+    learn(editor, 60, begin=300, wrong=100)
+    # A label of this session has the others read as well.
+    await asyncio.sleep(0.8)
+    editor.insert(0, 4, " = 1")
+    editor.save()
+    found = await until_certificate(editor, "revoked", True)
+    assert found["reason"].startswith("revoked: ")
+    assert "since then not enough labels yet" in found["reason"]
+    status = await editor.status()
+    assert (status["calibrator"]["id"], status["calibrator"]["state"]) == (identity, "drifted")
+    states = [told.calibrator.state for told in editor.client.statuses if told.calibrator]
+    assert states[-1] == "drifted"
+    await until(lambda: any("is revoked" in text for text in logged(editor)), "the line in the log")
+    assert editor.messages == [], "no message interrupts"
+    editor.change((0, 0), (0, 8), "sure")
+    suggestion = await editor.suggestion(0, 4)
+    assert (suggestion["tier"], suggestion["certified"]) == ("review", False)
+    assert suggestion["calibrator"]["state"] == "drifted"
+    await editor.leave()
+    again = await start(tmp_path, SCRIPT, options=RISK, calibrated=False)
+    again.open("sure\n")
+    assert (await again.suggestion(0, 4))["calibrator"]["state"] == "drifted"
+    assert (await certificate(again))["revoked"] is True
+    await again.leave()
+
+
+async def test_a_workspace_cannot_loosen_what_the_user_asked_for(connect: Connect) -> None:
+    options = {"trusted": {"tiers": {"policy": "risk", "risk": 0.05}}, "tiers": {"risk": 0.3}}
+    editor = await connect(SCRIPT, options=options)
+    editor.open("sure\npoor\n")
+    await editor.suggestion(0, 4)
+    assert (await certificate(editor))["risk"] == 0.05
+    await until(lambda: editor.messages, "the message")
+    (message,) = editor.messages
+    assert message.startswith("lspCalib.tiers.risk 0.3 is above 0.05")
+
+
+async def test_by_threshold_nothing_is_promised(connect: Connect) -> None:
+    editor = await connect(SCRIPT)
+    editor.open("sure\n")
+    suggestion = await editor.suggestion(0, 4)
+    assert (suggestion["tier"], suggestion["certified"]) == ("accept", False)
+    assert await certificate(editor) is None
+    learn(editor, 60)
+    assert "certificate" not in await editor.command("refit")
+
+
+def logged(editor: Editor) -> list[str]:
+    return [message.message for message in editor.client.log_messages]
+
+
+async def test_a_refit_by_itself_in_a_pause_is_a_line_in_the_log(connect: Connect) -> None:
+    script = SCRIPT | {"afterLabels": {"soon": 0.05, "idle": 0.3}}
+    editor = await connect(script, options=RISK)
+    editor.open("sure\npoor\n")
+    before = await editor.suggestion(0, 4)
+    learn(editor, 300)
+    editor.change((1, 0), (1, 0), "#")  # the pause begins anew with each change
+    await until(lambda: logged(editor), "a line in the log")
+    (line,) = logged(editor)
+    assert line.startswith("python: a new calibrator is in force (")
+    assert "Certified: at most 10 % of those at" in line
+    assert editor.messages == []
+    after = await editor.suggestion(0, 4)
+    assert after["calibrator"]["id"] != before["calibrator"]["id"]
+    assert after["certified"] is True
+
+
+async def test_no_refit_by_itself_where_it_is_turned_off(connect: Connect) -> None:
+    script = SCRIPT | {"afterLabels": {"soon": 0.05, "idle": 0.1}}
+    editor = await connect(script, options={"autoRefit": False})
+    editor.open("sure\npoor\n")
+    before = await editor.suggestion(0, 4)
+    learn(editor, 300)
+    editor.change((1, 0), (1, 0), "#")
+    await asyncio.sleep(1.0)
+    assert logged(editor) == []
+    assert (await editor.suggestion(0, 4))["calibrator"] == before["calibrator"]

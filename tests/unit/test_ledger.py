@@ -1,0 +1,210 @@
+"""What certificates cost, which one holds, and what a file remembers of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
+from lsp_calib.calibration.policies.ledger import Ledger, Promise, spent
+from lsp_calib.errors import CalibratorError
+
+PROMISE = Promise()
+OPEN = Ledger().opened(PROMISE, key="k", used_until=0.0)
+SURE = np.full(200, 0.9)
+
+
+def given_to(calibrator: str = "c", ledger: Ledger = OPEN, n: int = 60) -> Ledger:
+    """A ledger after a certificate on n labels, none of them wrong."""
+    return ledger.asking(calibrator, SURE[:n], np.ones(n, dtype=bool))
+
+
+@given(st.floats(1e-6, 0.5), st.integers(1, 2000))
+def test_all_certificates_together_spend_delta_and_no_more(delta: float, most: int) -> None:
+    parts = [spent(number, delta) for number in range(1, most + 1)]
+    assert math.fsum(parts) < delta
+    assert parts == sorted(parts, reverse=True)
+    assert math.fsum(spent(number, 0.1) for number in range(1, 20_000)) == pytest.approx(0.1, rel=1e-3)
+
+
+class TestAsking:
+    def test_a_certificate_takes_the_labels_that_its_share_of_delta_takes(self) -> None:
+        """The first spends 0.0608 of 0.1: 27 labels without an error instead of 22."""
+        assert OPEN.needed == 27
+        few = given_to(n=26)
+        assert (few.asked, few.holds("c")) == (0, False), "nothing is spent where nothing can be given"
+        assert few.certificate("c", PROMISE).reason == "not enough labels yet: 26 of 27"
+        enough = given_to(n=27)
+        assert (enough.asked, enough.holds("c")) == (1, True)
+        found = enough.certificate("c", PROMISE)
+        assert found.threshold == 0.9
+        assert found.delta == pytest.approx(spent(1, 0.1))
+        assert found.reason == (
+            "at most 10 % of those at 90.0 % and above are wrong, with 90 % confidence: 0 of 27 labels were"
+        )
+        assert enough.needed == 40
+
+    def test_nothing_is_asked_again_before_the_labels_have_grown(self) -> None:
+        wrong = np.zeros(40, dtype=bool)
+        refused = OPEN.asking("c", SURE[:40], wrong)
+        assert (refused.asked, refused.holds("c")) == (1, False)
+        assert refused.certificate("c", PROMISE).reason == (
+            "40 of the 40 most confident were wrong, where none may be (of 40 labels set aside)"
+        )
+        assert given_to(ledger=refused, n=59).asked == 1
+        assert given_to(ledger=refused, n=60).asked == 2
+        assert given_to("another", refused, n=59).asked == 2, "another calibrator is another question"
+
+    def test_one_that_holds_gives_way_to_a_lower_threshold_only(self) -> None:
+        first = given_to(n=60)
+        confidence = np.r_[np.full(60, 0.9), np.full(60, 0.7)]
+        lower = first.asking("c", confidence, np.ones(120, dtype=bool))
+        assert lower.certificate("c", PROMISE).threshold == 0.7
+        worse = np.r_[np.ones(60, dtype=bool), np.zeros(60, dtype=bool)]
+        kept = first.asking("c", confidence, worse)
+        assert (kept.asked, kept.certificate("c", PROMISE).threshold) == (2, 0.9)
+        assert first.asking("c", confidence[:119], np.ones(119, dtype=bool)) == attrs.evolve(first, aside=119)
+
+    def test_a_failed_attempt_for_a_new_calibrator_leaves_the_certificate_of_the_old_one(self) -> None:
+        after = given_to().asking("new", SURE[:60], np.zeros(60, dtype=bool))
+        assert after.holds("c")
+        assert not after.holds("new")
+
+
+class TestWhatIsWanted:
+    @pytest.mark.parametrize(
+        ("wanted", "words"),
+        [
+            (Promise(risk=0.05), "promises less"),
+            (Promise(delta=0.05), "promises less"),
+            (Promise(measure="total"), "is for the measure best"),
+        ],
+    )
+    def test_a_certificate_that_promises_less_or_something_else_does_not_hold(
+        self, wanted: Promise, words: str
+    ) -> None:
+        found = given_to().certificate("c", wanted)
+        assert found.threshold is None
+        assert words in found.reason
+        assert (found.risk, found.delta) == (wanted.risk, wanted.delta)
+
+    def test_nor_one_of_another_calibrator(self) -> None:
+        found = given_to(n=60).certificate("d", PROMISE)
+        assert found.threshold is None
+        assert found.reason == "60 labels are set aside: the next refit asks for a certificate"
+
+    def test_a_stricter_promise_may_be_asked_for_at_once(self) -> None:
+        strict = given_to(n=100).opened(Promise(risk=0.05), key="k", used_until=0.0)
+        after = strict.asking("c", SURE[:100], np.ones(100, dtype=bool))
+        assert after.asked == 2
+        assert after.certificate("c", Promise(risk=0.05)).threshold == 0.9
+
+
+class TestSettingAside:
+    def test_only_the_half_and_only_what_no_fit_has_used(self) -> None:
+        ledger = Ledger().opened(PROMISE, key="k", used_until=100.0)
+        assert ledger.is_aside(True, 100.5)
+        assert not ledger.is_aside(True, 100.0)
+        assert not ledger.is_aside(False, 200.0)
+        assert not ledger.closed(300.0).is_aside(True, 400.0)
+
+    def test_after_a_fit_on_everything_only_later_labels_count(self) -> None:
+        again = given_to().closed(500.0).opened(PROMISE, key="k", used_until=0.0)
+        assert not again.is_aside(True, 500.0)
+        assert again.is_aside(True, 501.0)
+        assert (again.asked, again.holds("c"), again.aside) == (1, False, 0)
+
+    def test_another_key_divides_them_differently(self) -> None:
+        read = attrs.evolve(OPEN, read_until=900.0, aside=12)
+        other = read.opened(PROMISE, key="other", used_until=0.0)
+        assert not other.is_aside(True, 900.0)
+        assert (other.aside, other.key) == (0, "other")
+
+
+class TestDrift:
+    def test_a_revoked_certificate_is_replaced_on_later_labels_alone(self) -> None:
+        ledger = given_to()
+        wrong = ledger.read(10, SURE[:30], np.zeros(30, dtype=bool), until=700.0)
+        assert wrong.is_drifted("c")
+        assert not wrong.holds("c")
+        assert (wrong.used_until, wrong.aside) == (700.0, 0)
+        reason = wrong.certificate("c", PROMISE).reason
+        assert reason.startswith("revoked: ")
+        assert reason.endswith("since then not enough labels yet: 0 of 40")
+        counted = wrong.read(7, SURE[:9], np.ones(9, dtype=bool), until=800.0)
+        assert (counted.is_drifted("c"), counted.aside) == (True, 7), "good days do not bring it back"
+        anew = given_to(ledger=counted, n=40)
+        assert anew.holds("c")
+        assert not anew.is_drifted("c")
+
+    def test_what_is_not_marked_accept_is_not_watched(self) -> None:
+        after = given_to().read(0, np.full(500, 0.89), np.zeros(500, dtype=bool), until=1.0)
+        assert after.holds("c")
+
+    def test_labels_without_a_confidence_are_not_watched(self) -> None:
+        after = given_to().read(0, np.full(500, np.nan), np.zeros(500, dtype=bool), until=1.0)
+        assert after.holds("c")
+
+
+ledgers = st.sampled_from(
+    [
+        Ledger(),
+        OPEN,
+        given_to(),
+        given_to().read(3, SURE[:5], [True, False, True, True, True], until=12.5),
+        given_to().read(3, SURE[:40], np.zeros(40, dtype=bool), until=12.5),
+        OPEN.asking("c", SURE[:40], np.zeros(40, dtype=bool)),
+    ]
+)
+
+
+class TestTheFile:
+    @given(ledgers, st.floats(0, 1e10), st.integers(0, 10**9))
+    def test_it_gives_back_what_was_written(
+        self, tmp_path_factory: pytest.TempPathFactory, ledger: Ledger, moment: float, n: int
+    ) -> None:
+        path = tmp_path_factory.mktemp("ledger") / "one" / "line.json"
+        ledger = attrs.evolve(ledger, tried_until=moment, tried_n=n)
+        with editing(path) as held:
+            assert held.ledger == Ledger()
+            held.ledger = ledger
+        assert read_ledger(path) == ledger
+        if ledger != Ledger():
+            assert path.stat().st_mode & 0o077 == 0
+
+    def test_an_error_inside_writes_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "line.json"
+
+        def fail() -> None:
+            with editing(path) as held:
+                held.ledger = given_to()
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert read_ledger(path) == Ledger()
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("asked", -1), ("asked", "1"), ("schema", 2), ("watch", []), ("promise", {"risk": 0.1})],
+    )
+    def test_a_damaged_one_is_not_taken_for_an_empty_one(self, tmp_path: Path, name: str, value: Any) -> None:
+        """It would forget how much was spent."""
+        path = tmp_path / "line.json"
+        with editing(path) as held:
+            held.ledger = given_to()
+        document = json.loads(path.read_text("utf-8"))
+        path.write_text(json.dumps({**document, name: value}), "utf-8")
+        with pytest.raises(CalibratorError, match="none is given until it is removed"):
+            read_ledger(path)
+        path.write_bytes(b"\xff{")
+        with pytest.raises(CalibratorError, match="none is given until it is removed"), editing(path):
+            pass
