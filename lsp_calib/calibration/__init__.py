@@ -102,8 +102,10 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "policies.certificates": (
         "Certificate",
         "certify",
+        "Prospect",
         "labels_needed",
         "power_table",
+        "prospect",
     ),
     "policies.drift": ("Watch",),
     "policies.selective_risk": (

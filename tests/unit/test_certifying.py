@@ -18,6 +18,7 @@ from lsp_calib.calibration.policies.ledger import Ledger, Promise
 from lsp_calib.calibration.policies.tiers import RiskPolicy
 from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.certifying import set_aside, visits, watch_labels
+from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.feedback.learning import refit_from_feedback, try_out
 from lsp_calib.feedback.self_refit import LEAST_NEW, is_due, refit_where_due
 from lsp_calib.feedback.store import FeedbackStore
@@ -44,12 +45,15 @@ def calibrators(tmp_path: Path) -> CalibratorStore:
 
 def live(store: FeedbackStore, n: int, *, begin: int = 0, wrong: float = 0.0) -> None:
     """n lines. Half of them are sure ones, of which a share is wrong; of the others most are."""
-    chance = random.Random(begin)
+    chance, events = random.Random(begin), []
     for number in range(begin, begin + n):
         sure = number % 2 == 0
         # No two lines look the same: of one line few visits count.
         show(store, f"s{number:06}", (-0.03 if sure else -1.8) * (1 - number / 1e4), START + number)
-        settle(store, f"s{number:06}", chance.random() >= (wrong if sure else 0.8), START + number + 0.5)
+        right, at = chance.random() >= (wrong if sure else 0.8), START + number + 0.5
+        label = Label(f"s{number:06}", right, How.KEPT if right else How.EDITED, at)
+        events.append(Event(label.suggestion_id, EventKind.SETTLED, at, label=label))
+    store.record_events(events)
 
 
 def refit(store: FeedbackStore, calibrators: CalibratorStore, promise: Promise | None = PROMISE) -> object:
@@ -192,7 +196,7 @@ class TestCertificates:
         refit(store, calibrators)
         document = json.loads(calibrators.ledger_path(PURPOSE).read_text("utf-8"))
         texts = [value for value in document.values() if isinstance(value, str)]
-        assert sorted(texts) == sorted([document["key"], document["askedOf"], document["refusal"]])
+        assert sorted(texts) == sorted(document[name] for name in ("key", "askedOf", "refusal", "refusalOf"))
 
 
 class TestTheWatch:
@@ -213,7 +217,7 @@ class TestTheWatch:
         assert bad.is_drifted(current.id)
         assert calibrators.ledger(PURPOSE) == bad, "on disk"
         assert watch_labels(store, calibrators, PURPOSE, PROMISE) == (bad, bad), "nothing counts twice"
-        live(store, 400, begin=600)
+        live(store, 1200, begin=600)
         result = refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=PROMISE)
         assert result.certificate is not None
         assert result.certificate["certified"], result.certificate["reason"]

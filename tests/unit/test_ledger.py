@@ -19,7 +19,7 @@ from lsp_calib.errors import CalibratorError
 
 PROMISE = Promise()
 OPEN = Ledger().opened(PROMISE, key="k", used_until=0.0)
-SURE = np.full(200, 0.9)
+SURE = np.full(200, 0.99)
 
 
 def given_to(calibrator: str = "c", ledger: Ledger = OPEN, n: int = 60) -> Ledger:
@@ -45,10 +45,10 @@ class TestAsking:
         enough = given_to(n=27)
         assert (enough.asked, enough.holds("c")) == (1, True)
         found = enough.certificate("c", PROMISE)
-        assert found.threshold == 0.9
+        assert found.threshold == 0.99
         assert found.delta == pytest.approx(spent(1, 0.1))
         assert found.reason == (
-            "at most 10 % of those at 90.0 % and above are wrong, with 90 % confidence: 0 of 27 labels were"
+            "at most 10 % of those at 99.0 % and above are wrong, with 90 % confidence: 0 of 27 labels were"
         )
         assert enough.needed == 40
 
@@ -63,14 +63,23 @@ class TestAsking:
         assert given_to(ledger=refused, n=60).asked == 2
         assert given_to("another", refused, n=59).asked == 2, "another calibrator is another question"
 
+    def test_nothing_is_asked_where_the_confidences_themselves_give_it_no_chance(self) -> None:
+        """They may decide: the labels are not looked at. An attempt would make the next one dearer."""
+        hopeless = OPEN.asking("c", np.full(60, 0.9), np.ones(60, dtype=bool))
+        assert (hopeless.asked, hopeless.holds("c")) == (0, False)
+        assert hopeless.certificate("c", PROMISE).reason == (
+            "not enough labels yet: on 60 set aside a certificate has a chance of 6 %"
+        )
+        assert given_to(ledger=hopeless, n=60).holds("c")
+
     def test_one_that_holds_gives_way_to_a_lower_threshold_only(self) -> None:
         first = given_to(n=60)
-        confidence = np.r_[np.full(60, 0.9), np.full(60, 0.7)]
+        confidence = np.r_[np.full(60, 0.99), np.full(60, 0.97)]
         lower = first.asking("c", confidence, np.ones(120, dtype=bool))
-        assert lower.certificate("c", PROMISE).threshold == 0.7
+        assert lower.certificate("c", PROMISE).threshold == 0.97
         worse = np.r_[np.ones(60, dtype=bool), np.zeros(60, dtype=bool)]
         kept = first.asking("c", confidence, worse)
-        assert (kept.asked, kept.certificate("c", PROMISE).threshold) == (2, 0.9)
+        assert (kept.asked, kept.certificate("c", PROMISE).threshold) == (2, 0.99)
         assert first.asking("c", confidence[:119], np.ones(119, dtype=bool)) == attrs.evolve(first, aside=119)
 
     def test_a_failed_attempt_for_a_new_calibrator_leaves_the_certificate_of_the_old_one(self) -> None:
@@ -105,7 +114,7 @@ class TestWhatIsWanted:
         strict = given_to(n=100).opened(Promise(risk=0.05), key="k", used_until=0.0)
         after = strict.asking("c", SURE[:100], np.ones(100, dtype=bool))
         assert after.asked == 2
-        assert after.certificate("c", Promise(risk=0.05)).threshold == 0.9
+        assert after.certificate("c", Promise(risk=0.05)).threshold == 0.99
 
 
 class TestSettingAside:
@@ -146,7 +155,7 @@ class TestDrift:
         assert not anew.is_drifted("c")
 
     def test_what_is_not_marked_accept_is_not_watched(self) -> None:
-        after = given_to().read(0, np.full(500, 0.89), np.zeros(500, dtype=bool), until=1.0)
+        after = given_to().read(0, np.full(500, 0.98), np.zeros(500, dtype=bool), until=1.0)
         assert after.holds("c")
 
     def test_labels_without_a_confidence_are_not_watched(self) -> None:

@@ -104,6 +104,7 @@ def _to_json(ledger: Ledger) -> dict[str, Any]:
         "askedFor": _promise_to_json(ledger.asked_for),
         "askedN": ledger.asked_n,
         "refusal": ledger.refusal,
+        "refusalOf": ledger.refusal_of,
         "watch": None
         if watch is None
         else {
@@ -158,6 +159,7 @@ def _of_json(fields: Fields) -> Ledger:
         asked_for=_promise(fields, "askedFor"),
         asked_n=fields.count("askedN"),
         refusal=fields.text("refusal", empty=True),
+        refusal_of=fields.text("refusalOf", empty=True),
         watch=watch,
         given=_promise(fields, "given"),
         tried_until=fields.number("triedUntil"),

@@ -19,6 +19,9 @@ from lsp_calib.errors import DataError
 
 LEAST_SHARE = 0.02
 
+# Beginnings that `prospect` compares: 22 to some 560 accepted labels at 0.1 and 0.1.
+_MOST_STARTS = 40
+
 
 @attrs.frozen(kw_only=True)
 class Certificate:
@@ -142,6 +145,42 @@ def certify(
         p_value=float(lower_tail(e, k, risk)),
         calibrator=calibrator,
     )
+
+
+@attrs.frozen
+class Prospect:
+    """accepted: how many of the most confident labels the first test had best take.
+
+    chance: in [0, 1], that it passes, by the confidences themselves.
+    """
+
+    accepted: int
+    chance: float
+
+
+def prospect(confidence: npt.ArrayLike, risk: float = 0.1, delta: float = 0.1) -> Prospect:
+    """Whether it is worth asking for a certificate, before any label is looked at.
+
+    confidence: float array of shape (n,), of the labels that it would rest on.
+    For each number of labels at which one more error becomes tolerable: the chance of so few, if the
+    confidences are true on average. What follows from the confidences alone costs nothing: the tests may
+    begin wherever they say, and need not be made at all.
+    Raises DataError on numbers outside their ranges.
+
+    >>> prospect([0.99] * 40).chance > 0.7, prospect([0.9] * 40).chance < 0.1, prospect([0.99] * 10).chance
+    (True, True, 0.0)
+    """
+    p, _ = paired(confidence, np.zeros(np.size(confidence), dtype=np.bool_), empty=True)
+    enough = least_trials(risk, delta, p.size)[:_MOST_STARTS]
+    if not enough.size:
+        return Prospect(0, 0.0)
+    error = 1.0 - np.cumsum(np.sort(p)[::-1]) / np.arange(1, p.size + 1)
+    chances = [
+        float(lower_tail(tolerable, int(k), float(np.clip(error[k - 1], 0.0, 1.0))))
+        for tolerable, k in enumerate(enough)
+    ]
+    best = int(np.argmax(chances))
+    return Prospect(int(enough[best]), chances[best])
 
 
 def labels_needed(
