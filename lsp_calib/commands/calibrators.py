@@ -46,6 +46,8 @@ class Listing:
             )
             if words := note(c):
                 console.print(f"  {words}", soft_wrap=True)
+            if words := _promised(entry):
+                console.print(f"  {words}", soft_wrap=True)
         for sentence in self.skipped:
             console.print(sentence)
         if self.entries:
@@ -154,7 +156,24 @@ def _wire(entry: Listed) -> dict[str, Any]:
         "skill": None if skill is None else skill.value,
         "created": c.created,
         "carriedFrom": carried_from(c),
+        "certificate": _certificate(entry),
     }
+
+
+def _certificate(entry: Listed) -> dict[str, Any] | None:
+    """What is promised of the tiers of a calibrator in force; None where nothing is to be."""
+    promise = entry.ledger.promise if entry.in_force else None
+    return None if promise is None else entry.ledger.to_wire(entry.calibrator.id, promise)
+
+
+def _promised(entry: Listed) -> str:
+    """The same in words; empty where nothing is to be promised."""
+    found = _certificate(entry)
+    if found is None:
+        return ""
+    return (
+        f"{'Certified' if found['certified'] else 'Nothing is certified to be accepted'}: {found['reason']}."
+    )
 
 
 def _print(entry: Listed, console: Console) -> None:
@@ -167,6 +186,8 @@ def _print(entry: Listed, console: Console) -> None:
         f"{entry.path}",
         soft_wrap=True,
     )
+    if words := _promised(entry):
+        console.print(words, soft_wrap=True)
     for at, curve in enumerate(c.curves):
         when = "used first" if at == 0 else "used where those above lack evidence"
         if is_plain(curve.measure):

@@ -84,7 +84,7 @@ def _policy(default: str | None) -> Any:
         default,
         "how tiers follow from probabilities: by `threshold`; by `risk`: accept only where a certificate "
         "limits the share of wrong ones; by `cost`. A workspace cannot take the user's `risk` away",
-        see="[Certified tiers](confidence.md#certified-tiers)",
+        see="[Tiers](tiers.md)",
     )
 
 
@@ -314,7 +314,7 @@ class Trusted:
         "with the policy `cost`: what it costs to accept a wrong suggestion, where reading one with care "
         "costs 1",
         unset="4.5; `cautious`: 8, `lenient`: 3",
-        see="[By cost](confidence.md#by-cost)",
+        see="[By cost](tiers.md#by-cost)",
     )
     right_rejected: float | None = _setting(
         "tiers.costs.rightRejected",

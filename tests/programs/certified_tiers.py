@@ -3,11 +3,11 @@
     python tests/programs/certified_tiers.py [--seeds N]
 
 A user draws suggestions from the lines of one project, with replacement: so the true share of wrong ones
-above a threshold is a sum over these lines. They keep what is right, and what is wrong, with the probabilities
-of a rule; kept is a correct label. The calibrator is fitted on the other projects (five folds). From there all
-is the product's own: half of the lines is set aside at random, a refit on the other half comes when it is due,
-it asks for a certificate by the ledger's rules, and later labels are watched. Then the user's work changes:
-all is kept half as often.
+above a threshold is a sum over these lines. They keep what is right, and what is wrong, with the
+probabilities of a rule; kept is a correct label. The calibrator is fitted on the other projects (five
+folds). From there all is the product's own: half of the lines is set aside at random, a refit on the other
+half comes when it is due, it asks for a certificate by the ledger's rules, and later labels are watched. Then
+the user's work changes: all is kept half as often.
 Prints a row for each model and rule; docs/confidence.md quotes them. It takes minutes: not beside other work.
 """
 

@@ -12,7 +12,9 @@ from click.testing import CliRunner, Result
 from lsp_calib import home as state
 from lsp_calib.calibration import Calibrator, CalibratorStore
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve, Weighted
+from lsp_calib.calibration.calibrators.ledger_file import editing
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR
+from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.cli import main
 from lsp_calib.commands.calibrators import curve_words
 from lsp_calib.confidence.features import FEATURES
@@ -147,3 +149,34 @@ def test_calibrators_of_schema_1_are_shown() -> None:
     assert f"{measure} (used first): log-odds = 1.25 × those of the measure -0.50" in invoke(
         "show", old.id
     ).stdout.replace("\n", " ")
+
+
+def test_what_is_promised_is_listed_with_the_calibrator_and_drift_is_its_state() -> None:
+    store = CalibratorStore.open()
+    mine = personal("2026-11-22")
+    store.promote(mine)
+    assert all(entry["certificate"] is None for entry in listed())
+    confidence, right = [0.99] * 60, [True] * 60
+    with editing(store.ledger_path(mine.purpose)) as held:
+        held.ledger = held.ledger.opened(Promise(), key="k", used_until=0.0)
+        held.ledger = held.ledger.asking(mine.id, confidence, right)
+    entry = next(entry for entry in listed() if entry["id"] == mine.id)
+    assert (entry["certificate"]["certified"], entry["state"]) == (True, "learning")
+    words = "at most 10 % of those at 99.0 % and above are wrong, with 90 % confidence: 0 of 60 labels were"
+    assert f"Certified: {words}." in invoke("list").stdout
+    assert f"Certified: {words}." in invoke("show", mine.id).stdout
+    with editing(store.ledger_path(mine.purpose)) as held:
+        held.ledger = held.ledger.read(0, confidence, [False] * 60, until=1.0)
+    entry = next(entry for entry in listed() if entry["id"] == mine.id)
+    assert (entry["certificate"]["revoked"], entry["state"]) == (True, "drifted")
+    assert "Nothing is certified to be accepted: revoked: " in invoke("list").stdout
+
+
+def test_a_damaged_ledger_is_named_and_everything_else_listed() -> None:
+    store = CalibratorStore.open()
+    path = store.ledger_path(SMALL.purpose)
+    path.parent.mkdir(parents=True)
+    path.write_text("{}", "utf-8")
+    result = json.loads(invoke("list", "--json").stdout)
+    assert {entry["id"] for entry in result["calibrators"]} == {c.id for c in SHIPPED}
+    assert any(str(path) in sentence for sentence in result["skipped"])

@@ -16,13 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib import lockfile
+from lsp_calib.calibration.calibrators.calibrator import Purpose
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.ledger_file import editing
+from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.cli import main
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
+from lsp_calib.tools.doctor.checks import certificate
 from lsp_calib.tools.doctor.finding import Level
 from lsp_calib.tools.doctor.speed import BUDGET_MS, Measurement, measurement, recommend
+from lsp_calib.values import ModelIdentity
 
 
 def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
@@ -88,6 +94,26 @@ class TestFindings:
         first = about(report, "model")[0]
         assert first["level"] == "problem"
         assert "lsp-calib models pull smollm2-135m" in first["advice"]
+
+    def test_what_is_promised_is_said_with_the_calibrator(self, home: Path) -> None:
+        """And a ledger that cannot be read is a problem with its remedy."""
+        purpose = Purpose(ModelIdentity("m", "Q4", "5c" * 32), "line-prefix-1", "line", "python")
+        store = CalibratorStore.open()
+        calibrator = store.choose(purpose).calibrator
+        assert certificate(store, purpose, calibrator) == []
+        with editing(store.ledger_path(purpose)) as held:
+            held.ledger = held.ledger.opened(Promise(), key="k", used_until=0.0)
+        [note] = certificate(store, purpose, calibrator)
+        assert note.level is Level.NOTE
+        assert "nothing is certified to be accepted: not enough labels yet: 0 of 27" in note.says
+        with editing(store.ledger_path(purpose)) as held:
+            held.ledger = held.ledger.asking(calibrator.id, [0.99] * 60, [True] * 60)
+        [good] = certificate(store, purpose, calibrator)
+        assert (good.level, good.data["accepted"]) == (Level.GOOD, 60)
+        store.ledger_path(purpose).write_text("{}", "utf-8")
+        [problem] = certificate(store, purpose, calibrator)
+        assert problem.level is Level.PROBLEM
+        assert str(home) in problem.says
 
     def test_a_wrong_setting_is_named(self, home: Path) -> None:
         (home / "config.toml").write_text("threads = 3\nnonsense = 1\n")

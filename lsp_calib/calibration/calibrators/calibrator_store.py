@@ -36,11 +36,13 @@ class Earlier:
 
 @attrs.frozen
 class Listed:
-    """A calibrator's file. in_force: whether its model's suggestions are judged by it now."""
+    """A calibrator's file. in_force: whether its model's suggestions are judged by it now. ledger: of the
+    certificates for its purpose."""
 
     path: Path
     calibrator: Calibrator
     in_force: bool
+    ledger: Ledger = attrs.field(factory=Ledger)
 
 
 @attrs.frozen
@@ -135,9 +137,23 @@ class CalibratorStore:
                 if not (in_force and folder == self._history):
                     found.append(Listed(path, calibrator, in_force))
         found += carried.values()
+        found = [self._with_ledger(one, skipped) for one in found]
         found.sort(key=lambda one: (one.calibrator.created, one.calibrator.id), reverse=True)
         found.sort(key=lambda one: not one.in_force)
         return found, skipped
+
+    def _with_ledger(self, one: Listed, skipped: list[str]) -> Listed:
+        """With the ledger, and with the state "drifted" if its certificate is revoked."""
+        if not one.in_force:
+            return one
+        try:
+            ledger = self.ledger(one.calibrator.purpose)
+        except CalibratorError as error:
+            skipped.append(f"No certificate is in force: {error}")
+            return one
+        if ledger.is_drifted(one.calibrator.id):
+            one = attrs.evolve(one, calibrator=attrs.evolve(one.calibrator, state="drifted"))
+        return attrs.evolve(one, ledger=ledger)
 
     def stamp(self, purpose: Purpose) -> object:
         """A value that differs from an earlier one if another calibrator, or certificate, may now be in force

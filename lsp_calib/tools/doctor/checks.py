@@ -14,7 +14,7 @@ from importlib import metadata
 from typing import Any
 
 from lsp_calib import __version__, home, lockfile
-from lsp_calib.calibration.calibrators.calibrator import Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.errors import LspCalibError, ModelError
@@ -169,7 +169,8 @@ def calibrators(usable: Sequence[Entry]) -> list[Finding]:
     for entry in usable:
         card = entry.card
         identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-        choice = CalibratorStore.open().choose(Purpose(identity, Layout.of(card).version, "line", "python"))
+        store, purpose = CalibratorStore.open(), Purpose(identity, Layout.of(card).version, "line", "python")
+        choice = store.choose(purpose)
         complaints.update(dict.fromkeys(choice.skipped))
         ref = choice.calibrator.ref
         data = {"model": card.name, "id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
@@ -183,8 +184,27 @@ def calibrators(usable: Sequence[Entry]) -> list[Finding]:
             origin = ref.source if ref.source == ref.state else f"{ref.source}, {ref.state}"
             says = f"{card.name}: calibrator {ref.id} ({origin}, {ref.n} labels)."
             found.append(Finding("calibrator", Level.GOOD, says, data=data))
+        found += certificate(store, purpose, choice.calibrator)
     advice = "Remove or replace the file. Until then another calibrator is used."
     return found + [Finding("calibrator", Level.PROBLEM, text, advice) for text in complaints]
+
+
+def certificate(store: CalibratorStore, purpose: Purpose, calibrator: Calibrator) -> list[Finding]:
+    """What is promised of the tiers, where the policy is or was `risk`."""
+    try:
+        ledger = store.ledger(purpose)
+    except LspCalibError as error:
+        advice = "Remove the file: certificates then begin anew, with later labels."
+        return [Finding("certificate", Level.PROBLEM, str(error), advice)]
+    if ledger.promise is None:
+        return []
+    data = ledger.to_wire(calibrator.id, ledger.promise)
+    name = f"{purpose.model.name}, {purpose.language}"
+    if data["certified"]:
+        return [Finding("certificate", Level.GOOD, f"{name}: certified: {data['reason']}.", data=data)]
+    says = f"{name}: nothing is certified to be accepted: {data['reason']}."
+    advice = "Labels come with use; `lsp-calib refit` asks for a certificate when there are enough."
+    return [Finding("certificate", Level.NOTE, says, advice, data=data)]
 
 
 def feedback() -> Finding:
