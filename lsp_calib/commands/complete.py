@@ -7,6 +7,7 @@ from pathlib import Path
 from lsp_calib.commands.engine import Say, estimator_for, with_engine
 from lsp_calib.commands.source_files import read_source
 from lsp_calib.completion import Completion, CompletionService, Cursor
+from lsp_calib.completion.layouts import Layouts
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import language_of
 from lsp_calib.settings import Trusted
@@ -28,7 +29,9 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
     cursor = Cursor.at(lines, line, _END_OF_LINE if column is None else column, language_of(path))
 
     async def ask(engine: Engine) -> list[Suggestion]:
-        service = CompletionService(engine, estimator_for(given))
+        estimator = estimator_for(given)
+        layouts = Layouts(estimator.store.has_labels)
+        service = CompletionService(engine, estimator, layout_of=layouts.of)
         completion = await service.complete(cursor)
         return [completion.suggestion] if isinstance(completion, Completion) else []
 

@@ -9,6 +9,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.policies.ledger import Promise, Wish
 from lsp_calib.calibration.policies.tiers import RiskPolicy
 from lsp_calib.commands.engine import Say, settings_in_force, with_engine
+from lsp_calib.completion.layouts import Layouts
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
@@ -24,11 +25,12 @@ def refit_now(given: Trusted, say: Say) -> Refits:
 
     async def ask(engine: Engine) -> Refits:
         # Only the model's identity is asked for: labels of other models say nothing about it.
-        purpose = line_purpose(await engine.ready(), "python")
+        loaded, calibrators = await engine.ready(), CalibratorStore.open()
+        purpose = line_purpose(loaded, Layouts(calibrators.has_labels).of(loaded), "python")
         store = FeedbackStore(home.home() / "feedback.db")
         try:
             today = datetime.date.today().isoformat()
-            return refit_languages(store, CalibratorStore.open(), purpose, today, promise=wish)
+            return refit_languages(store, calibrators, purpose, today, promise=wish)
         finally:
             store.close()
 
