@@ -78,6 +78,13 @@ class Exclusion:
 
 
 @functools.lru_cache(maxsize=512)  # asked at every keystroke
+def matches(pattern: str, name: str) -> bool:
+    """Whether a pattern as in `Exclusion` matches a document. name: its URI or path."""
+    readings = _readings(name)
+    return any(_matches(one, parts) for one in _alternatives(pattern) for parts in readings)
+
+
+@functools.lru_cache(maxsize=512)  # asked at every keystroke
 def _reason(patterns: tuple[str, ...], name: str) -> str:
     readings = _readings(name)
     if any(_is_secret(parts) for parts in readings):

@@ -12,7 +12,7 @@ const TRUSTED = Object.keys(require('./package.json').contributes.configuration.
   .map((name) => name.slice(PREFIX.length));
 
 // The user's values of these count beside the workspace's.
-const SHARED = ['exclude', 'tiers.policy', 'tiers.risk', 'tiers.delta'];
+const SHARED = ['exclude', 'tiers.policy', 'tiers.risk', 'tiers.delta', 'tiers.overrides'];
 
 /**
  * A setting as the user's own settings have it, or its default.

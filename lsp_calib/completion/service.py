@@ -122,7 +122,13 @@ class CompletionService:
 
         def assess(evidence: Evidence, doubt: str = "") -> Confidence:
             return self._estimator.assess(
-                loaded.identity, prompt.version, "line", cursor.language, evidence, doubt=doubt
+                loaded.identity,
+                prompt.version,
+                "line",
+                cursor.language,
+                evidence,
+                doubt=doubt,
+                document=document,
             )
 
         hiding: Hiding | None = None
@@ -179,7 +185,12 @@ class CompletionService:
             evidence,
         )
         confidence = self._estimator.assess(
-            completion.model, completion.prompt_version, "line", cursor.language, evidence
+            completion.model,
+            completion.prompt_version,
+            "line",
+            cursor.language,
+            evidence,
+            document=document,
         )
         suggestion = attrs.evolve(completion.suggestion, confidence=confidence)
         return attrs.evolve(completion, suggestion=suggestion, evidence=evidence)
@@ -229,7 +240,7 @@ class CompletionService:
             suggestion = Suggestion.new(
                 "line",
                 text,
-                self._estimator.alternative(own, probability),
+                self._estimator.alternative(own, probability, language=cursor.language, document=document),
                 loaded.identity.name,
                 generation,
                 doubt=doubtful_span(generation, text),

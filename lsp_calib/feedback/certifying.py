@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 import attrs
 import numpy as np
 
-from lsp_calib.calibration.arrays import BoolArray
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.curve import Wanted
+from lsp_calib.calibration.calibrators.curve import Wanted, in_order, is_plain
 from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.ledger_file import Held, editing
 from lsp_calib.calibration.calibrators.refit import RefitResult
-from lsp_calib.calibration.policies.ledger import Ledger, Promise, Wish
+from lsp_calib.calibration.policies.ledger import LEAST_CONFIDENCE, Ledger, Promise, Wish
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.training_rows import labels_for, line_of, settled_until
@@ -48,10 +48,11 @@ def open_for(
     if rows:
         seen = visits(rows)
         calibrator = calibrators.choose(purpose).calibrator
-        confidence = calibrator.probabilities([row.evidence for row in seen], wanted_of(promise))
+        confidence = _confidences(calibrator, seen, promise)
+        likely = confidence >= LEAST_CONFIDENCE
         if not held.ledger.holds(calibrator.id):  # a certificate of another says nothing of these
             confidence = np.full(len(seen), np.nan)
-        aside = sum(set_aside(store, held.ledger, seen))
+        aside = int(np.count_nonzero(likely & np.array(set_aside(store, held.ledger, seen))))
         held.ledger = held.ledger.read(aside, confidence, _correct(seen), max(row.at for row in rows))
 
 
@@ -105,7 +106,7 @@ def with_certificate(
     chosen = result.calibrator or current
     if chosen.source != "prior":  # its tiers never exceed review
         drawn = visits(aside, most_of_a_line=MOST_OF_ONE_LINE)
-        confidence = chosen.probabilities([row.evidence for row in drawn], wanted_of(promise))
+        confidence = _confidences(chosen, drawn, promise)
         known = np.isfinite(confidence)
         held.ledger = held.ledger.asking(chosen.id, confidence[known], _correct(drawn)[known])
     if chosen is not current and held.ledger.keeps(current.id):
@@ -124,6 +125,18 @@ def wanted_of(promise: Promise) -> Wanted:
     """The preferred measure of a promise."""
     measures: dict[str, Wanted] = {"geometric-mean": "geometric-mean", "total": "total"}
     return measures.get(promise.measure, "best")
+
+
+def _confidences(calibrator: Calibrator, rows: Sequence[LabelledRow], promise: Promise) -> FloatArray:
+    """As suggestions to come would get them, shape (n,).
+
+    nan for labels that were stored without the features that those have: another curve would judge them.
+    """
+    wanted = wanted_of(promise)
+    found = calibrator.probabilities([row.evidence for row in rows], wanted)
+    if is_plain(in_order(calibrator.curves, wanted)[0].measure):
+        return found
+    return np.where([bool(row.evidence.features) for row in rows], found, np.nan)
 
 
 def _correct(rows: Sequence[LabelledRow]) -> BoolArray:

@@ -190,7 +190,7 @@ class Session:
                 partial(service.complete, document=uri),
                 partial(service.with_below, document=uri),
                 first,
-                self._decide_like(first),
+                self._decide_like(uri, first),
             ),
             (),
             of_line=True,
@@ -408,8 +408,10 @@ class Session:
                 self._forget(document.uri)
         policy, too_loose = tier_policy(self._connection.trusted, settings)
         self._messages.warn_together(too_loose)
-        if (policy, settings.measure) != (self._estimator.policy, self._estimator.measure):
-            self._estimator.policy, self._estimator.measure = policy, settings.measure
+        overrides = (*self._connection.trusted.overrides, *settings.overrides)
+        now = (policy, settings.measure, overrides)
+        if now != (self._estimator.policy, self._estimator.measure, self._estimator.overrides):
+            self._estimator.policy, self._estimator.measure, self._estimator.overrides = now
             self._forget_assessments()
             self._after_labels.labelled()  # a promise may be wanted now
         if settings.hide_below != self._hidden_below:
@@ -488,10 +490,15 @@ class Session:
             return first.suggestion
         # While the first line is typed, the others stay as they are; on half a line no block begins.
         lines = await self._blocks.of(uri, first, patience=None if may_begin(first.cursor) else 0)
-        return block_of(first, lines, self._decide_like(first))
+        return block_of(first, lines, self._decide_like(uri, first))
 
-    def _decide_like(self, first: Completion) -> Decide:
-        return lambda probability: self._estimator.tier(probability, first.suggestion.confidence)
+    def _decide_like(self, uri: str, first: Completion) -> Decide:
+        return partial(
+            self._estimator.tier,
+            like=first.suggestion.confidence,
+            language=first.cursor.language,
+            document=uri,
+        )
 
     def _forget_replies(self) -> None:
         self.completions.forget_replies()

@@ -123,6 +123,25 @@ def text_list(accepts: Callable[[str], bool], words: str, most: int) -> Kind:
     return Kind(words, {"type": "array", "items": {"type": "string"}, "maxItems": most}, read)
 
 
+def object_list(read_one: Callable[[object], Any], words: str, properties: dict[str, Any], most: int) -> Kind:
+    """A list of objects, `most` at most; the setting becomes a tuple of what `read_one` makes of them.
+
+    read_one: gives None for what does not fit. properties: of an object, as JSON Schema. Entries that fit
+    count even where others do not; if none does, the default counts.
+    """
+
+    def read(value: object) -> tuple[Any, str]:
+        given = value if isinstance(value, list) else []
+        found = [read_one(one) for one in given[:most]]
+        good = tuple(one for one in found if one is not None)
+        if isinstance(value, list) and len(good) == len(given):
+            return good, ""
+        return good or None, f"must be {words}; what does not fit is ignored"
+
+    items = {"type": "object", "properties": properties, "additionalProperties": False}
+    return Kind(words, {"type": "array", "items": items, "maxItems": most}, read)
+
+
 def _kind(
     words: str,
     schema: dict[str, Any],

@@ -18,8 +18,9 @@ _MOST_PROBLEMS = 20
 def parse(raw: object, base: Settings = DEFAULTS) -> tuple[Settings, list[str]]:
     """Settings from an editor's object over `base`, with a message for each key that cannot be used."""
     changes, problems = _read(raw, WORKSPACE, "lspCalib.")
-    # A workspace may add to its user's exclusions, but not remove any of them.
+    # A workspace may add to its user's exclusions and overrides, but not remove any of them.
     changes["exclude"] = dict.fromkeys((*base.exclude, *changes.get("exclude", ())))
+    changes["overrides"] = dict.fromkeys((*base.overrides, *changes.get("overrides", ())))
     settings = attrs.evolve(base, **changes)
     low, high = settings.reject_below, settings.accept_from
     if low is not None and high is not None and low > high:

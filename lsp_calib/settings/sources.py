@@ -22,8 +22,8 @@ NOT_TRUSTED_OVER_TCP = (
 def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, list[str]]:
     """Command line over environment over editor over the user's `config.toml`, setting by setting.
 
-    But `remote.keyFile` counts only where the `remote.url` in force was set, and patterns of `exclude` from
-    all places count together. Raises SettingsError if there is no state folder.
+    But `remote.keyFile` counts only where the `remote.url` in force was set, and patterns of `exclude`, and
+    overrides of the tiers, from all places count together. Raises SettingsError if there is no state folder.
     """
     user, problems = _user_file()
     environment, more = _environment()
@@ -34,6 +34,7 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
     if named is not None:
         chosen["remote_key_file"] = named.remote_key_file
     chosen["exclude"] = tuple(dict.fromkeys(pattern for level in levels for pattern in level.exclude))
+    chosen["overrides"] = tuple(dict.fromkeys(one for level in levels for one in level.overrides))
     trusted = Trusted(**chosen)
     warning = in_the_clear(trusted.remote_url or "")
     return trusted, [*problems, *more, *([warning] if warning else [])]

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import attrs
 
+from lsp_calib.calibration.policies.overrides import Override
 from lsp_calib.exclusion import is_pattern
 from lsp_calib.inference.choice import URL_WORDS, is_url
 from lsp_calib.languages import ANY, is_choice
@@ -27,6 +28,7 @@ from lsp_calib.settings.kinds import (
     text_list,
     whole_number,
 )
+from lsp_calib.settings.overrides import overrides_kind
 
 _DECLARATION = "setting"
 _SEVERITY = one_of("error", "warning", "information", "hint", "off")
@@ -107,6 +109,18 @@ def _delta() -> Any:
         "with the policy `risk`: the probability that the promise is wrong nevertheless. More than 0.1, or "
         "than the user's own value, does not count from a workspace",
         unset="0.1; `cautious`: 0.05",
+    )
+
+
+def _overrides() -> Any:
+    return _setting(
+        "tiers.overrides",
+        overrides_kind(),
+        (),
+        "stricter tiers for a language or for documents at a path, whatever the policy says; those from all "
+        "places count together",
+        converter=tuple,
+        see="[Overrides](tiers.md#overrides)",
     )
 
 
@@ -219,6 +233,7 @@ class Settings:
     )
     risk: float | None = _risk()
     delta: float | None = _delta()
+    overrides: tuple[Override, ...] = _overrides()
     measure: Literal["best", "geometric-mean", "total"] = _setting(
         "confidence.measure",
         one_of("best", "geometric-mean", "total"),
@@ -316,6 +331,7 @@ class Trusted:
     policy: Literal["threshold", "risk", "cost"] | None = _policy(None)
     risk: float | None = _risk()
     delta: float | None = _delta()
+    overrides: tuple[Override, ...] = _overrides()
     wrong_accepted: float | None = _setting(
         "tiers.costs.wrongAccepted",
         number(1, 1000),

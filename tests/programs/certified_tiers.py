@@ -25,7 +25,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.fitting import fit_calibrator
 from lsp_calib.calibration.calibrators.refit import refit
 from lsp_calib.calibration.folds import grouped_folds
-from lsp_calib.calibration.policies.ledger import Ledger, Promise
+from lsp_calib.calibration.policies.ledger import LEAST_CONFIDENCE, Ledger, Promise
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.feedback.self_refit import LEAST_NEW, LEAST_SHARE
 from lsp_calib.values import Evidence
@@ -37,7 +37,7 @@ RULES = (
     (0.95, 0.10, Promise()),
     (0.95, 0.10, Promise(risk=0.2)),
 )
-AFTER = (50, 100, 200, 400, 800)
+AFTER = (50, 100, 200, 400)
 LATER = 400
 
 
@@ -125,9 +125,12 @@ class Stream:
         self.lines.append(line)
         self.correct.append(bool(self.rng.random() < kept[line]))
         self.aside.append(bool(self.rng.random() < 0.5))
-        confidence = self.user.confidences(self.calibrator)[line] if self.certified else np.nan
+        confidence = self.user.confidences(self.calibrator)[line]
+        counts = self.aside[-1] and confidence >= LEAST_CONFIDENCE
+        if not self.certified:
+            confidence = np.nan
         self.ledger = self.ledger.read(
-            int(self.aside[-1]), [confidence], [self.correct[-1]], until=float(len(self.lines))
+            int(counts), [confidence], [self.correct[-1]], until=float(len(self.lines))
         )
 
     def refit(self) -> None:

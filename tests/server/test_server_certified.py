@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Connect
-from scripted_editor import Editor, start, until
+from scripted_editor import Editor, capabilities, start, until
 
 SCRIPT: dict[str, Any] = {
     "answers": {
@@ -17,7 +17,8 @@ SCRIPT: dict[str, Any] = {
     },
     "afterLabels": {"soon": 0.05, "idle": 3600},
 }
-RISK = {"tiers": {"policy": "risk"}}
+# The labels of `learn` have no features, which the preferred measure weighs.
+RISK = {"tiers": {"policy": "risk"}, "confidence": {"measure": "geometric-mean"}}
 KEY = bytes(range(32))
 
 
@@ -36,7 +37,7 @@ def learn(editor: Editor, n: int, *, begin: int = 0, wrong: float = 0.0) -> None
     events = []
     for number in range(begin, begin + n):
         sure = number % 2 == 0
-        right = (number // 2) % 100 >= wrong if sure else number % 10 == 1
+        right = (number // 2) % 100 >= wrong if sure else number % 6 == 1
         suggestion = Suggestion(f"s{number:05}", "line", "x", confidence, "scripted", 1, "model", Timing())
         logprob = (-0.02 if sure else -1.6) * (1 + number * 1e-6)
         store.record_shown(
@@ -52,6 +53,14 @@ def learn(editor: Editor, n: int, *, begin: int = 0, wrong: float = 0.0) -> None
         events.append(Event(suggestion.id, EventKind.SETTLED, label.at, label=label))
     store.record_events(events)
     store.close()
+
+
+async def label(editor: Editor) -> None:
+    """Keep the suggestion of the first line: a label of this session has the others read as well."""
+    await asyncio.sleep(0.8)  # shorter would be too short to read
+    editor.insert(0, 4, " = 1")
+    editor.save()
+    editor.change((0, 4), (0, 8), "")
 
 
 async def certificate(editor: Editor) -> dict[str, Any]:
@@ -92,7 +101,7 @@ async def test_without_enough_labels_nothing_is_accepted_and_the_reason_counts_t
 async def test_a_certificate_is_earned_by_a_refit_and_said_with_each_suggestion(connect: Connect) -> None:
     editor = await certified(connect)
     suggestion = await editor.suggestion(0, 4)
-    assert (suggestion["tier"], suggestion["certified"]) == ("accept", True)
+    assert (suggestion["tier"], suggestion["certified"]) == ("accept", True), suggestion["reason"]
     assert "where at most 10 % are wrong (certified on" in suggestion["reason"]
     other = await editor.suggestion(1, 4)
     assert (other["tier"] == "accept", other["certified"]) == (False, False)
@@ -106,10 +115,7 @@ async def test_drift_revokes_it_for_good_and_the_status_says_why(connect: Connec
     editor = await certified(connect)
     identity = (await editor.suggestion(0, 4))["calibrator"]["id"]
     learn(editor, 60, begin=300, wrong=100)
-    # A label of this session has the others read as well.
-    await asyncio.sleep(0.8)
-    editor.insert(0, 4, " = 1")
-    editor.save()
+    await label(editor)
     found = await until_certificate(editor, "revoked", True)
     assert found["reason"].startswith("revoked: ")
     assert "since then not enough labels yet" in found["reason"]
@@ -119,7 +125,6 @@ async def test_drift_revokes_it_for_good_and_the_status_says_why(connect: Connec
     assert states[-1] == "drifted"
     await until(lambda: any("is revoked" in text for text in logged(editor)), "the line in the log")
     assert editor.messages == [], "no message interrupts"
-    editor.change((0, 0), (0, 8), "sure")
     suggestion = await editor.suggestion(0, 4)
     assert (suggestion["tier"], suggestion["certified"]) == ("review", False)
     assert suggestion["calibrator"]["state"] == "drifted"
@@ -162,7 +167,7 @@ async def test_a_refit_by_itself_in_a_pause_is_a_line_in_the_log(connect: Connec
     editor.open("sure\npoor\n")
     before = await editor.suggestion(0, 4)
     learn(editor, 300)
-    editor.change((1, 0), (1, 0), "#")  # the pause begins anew with each change
+    await label(editor)
     await until(lambda: logged(editor), "a line in the log")
     (line,) = logged(editor)
     assert line.startswith("python: a new calibrator is in force (")
@@ -179,7 +184,41 @@ async def test_no_refit_by_itself_where_it_is_turned_off(connect: Connect) -> No
     editor.open("sure\npoor\n")
     before = await editor.suggestion(0, 4)
     learn(editor, 300)
-    editor.change((1, 0), (1, 0), "#")
+    await label(editor)
     await asyncio.sleep(1.0)
     assert logged(editor) == []
     assert (await editor.suggestion(0, 4))["calibrator"] == before["calibrator"]
+
+
+async def test_overrides_are_stricter_where_language_or_path_fit_and_follow_the_settings(
+    connect: Connect,
+) -> None:
+    """Those of the user stay, whatever a workspace sends later."""
+    mine = {"path": "crypto/**", "acceptFrom": 0.999}
+    editor = await connect(
+        SCRIPT,
+        client=capabilities(inline=True, configuration=True),
+        options={"trusted": {"tiers": {"overrides": [mine]}}},
+        settings={},
+    )
+    secret, plain = "file:///project/crypto/keys.py", "file:///project/plain.py"
+    for uri in (secret, plain):
+        editor.open("sure\n", uri=uri)
+    assert (await editor.suggestion(0, 4, plain))["tier"] == "accept"
+    suggestion = await editor.suggestion(0, 4, secret)
+    assert suggestion["tier"] == "review"
+    assert "below 99.9 %, as tiers.overrides has it here" in suggestion["reason"]
+    editor.configure({"tiers": {"overrides": [{"language": "python", "rejectBelow": 0.99}]}})
+    for _ in range(200):
+        tiers = [(await editor.suggestion(0, 4, uri))["tier"] for uri in (secret, plain)]
+        if tiers == ["reject", "reject"]:
+            break
+        await asyncio.sleep(0.02)
+    assert tiers == ["reject", "reject"]
+    editor.configure({"tiers": {"overrides": []}})
+    for _ in range(200):
+        tiers = [(await editor.suggestion(0, 4, uri))["tier"] for uri in (secret, plain)]
+        if tiers == ["review", "accept"]:
+            break
+        await asyncio.sleep(0.02)
+    assert tiers == ["review", "accept"]

@@ -72,6 +72,13 @@ class TestAsking:
         )
         assert given_to(ledger=hopeless, n=60).holds("c")
 
+    def test_what_is_less_likely_right_than_wrong_is_never_accepted(self) -> None:
+        """However few of them were wrong, and although the average would bear it."""
+        confidence = np.r_[np.full(60, 0.99), np.full(60, 0.49)]
+        found = OPEN.asking("c", confidence, np.ones(120, dtype=bool))
+        assert found.certificate("c", PROMISE).threshold == 0.99
+        assert found.aside == 60
+
     def test_one_that_holds_gives_way_to_a_lower_threshold_only(self) -> None:
         first = given_to(n=60)
         confidence = np.r_[np.full(60, 0.99), np.full(60, 0.97)]

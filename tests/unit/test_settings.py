@@ -64,6 +64,18 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "tiers.risk": ("risk", OPEN_SHARE),
     "tiers.delta": ("delta", OPEN_SHARE),
     "autoRefit": ("auto_refit", SWITCH),
+    "tiers.overrides": (
+        "overrides",
+        (
+            [[], [{"language": "rust", "acceptFrom": 0.9}], [{"path": "crypto/**", "rejectBelow": 1}]],
+            [
+                *("rust", {"language": "rust"}, [{"language": "rust"}], [{"acceptFrom": 0.9}], [1], [None]),
+                *([{"path": "", "acceptFrom": 0.9}], [{"path": "a", "acceptFrom": 1.5}], True, 1),
+                *([{"path": "a", "acceptFrom": True}], [{"path": "a", "acceptFrom": 1, "policy": "cost"}]),
+                [{"language": "*", "acceptFrom": 0.9}],
+            ],
+        ),
+    ),
     "tiers.preset": ("preset", (["cautious", "balanced", "lenient"], ["bold", 1, True, []])),
     "tiers.acceptFrom": ("accept_from", SHARE),
     "tiers.rejectBelow": ("reject_below", SHARE),
@@ -147,7 +159,8 @@ def test_an_empty_object_is_a_complete_configuration() -> None:
 
 @pytest.mark.parametrize(("key", "name", "value"), GOOD)
 def test_a_value_that_fits_is_taken_nested_or_dotted(key: str, name: str, value: object) -> None:
-    expected = attrs.evolve(Settings(), **{name: value})
+    read, _ = WORKSPACE[key].kind.read(value)
+    expected = attrs.evolve(Settings(), **{name: read if key == "tiers.overrides" else value})
     assert parse(nested(key, value)) == (expected, [])
     assert parse({key: value}) == (expected, [])
 
@@ -229,6 +242,19 @@ def test_of_a_list_with_faults_what_is_right_still_counts() -> None:
     settings, (problem,) = parse({"exclude": [f"{n}.py" for n in range(5000)]})
     assert len(settings.exclude) == 200
     assert len(problem) < 300
+
+
+def test_overrides_of_the_user_stay_beside_those_of_a_workspace(home: Path) -> None:
+    (home / "config.toml").write_text('[tiers]\noverrides = [{ language = "rust", acceptFrom = 0.9 }]\n')
+    mine = {"path": "crypto/**", "acceptFrom": 0.95}
+    trusted, problems = resolve_trusted(Trusted(), parse_trusted({"tiers": {"overrides": [mine]}})[0])
+    assert problems == []
+    assert [one.accept_from for one in trusted.overrides] == [0.95, 0.9]
+    start, _ = parse({"tiers": {"overrides": [mine]}})
+    for raw in ({}, {"tiers": {"overrides": []}}, {"tiers": {"overrides": "none"}}):
+        assert parse(raw, start)[0].overrides == start.overrides
+    more, _ = parse({"tiers": {"overrides": [{"language": "go", "rejectBelow": 0.5}, mine]}}, start)
+    assert [one.language for one in more.overrides] == [None, "go"]
 
 
 def test_what_is_excluded_in_the_users_file_holds_whatever_an_editor_says(home: Path) -> None:
@@ -370,7 +396,7 @@ def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
     for key, (name, (good, _)) in KEYS.items():
         value = getattr(settings, name)
         free = ("exclude", "languages", "debounceMs", "hover.budgetMs", "lingerSeconds")
-        free += ("tiers.acceptFrom", "tiers.rejectBelow", "tiers.risk", "tiers.delta")
+        free += ("tiers.acceptFrom", "tiers.rejectBelow", "tiers.risk", "tiers.delta", "tiers.overrides")
         assert value in good or key in free
     assert 0 <= settings.hover_budget_ms <= 60_000
     assert 0 <= settings.linger_seconds <= 3600

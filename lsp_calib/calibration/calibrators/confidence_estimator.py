@@ -12,8 +12,10 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.carrying_over import note
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.policies.ledger import Ledger, Promise
+from lsp_calib.calibration.policies.overrides import Override, StricterPolicy
 from lsp_calib.calibration.policies.tiers import PRESETS, Policy, RiskPolicy
 from lsp_calib.errors import CalibratorError
+from lsp_calib.exclusion import matches
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
 
 ALTERNATIVE_MEASURE = "share-of-the-rest-1"
@@ -51,6 +53,7 @@ class ConfidenceEstimator:
     measure: which of a calibrator's curves is preferred, see `Calibrator.assess`; may be replaced as well.
     on_change: called when a different calibrator than before is found in force for a purpose, such as after a
         refit here, a command in a terminal or a change in another window of the editor.
+    overrides: stricter tiers in some places; may be replaced as well.
     complaints: a sentence for each calibrator file that had to be skipped.
     """
 
@@ -65,6 +68,7 @@ class ConfidenceEstimator:
         self.store = store
         self.policy: Policy = policy
         self.measure: Wanted = measure
+        self.overrides: tuple[Override, ...] = ()
         self.complaints: list[str] = []
         self._on_change = on_change
         self._chosen: dict[Purpose, _Chosen] = {}
@@ -78,32 +82,40 @@ class ConfidenceEstimator:
         evidence: Evidence,
         *,
         doubt: str = "",
+        document: str = "",
     ) -> Confidence:
         """The confidence of one answer, from its evidence.
 
+        document: the URI or path of the document that it is for, for overrides; "": unknown.
         doubt: why the log-probabilities cannot be trusted (`Generation.doubt`), or empty. With a doubt there
             is no confidence, the tier is review, and the doubt is the reason.
         """
         purpose = Purpose(model, prompt_version, task, language)
-        calibrator, policy = self.calibrator(purpose), self._policy_for(purpose)
+        calibrator = self.calibrator(purpose)
+        policy = self._stricter(self._policy_for(purpose), language, document)
         if not doubt:
             return calibrator.assess(evidence, policy, self.measure)
         return attrs.evolve(calibrator.assess(Evidence(), policy, self.measure), reason=doubt)
 
-    def tier(self, probability: float | None, like: Confidence) -> tuple[Tier, str]:
+    def tier(
+        self, probability: float | None, like: Confidence, *, language: str = "", document: str = ""
+    ) -> tuple[Tier, str]:
         """The tier and its reason of a probability that was derived from such confidences as `like`.
 
         No certificate covers it: where one is needed to accept, this is review at most.
         """
-        return self.policy.decide(probability, source=like.calibrator.source)
+        policy = self._stricter(self.policy, language, document)
+        return policy.decide(probability, source=like.calibrator.source)
 
-    def alternative(self, own: Confidence, probability: float | None) -> Confidence:
+    def alternative(
+        self, own: Confidence, probability: float | None, *, language: str = "", document: str = ""
+    ) -> Confidence:
         """The confidence of an alternative, which has no labels of its own: never above review.
 
         own: that of the first answer's calibrator for its evidence. probability: its share of what the first
             answer leaves, in [0, 1]; None if there is none.
         """
-        tier, reason = self.tier(probability, own)
+        tier, reason = self.tier(probability, own, language=language, document=document)
         if probability is not None:
             reason = f"{reason}; an alternative: {_NO_LABELS}"
         return attrs.evolve(
@@ -176,6 +188,20 @@ class ConfidenceEstimator:
             found = chosen.ledger.certificate(chosen.calibrator.id, promise)
             chosen.policy = (self.policy, promise), attrs.evolve(self.policy, certificate=found)
         return chosen.policy[1]
+
+    def _stricter(self, policy: Policy, language: str, document: str) -> Policy:
+        """The policy with the overrides for a document; of several the strictest counts."""
+        found = [
+            one
+            for one in self.overrides
+            if one.language in (None, language)
+            and (one.path is None or (document and matches(one.path, document)))
+        ]
+        if not found:
+            return policy
+        return StricterPolicy(
+            policy, max(one.accept_from for one in found), max(one.reject_below for one in found)
+        )
 
     def note_on(self, calibrator_id: str) -> str | None:
         """What a user should know of a calibrator in force; None if there is nothing to say."""

@@ -39,6 +39,9 @@ class Promise:
     measure: str = "best"
 
 
+LEAST_CONFIDENCE = 0.5
+"""What is less likely right than wrong is never accepted, though a promise on the average could bear it."""
+
 Wish = Promise | Literal["as before"] | None
 """For a refit: a certificate, none, or what was wished for last."""
 
@@ -60,7 +63,8 @@ class Ledger:
     promise: wanted now; None: none is, and all labels are for fitting.
     used_until: labels up to it may have been used to fit or to choose a calibrator: no certificate rests on
         them. key: tells the key by which labels are set aside; another one divides them differently.
-    read_until: labels up to it have been counted and watched. aside: visits set aside so far.
+    read_until: labels up to it have been counted and watched. aside: visits set aside so far whose confidence
+        is at least LEAST_CONFIDENCE.
     asked: how many certificates were asked for, ever. asked_of, asked_for, asked_n: the calibrator (its id),
         the promise and the number of labels of the last one.
     refusal: why none was given at the last refit, or ""; refusal_of: for which calibrator.
@@ -115,9 +119,9 @@ class Ledger:
     def read(self, aside: int, confidence: npt.ArrayLike, correct: npt.ArrayLike, until: float) -> Self:
         """After further labels.
 
-        aside: how many visits of them are set aside. confidence, correct: of all of them, by the calibrator
-            in force, shape (n,), in the order in which they came; nan where there is none. until: the last
-            one's time.
+        aside: how many visits of them are set aside, as `aside` counts them. confidence, correct: of all of
+            them, by the calibrator in force, shape (n,), in the order in which they came; nan where there is
+            none. until: the last one's time.
         """
         read = attrs.evolve(self, aside=self.aside + aside, read_until=max(self.read_until, until))
         if self.watch is None or self.watch.certificate.revoked:
@@ -155,12 +159,15 @@ class Ledger:
     def asking(self, calibrator: str, confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Self:
         """After asking for a certificate for a calibrator, if that is worth its price now.
 
-        confidence, correct: of visits that are set aside, shape (n,), by this calibrator.
+        confidence, correct: of all visits that are set aside, shape (n,), by this calibrator. Those below
+            LEAST_CONFIDENCE do not count.
         With too few labels, hardly more than the last time, or hardly a chance, nothing is asked, and nothing
         spent. A certificate that holds is replaced only by one with a lower threshold; all of them hold
         together, with confidence 1 - delta.
         """
-        y = np.asarray(correct, dtype=np.bool_)
+        likely = np.asarray(confidence, dtype=np.float64) >= LEAST_CONFIDENCE
+        confidence = np.asarray(confidence, dtype=np.float64)[likely]
+        y = np.asarray(correct, dtype=np.bool_)[likely]
         counted = attrs.evolve(self, aside=int(y.size))
         if self.promise is None or not self._is_worth_it(calibrator, y.size):
             return counted

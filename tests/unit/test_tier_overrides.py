@@ -1,0 +1,90 @@
+"""Overrides make tiers stricter somewhere, and never milder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_calibration_calibrator import make, platt
+
+from lsp_calib.calibration import COST_PRESETS, PRESETS, RiskPolicy, certify
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.policies.overrides import Override, StricterPolicy
+from lsp_calib.values import Evidence, Tier
+
+CERTIFIED = RiskPolicy(certificate=certify([0.9] * 22, [True] * 22))
+ORDER = [Tier.REJECT, Tier.REVIEW, Tier.ACCEPT]
+SURE = Evidence((-0.05,))
+shares = st.floats(0, 1)
+
+
+@given(
+    st.sampled_from([*PRESETS.values(), *COST_PRESETS.values(), RiskPolicy(), CERTIFIED]),
+    shares,
+    shares,
+    st.none() | shares,
+    st.sampled_from(["prior", "personal"]),
+)
+def test_a_tier_never_gets_milder(
+    base: object, accept: float, reject: float, probability: float | None, source: str
+) -> None:
+    before, words = base.decide(probability, source=source)  # type: ignore[attr-defined]
+    tier, reason = StricterPolicy(base, accept, reject).decide(probability, source=source)  # type: ignore[arg-type]
+    assert ORDER.index(tier) <= ORDER.index(before)
+    assert reason.startswith(words)
+    assert (tier is before) == (reason == words)
+    if probability is not None and probability < reject:
+        assert tier is Tier.REJECT
+    if probability is not None and probability < accept:
+        assert tier is not Tier.ACCEPT
+
+
+@pytest.fixture
+def estimator(tmp_path: Path) -> ConfidenceEstimator:
+    calibrator = make(**platt(1.0, 0.0))
+    calibrator.save(tmp_path / "shipped" / "one.json")
+    return ConfidenceEstimator(CalibratorStore(tmp_path / "mine", tmp_path / "shipped"))
+
+
+@pytest.mark.parametrize(
+    ("override", "document", "tier"),
+    [
+        (Override(language="python", accept_from=0.99), "", Tier.REVIEW),
+        (Override(language="rust", accept_from=0.99), "", Tier.ACCEPT),
+        (Override(path="crypto/**", accept_from=0.99), "file:///a/crypto/keys/b.py", Tier.REVIEW),
+        (Override(path="crypto/**", accept_from=0.99), "file:///a/plain/b.py", Tier.ACCEPT),
+        (Override(path="crypto/**", accept_from=0.99), "", Tier.ACCEPT),
+        (Override(language="rust", path="crypto/**", reject_below=1.0), "file:///crypto/b.py", Tier.ACCEPT),
+        (Override(path="*.py", reject_below=0.99), "file:///a/b.py", Tier.REJECT),
+    ],
+)
+def test_it_counts_where_language_and_path_both_fit(
+    estimator: ConfidenceEstimator, override: Override, document: str, tier: Tier
+) -> None:
+    estimator.overrides = (override,)
+    purpose = make().purpose
+    found = estimator.assess(purpose.model, purpose.prompt_version, "line", "python", SURE, document=document)
+    assert found.tier is tier
+    assert ("tiers.overrides" in found.reason) == (tier is not Tier.ACCEPT)
+    block, _ = estimator.tier(found.calibrated, found, language="python", document=document)
+    assert block is tier
+    other = estimator.alternative(found, found.calibrated, language="python", document=document)
+    assert other.tier is (Tier.REJECT if tier is Tier.REJECT else Tier.REVIEW)
+
+
+def test_of_several_the_strictest_counts(estimator: ConfidenceEstimator) -> None:
+    estimator.overrides = (
+        Override(language="python", accept_from=0.9),
+        Override(path="a/**", accept_from=0.99),
+    )
+    purpose = make().purpose
+    tiers = [
+        estimator.assess(
+            purpose.model, purpose.prompt_version, "line", "python", SURE, document=document
+        ).tier
+        for document in ("/b/c.py", "/a/c.py")
+    ]
+    assert tiers == [Tier.ACCEPT, Tier.REVIEW]
