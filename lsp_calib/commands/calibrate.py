@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import compress
 from pathlib import Path
 from typing import Any, overload
@@ -28,8 +28,9 @@ from lsp_calib.commands.engine import Say
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
+from lsp_calib.evaluation.datasets.blind import refuse_blind
 from lsp_calib.evaluation.item_worker import Observed
-from lsp_calib.evaluation.records import Header, Record, read_records, sources_of
+from lsp_calib.evaluation.records import Header, Record, origin, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.tasks import held_out, line_task
 
@@ -118,7 +119,8 @@ def calibrate(
     held_out_projects: the number of projects left out of the fit; None: those that the records name.
     writing_on: the number of further lines, with nothing below them.
     model, threads, observe, window, quiet, say: as for `collect_records`.
-    Raises DataError if there is too little source, SettingsError if there is nothing to fit on.
+    Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
+    calibrator is for others); SettingsError if there is nothing to fit on.
     """
     if install and output is not None:
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
@@ -131,6 +133,9 @@ def calibrate(
     if paths:
         task = line_task(paths, samples, seed, writing_on, language=language)
         groups = [str(payload["group"]) for _, payload in task.items]
+        apart = held_out(groups, held_out_projects or 0, seed)
+        if output is not None:
+            refuse_blind(_projects(set(groups) - apart), task.language)
         with tempfile.TemporaryDirectory() as scratch:
             header, kept = collect_records(
                 task,
@@ -142,7 +147,7 @@ def calibrate(
                 seed=seed,
                 quiet=quiet,
                 created=created,
-                held_out=held_out(groups, held_out_projects or 0, seed),
+                held_out=apart,
                 observe=observe,
                 window=window,
             )
@@ -254,7 +259,7 @@ def fit_records(header: Header, records: list[Record], *, shipped: bool, created
     """The calibrator fitted on records, without those of held-out projects. Only answers that would have been
     shown count. created: ISO date.
 
-    Raises DataError if they are of another task, or too few.
+    Raises DataError if they are of another task, too few, or, to be shipped, of the blind set.
     """
     return _fit(header, records, shipped=shipped, created=created)[0].calibrator
 
@@ -273,6 +278,8 @@ def _fit(
         for record in records
         if record.shown and record.logprobs and record.group not in header.held_out
     ]
+    if shipped:
+        refuse_blind(_projects({record.group for record in shown}), header.language)
     fitted = fit_calibrator(
         Purpose(header.model, header.prompt_version, "line", header.language),
         [record.evidence(header) for record in shown],
@@ -285,6 +292,11 @@ def _fit(
         provenance=sources_of(shown),
     )
     return attrs.evolve(fitted, calibrator=_rounded(fitted.calibrator)), shown
+
+
+def _projects(groups: Iterable[str]) -> list[str]:
+    """The names of the projects, without versions, that groups of records are of."""
+    return [origin(group, 1).name for group in groups]
 
 
 def _rounded(calibrator: Calibrator) -> Calibrator:
