@@ -23,6 +23,7 @@ from lsp_calib.calibration.calibrators.promotion import may_replace
 from lsp_calib.calibration.calibrators.refit import MIN_LABELS
 from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.commands.collect import collect_records
+from lsp_calib.commands.committed import FromGit, committed_task
 from lsp_calib.commands.comparison import Comparison
 from lsp_calib.commands.engine import Say
 from lsp_calib.completion.prompt import WindowSize
@@ -105,11 +106,12 @@ def calibrate(
     window: WindowSize = WindowSize.SMALL,
     quiet: bool = False,
     language: str | None = None,
+    from_git: FromGit | None = None,
 ) -> Report:
     """Fit a calibrator of line completion on the source below `paths`, each a project.
 
     language: of the source; None: Python if there is any, else the only one there is.
-
+    from_git: complete lines of the user's commits instead, in the repositories of `paths`.
     records: the file that keeps the generations; a run continues with those it already holds. Without `paths`
         the calibrator is fitted on these records: neither a model nor source is needed.
     output: write the calibrator to this file, and leave the one in force alone. None puts it in force for
@@ -129,9 +131,19 @@ def calibrate(
             "No editor is served with --window large yet, so its calibrator cannot be put in force. "
             "Add --output FILE to keep it."
         )
+    if from_git is not None and not paths:
+        raise SettingsError("--from-git takes the lines of a repository: name its folder (PATH).")
+    if from_git is not None and (writing_on or window is not WindowSize.SMALL):
+        raise SettingsError(
+            "With --from-git each commit says what stood below a line, and nothing else of that time is "
+            "there: leave --writing-on and --window out."
+        )
     _check_writable(records, output)
     if paths:
-        task = line_task(paths, samples, seed, writing_on, language=language)
+        if from_git is None:
+            task = line_task(paths, samples, seed, writing_on, language=language)
+        else:
+            task = committed_task(paths, samples, seed, language, from_git)
         groups = [str(payload["group"]) for _, payload in task.items]
         apart = held_out(groups, held_out_projects or 0, seed)
         if output is not None:

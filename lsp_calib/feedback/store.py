@@ -19,7 +19,7 @@ import attrs
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.database import translated
-from lsp_calib.feedback.events import Event
+from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.keyed_hash import KeyedHash
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.schema import EPISODE
@@ -184,6 +184,26 @@ class FeedbackStore(StoreFile):
                 (model_sha256, prompt_version, task),
             ).fetchall()
         return [language for (language,) in rows]
+
+    def made_by_suggestions(self, lines: Iterable[str]) -> frozenset[str]:
+        """Those of some lines that a suggestion made: it was inserted or accepted, and the line was this one.
+
+        White space at their ends does not count. Of a block only the first line is known.
+        """
+
+        def look(connection: sqlite3.Connection) -> frozenset[str]:
+            rows = connection.execute(
+                "SELECT DISTINCT s.line FROM suggestions s JOIN events e ON e.suggestion_id = s.id "
+                "WHERE s.line IS NOT NULL AND e.kind IN (?, ?)",
+                (EventKind.INSERTED.value, EventKind.ACCEPTED.value),
+            )
+            known = {line for (line,) in rows}
+            return frozenset(
+                line for line in lines if known and self._hashed(_LINE, comparable(line)) in known
+            )
+
+        # Hashes are made in transactions that write.
+        return self._write(look)
 
     def counts(self) -> Counts:
         """The numbers of suggestions, events and labels."""
