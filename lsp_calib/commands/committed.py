@@ -64,6 +64,6 @@ def _made_by_suggestions() -> Iterator[Callable[[Collection[str]], Collection[st
         return
     store = FeedbackStore(path)
     try:
-        yield store.made_by_suggestions
+        yield store.accepted_lines().among
     finally:
         store.close()

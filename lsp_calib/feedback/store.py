@@ -45,6 +45,21 @@ class Counts:
     labels: Mapping[str, int]
 
 
+@attrs.frozen
+class AcceptedLines:
+    """The lines that suggestions made, as hashes of the store."""
+
+    _store: FeedbackStore
+    _known: frozenset[str]
+
+    def among(self, lines: Iterable[str]) -> frozenset[str]:
+        """Those of some lines. Raises LspCalibError as the store does."""
+        if not self._known:
+            return frozenset()
+        hashes = self._store.line_hashes(lines)
+        return frozenset(line for line, hashed in hashes.items() if hashed in self._known)
+
+
 class FeedbackStore(StoreFile):
     """The store in one file, readable by its owner alone.
 
@@ -185,25 +200,24 @@ class FeedbackStore(StoreFile):
             ).fetchall()
         return [language for (language,) in rows]
 
-    def made_by_suggestions(self, lines: Iterable[str]) -> frozenset[str]:
-        """Those of some lines that a suggestion made: it was inserted or accepted, and the line was this one.
+    def accepted_lines(self) -> AcceptedLines:
+        """The lines that suggestions made so far: they were inserted or accepted, and the line was theirs.
 
-        White space at their ends does not count. Of a block only the first line is known.
+        Of a block only the first line is known.
         """
+        rows = self.read(
+            "SELECT DISTINCT s.line FROM suggestions s JOIN events e ON e.suggestion_id = s.id "
+            "WHERE s.line IS NOT NULL AND e.kind IN (?, ?)",
+            EventKind.INSERTED.value,
+            EventKind.ACCEPTED.value,
+        )
+        return AcceptedLines(self, frozenset(line for (line,) in rows))
 
-        def look(connection: sqlite3.Connection) -> frozenset[str]:
-            rows = connection.execute(
-                "SELECT DISTINCT s.line FROM suggestions s JOIN events e ON e.suggestion_id = s.id "
-                "WHERE s.line IS NOT NULL AND e.kind IN (?, ?)",
-                (EventKind.INSERTED.value, EventKind.ACCEPTED.value),
-            )
-            known = {line for (line,) in rows}
-            return frozenset(
-                line for line in lines if known and self._hashed(_LINE, comparable(line)) in known
-            )
-
+    def line_hashes(self, lines: Iterable[str]) -> dict[str, str | None]:
+        """The hashes with which suggestions for these lines would be kept, by line; white space at the ends
+        does not count."""
         # Hashes are made in transactions that write.
-        return self._write(look)
+        return self._write(lambda _: {line: self._hashed(_LINE, comparable(line)) for line in lines})
 
     def counts(self) -> Counts:
         """The numbers of suggestions, events and labels."""

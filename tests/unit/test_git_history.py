@@ -26,7 +26,7 @@ from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.tasks import line_item_of
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.values import Evidence, ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity, new_suggestion_id
 
 pytestmark = needs_git
 
@@ -59,6 +59,21 @@ ADDED = {
     "def third(value):",
     "    return second(value) * 2",
 }
+
+
+def suggest(store: FeedbackStore, line: str, kind: EventKind) -> None:
+    """A suggestion that makes a line, and what became of it."""
+    id_ = new_suggestion_id()
+    store.record_shown(
+        suggestion("x", id_),
+        model=ModelIdentity("m", "q", "0" * 64),
+        prompt_version="p",
+        language="python",
+        evidence=Evidence(),
+        at=1.0,
+        line=line,
+    )
+    store.record_events([Event(id_, kind, 2.0)])
 
 
 class TestTheDocument:
@@ -211,24 +226,10 @@ class TestWhichLines:
 
     def test_a_line_that_an_accepted_suggestion_made_is_left(self, two: Scene, home: Path) -> None:
         store = FeedbackStore(home / "feedback.db")
-        for number, (line, kind) in enumerate(
-            [
-                ("total = value + 1", EventKind.INSERTED),
-                ("def third(value):", EventKind.ACCEPTED),
-                ("    return total", EventKind.SHOWN),
-            ]
-        ):
-            store.record_shown(
-                suggestion("x", str(number)),
-                model=ModelIdentity("m", "q", "0" * 64),
-                prompt_version="p",
-                language="python",
-                evidence=Evidence(),
-                at=1.0,
-                line=line,
-            )
-            store.record_events([Event(str(number), kind, 2.0)])
-        made = attrs.evolve(wish(), made_by_suggestions=store.made_by_suggestions)
+        suggest(store, "total = value + 1", EventKind.INSERTED)
+        suggest(store, "def third(value):", EventKind.ACCEPTED)
+        suggest(store, "    return total", EventKind.SHOWN)
+        made = attrs.evolve(wish(), made_by_suggestions=store.accepted_lines().among)
         taken = committed_lines(two.root, "p", 99, 0, "python", made)
         store.close()
         texts = {item.cursor.before + item.target for item in taken.items}
@@ -350,10 +351,10 @@ class TestCommand:
         result = self.invoke(two.root, "--from-git")
         assert "only 0 lines by nobody@example.org" in result.stderr
 
-    async def test_a_personal_calibrator_comes_of_it(self, scene: Scene, tmp_path: Path) -> None:
+    async def test_a_personal_calibrator_comes_of_it(self, scene: Scene, home: Path, tmp_path: Path) -> None:
         """Over HTTP, with a server that knows every second line; a stopped run would go on in the records."""
         written: list[str] = []
-        for day in range(4):
+        for day in range(5):
             body = [f"result_{day}_{n} = compute_{n % 7}(value, {n})" for n in range(20)]
             written += body
             scene.commit({f"day{day}.py": "\n".join(body) + "\n"})
@@ -364,6 +365,10 @@ class TestCommand:
             sure = len(line) % 2 == 0
             return [Tok(line[len(typed) :] or "x = 1", -0.05 if sure else -2.5), Tok("\n", -0.1), Tok(END)]
 
+        (home / "config.toml").write_text('exclude = ["day4.py"]\n')
+        store = FeedbackStore(home / "feedback.db")
+        suggest(store, written[70], EventKind.ACCEPTED)
+        store.close()
         records = tmp_path / "mine.jsonl"
         async with serving(tokens=says) as server:
             arguments = (scene.root, "--from-git", "--author", ANN, "--records", records)
@@ -374,15 +379,21 @@ class TestCommand:
             again = await asyncio.to_thread(self.invoke, *arguments)
             assert again.exit_code == 0, again.output
             assert len(server.completions) == asked, "nothing is asked for twice"
-        assert f"{scene.root}: 60 lines of 3 commits, 60 with nothing below." in result.stderr
+        assert result.stderr == (
+            f"{scene.root}: 60 lines of 4 commits, 60 with nothing below. "
+            "Left out: 1 changes of excluded files, 1 lines that a suggestion made.\n"
+        )
         document = json.loads(result.stdout)
         assert document["asked"] == 60
         assert document["calibrator"]["source"] == "workspace"
         header, found = read_records(records)
         assert {(record.source, record.condition) for record in found} == {("git", WRITING_ON)}
         assert header.task == "line"
-        assert not any(line in records.read_text() for line in written), "records hold no source"
+        assert "day4" not in records.read_text()
         shutil.rmtree(scene.root)
+        for path in tmp_path.rglob("*"):
+            if path.is_file():
+                assert b"compute_" not in path.read_bytes(), f"{path} holds source"
         result = self.invoke("--records", records, "--json")
         assert result.exit_code == 0, "fitted again without the repository"
         with pytest.raises(DataError, match="is a line of a commit"):

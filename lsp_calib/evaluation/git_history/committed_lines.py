@@ -95,9 +95,10 @@ def commit_task(
     files = {item.id.rsplit(":", 2)[0] for item in items}
     if len(apart if len(apart) > 1 else files) < 3:
         raise DataError(
-            f"The {len(items)} lines are of {len(files)} files in {len(apart)} projects. A calibrator is tried "
-            "on lines of other files (or other projects, if there are several) than it is fitted on: three are "
-            "needed. Ask for more lines (--samples), or name one project or at least three. " + " ".join(said)
+            f"The {len(items)} lines are of {len(files)} files in {len(apart)} projects. A calibrator is "
+            "tried on lines of other files (or other projects, if there are several) than it is fitted on: "
+            "three are needed. Ask for more lines (--samples), or name one project or at least three. "
+            + " ".join(said)
         )
     return Task("line", tuple((item.id, plain(item)) for item in items), chosen), said
 

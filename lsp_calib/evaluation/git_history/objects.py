@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -43,41 +44,39 @@ class ObjectReader:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._git = git_program()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._sizes: _Process | None = None
-        self._contents: _Process | None = None
+        self._stack = ExitStack()
+        self._processes: list[_Process] = []
 
     def __enter__(self) -> Self:
-        self._folder = tempfile.TemporaryDirectory(prefix="lsp-calib-git-")
-        home = Path(self._folder.name)
-        environment = _environment(_empty_repository(home, self._repository.head), self._repository.objects)
-        self._sizes = _Process([self._git, *_LIMITS, "cat-file", "--batch-check"], home, environment)
-        self._contents = _Process([self._git, *_LIMITS, "cat-file", "--batch"], home, environment)
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lsp-calib-git-")))
+            empty = _empty_repository(home, self._repository.head)
+            environment = _environment(empty, self._repository.objects)
+            for options in ("--batch-check", "--batch"):
+                process = _Process([self._git, *_LIMITS, "cat-file", options], home, environment)
+                stack.callback(process.close)
+                self._processes += [process]
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in (self._sizes, self._contents):
-            if process is not None:
-                process.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._stack.close()
 
     def read(self, id_: str, kind: Kind, most: int) -> bytes | None:
         """The content of an object; None if it is not there, of another kind, or larger than `most` bytes.
 
         An object that is missing, as in a partial or shallow clone, is never fetched.
         """
-        assert self._sizes is not None, "the reader is entered"
-        assert self._contents is not None, "the reader is entered"
-        found = self._sizes.ask(id_)
+        sizes, contents = self._processes
+        found = sizes.ask(id_)
         if found is None or found[0] != kind or found[1] > most:
             return None
-        again = self._contents.ask(id_)
+        again = contents.ask(id_)
         if again is None or again[1] > most:  # somebody is changing the repository
             raise DataError(f"The object {id_} of {self._repository.root} changed while it was read.")
-        return self._contents.take(again[1])
+        return contents.take(again[1])
 
 
 def git_program() -> str:
