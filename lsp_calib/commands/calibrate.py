@@ -103,7 +103,7 @@ def calibrate(
     install: bool = False,
     workers: Workers = ALONE,
     observe: frozenset[Observed] = frozenset(),
-    window: WindowSize = WindowSize.SMALL,
+    window: WindowSize | None = None,
     quiet: bool = False,
     language: str | None = None,
     from_git: FromGit | None = None,
@@ -126,17 +126,11 @@ def calibrate(
     """
     if install and output is not None:
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
-    if paths and window is not WindowSize.SMALL and output is None:
-        raise SettingsError(
-            "No editor is served with --window large yet, so its calibrator cannot be put in force. "
-            "Add --output FILE to keep it."
-        )
     if from_git is not None and not paths:
         raise SettingsError("--from-git takes the lines of a repository: name its folder (PATH).")
-    if from_git is not None and (writing_on or window is not WindowSize.SMALL):
+    if from_git is not None and writing_on:
         raise SettingsError(
-            "With --from-git each commit says what stood below a line, and nothing else of that time is "
-            "there: leave --writing-on and --window out."
+            "With --from-git each commit says what stood below a line: leave --writing-on out."
         )
     _check_writable(records, output)
     if paths:

@@ -72,7 +72,7 @@ class LineItem:
     group: items of one group (a project) stay together in cross-validation.
     condition: INSERTING or WRITING_ON. root, name: the project's folder, and the file's path below it, where
     pieces of other files may be read; empty for a place that is in no project. source: GIT for a line of
-    commits, else empty.
+    commits, else empty. Such a line has a name, and no root.
     """
 
     id: str

@@ -137,7 +137,8 @@ class Neighbourhood:
         }
         names = dict.fromkeys([*buffers, *self._names(root, document.parent, cursor.language)])
         allowed = [one for one in names if one in buffers or not exclusion.reason(str(root / one))]
-        near = near_files(name, head_of(cursor.lines), allowed)
+        # What is open is being worked on.
+        near = dict.fromkeys([*near_files(name, head_of(cursor.lines), allowed), *buffers])
         files = list(self._within_bounds(root, near, buffers))
         found = related(cursor, layout.shown(cursor), name, files, layout.related)
         return Surroundings(root.name, name, found)

@@ -99,6 +99,18 @@ async def test_an_open_file_is_shown_as_it_is_in_the_editor(connect: Connect, pr
     assert "fee" not in prompt
 
 
+async def test_an_open_file_counts_wherever_it_lies(connect: Connect, project: Path) -> None:
+    editor, uri = await opened(connect, project)
+    (project / "lib").mkdir()
+    other = project / "lib" / "fees.py"
+    other.write_text(RATES.replace("convert", "charge"))
+    assert "<file>lib/fees.py" not in await shown(editor, uri)
+    editor.open(other.read_text(), other.as_uri())
+    second = (project / "app" / "second.py").as_uri()
+    editor.open(MODULE, second)
+    assert "<file>lib/fees.py" in await shown(editor, second)
+
+
 @pytest.mark.parametrize(
     "how", ["setting", "secret", "ignored", "foreign", "generated", "large", "link", "pipe"]
 )

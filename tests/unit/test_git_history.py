@@ -326,7 +326,6 @@ class TestCommand:
             ((".", "--author", "a@b"), "add --from-git"),
             ((".", "--commits", "3"), "add --from-git"),
             ((".", "--from-git", "--writing-on", "20"), "--writing-on"),
-            ((".", "--from-git", "--window", "large", "--output", "x"), "--window"),
             ((__file__, "--from-git"), "is no folder"),
         ],
     )

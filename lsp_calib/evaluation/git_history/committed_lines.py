@@ -165,6 +165,7 @@ def _item(version: Version, at: int, group: str, seed: int, language: str) -> Li
         cursor=Cursor.at(shown, at, column, language),
         target=line[column:],
         condition=WRITING_ON if nothing else INSERTING,
+        name=version.path,
         source=GIT,
     )
 

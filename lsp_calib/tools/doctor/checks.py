@@ -175,6 +175,7 @@ def calibrators(usable: Sequence[Entry]) -> list[Finding]:
         complaints.update(dict.fromkeys(choice.skipped))
         ref = choice.calibrator.ref
         data = {"model": card.name, "id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
+        data["prompt"] = version
         if ref.source == "prior":
             says = f"{card.name} has no calibrator of its own; its tiers are a guess, made from other models."
             advice = (
