@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from lsp_calib.calibration.policies.tiers import Policy
 from lsp_calib.values import Tier
+
+if TYPE_CHECKING:  # settings are read before numpy is imported
+    from lsp_calib.calibration.policies.tiers import Policy
 
 
 @attrs.frozen(kw_only=True)
