@@ -103,11 +103,12 @@ def labels_for(store: FeedbackStore, purpose: Purpose) -> list[LabelledRow]:
     return [
         row
         for row in store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)
-        if row.language == purpose.language and _believable(row)
+        if row.language == purpose.language and believable(row)
     ]
 
 
-def _believable(row: LabelledRow) -> bool:
+def believable(row: LabelledRow) -> bool:
+    """Whether there are log-probabilities, all of them possible."""
     logprobs = row.evidence.logprobs
     return bool(logprobs) and all(math.isfinite(value) and value <= 0.0 for value in logprobs)
 

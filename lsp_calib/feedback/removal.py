@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
 
 
@@ -28,11 +29,16 @@ def empty_logs(state: Path) -> int:
 
 
 def remove_everything(store: FeedbackStore, state: Path) -> int:
-    """Remove all feedback and empty the logs; returns how many suggestions there were.
+    """Remove all feedback and the report on it, and empty the logs; returns how many suggestions there were.
 
     state: the state folder. The user's calibrators stay. Raises LspCalibError.
     """
     n = store.purge()
+    try:
+        for path in (state / PAGE, *state.glob(f".{PAGE}.*.tmp")):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise LspCalibError(f"The report {error.filename} cannot be removed: {error.strerror}.") from error
     empty_logs(state)
     return n
 

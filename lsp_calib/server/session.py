@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +27,7 @@ from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.feedback.replay import Replay
+from lsp_calib.feedback.report import Latency
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import Engine, EngineState, Lingering, StateListener
@@ -58,6 +59,7 @@ from lsp_calib.server.pause import Pause
 from lsp_calib.server.power_watch import PowerWatch
 from lsp_calib.server.progress import LoadProgress
 from lsp_calib.server.protocol import CalibProtocol, pulls_diagnostics
+from lsp_calib.server.report_page import ReportPage
 from lsp_calib.server.status import Status
 from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
 from lsp_calib.server.summary_requests import SummaryRequests
@@ -100,6 +102,10 @@ class Connection(Protocol):
     def open_documents(self) -> list[CalibDocument]: ...
 
     def window_show_message(self, params: types.ShowMessageParams) -> None: ...
+
+    def window_show_document_async(
+        self, params: types.ShowDocumentParams
+    ) -> Awaitable[types.ShowDocumentResult]: ...
 
     def workspace_diagnostic_refresh(self, params: None) -> object: ...
 
@@ -200,6 +206,7 @@ class Session:
         )
         self.diagnostics = _diagnostics(connection, self.suggestions)
         self._hiding = HidingNotice(self._replay, self._messages.inform, home.home() / "hide-below")
+        self._report_page = ReportPage(connection, self._messages.inform, home.home())
         self._hidden_below = connection.settings.hide_below
 
     def start(self) -> None:
@@ -289,6 +296,17 @@ class Session:
         """
         return await self._recorder.remove_everything(home.home())
 
+    async def show_report(self, *, opens: bool) -> str:
+        """Write the report as a page, and have the client open it; returns its path. Raises LspCalibError.
+
+        opens: whether the client is on this machine; otherwise a message names the path.
+        """
+        estimator, latency = self._estimator, self.status.latency()
+        report = await self._recorder.report(
+            estimator.store, estimator.measure, Latency(*latency) if latency else None
+        )
+        return str(await self._report_page.show(report, opens=opens))
+
     async def restart_model(self) -> None:
         """Restart the engine and load the model again. Raises LspCalibError."""
         await self.engine.restart()
@@ -303,6 +321,7 @@ class Session:
         self._running = False
         self._messages.stop()
         self._hiding.stop()
+        self._report_page.stop()
         self.pause.stop()
         if self._loading is not None:
             self._loading.cancel()
