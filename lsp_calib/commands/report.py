@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from lsp_calib import home
@@ -79,7 +79,7 @@ def print_report(report: Report) -> None:
 
 
 def _outcomes(name: str, found: Sequence[Outcome]) -> Table:
-    table = Table(name, "visits", "promised", "right", "95 % interval", "skill", "")
+    table = Table(Column(name, no_wrap=True), "visits", "promised", "right", "95 % interval", "skill", "")
     for one in found:
         badge = BADGES.get(one.name)
         style = badge["color"] if badge and name == "tier" else ""

@@ -100,11 +100,11 @@ def compare(data: Compared) -> Comparison | None:
     if not data.correct.size:
         return None
     unseen = ~data.seen
-    few = (
-        np.unique(data.visit[unseen]).size < ENOUGH
-        or data.correct[unseen].all()
-        or not data.correct[unseen].any()
-    )
+    learned = np.array([before.id != after.id for _, _, before, after in data.parts])
+    # Labels of languages without a calibrator of the user's own show nothing of what was learned.
+    telling = unseen & learned[data.part] if learned.any() else unseen
+    y = data.correct[telling]
+    few = np.unique(data.visit[telling]).size < ENOUGH or y.all() or not y.any()
     chosen: BoolArray = np.ones_like(unseen) if few else unseen
     before, after, y = data.before[chosen], data.after[chosen], data.correct[chosen]
     visit, part = data.visit[chosen], data.part[chosen]
@@ -114,7 +114,7 @@ def compare(data: Compared) -> Comparison | None:
         n=np.unique(visit).size,
         labels=int(y.size),
         unseen=not data.seen[chosen].any(),
-        changed=any(one.id != other.id for _, _, one, other in data.parts),
+        changed=bool(learned.any()),
         before=judge(before, y, visit, weights),
         after=judge(after, y, visit, weights),
         gain=gain,

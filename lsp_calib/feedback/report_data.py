@@ -41,7 +41,7 @@ MOST_PERIODS, PERIOD_LABELS = 20, 40
 # than what is shown by itself.
 SOURCE = (
     "CASE WHEN s.kind LIKE '%-_' THEN 'alternatives' "
-    "WHEN s.shown_probability < 1 THEN 'shown although below hideBelow' ELSE 'shown' END"
+    "WHEN s.shown_probability < 1 THEN 'below hideBelow' ELSE 'shown' END"
 )
 
 # Labels with a confidence that was shown. SQLite keeps a NaN as NULL.
