@@ -103,8 +103,7 @@ def _print_comparison(found: Comparison, console: Console) -> None:
             continue
         console.print(
             f"\n{title}: Brier {one.brier:.3f}, skill {words.signed(one.skill)}, log loss "
-            f"{one.log_loss:.3f}, "
-            f"calibration error {one.ece:.3f}",
+            f"{one.log_loss:.3f}, calibration error {one.ece:.3f}",
             soft_wrap=True,
         )
         console.print(Text(bins_text(one.bins)))

@@ -54,8 +54,8 @@ def scale(outcome: Outcome, tier: str = "") -> Markup:
             parts.append(tag("line", x1=at, x2=at, y1=middle - 9, y2=middle + 9, class_="promise"))
         parts.append(tag("circle", cx=x(s.value), cy=middle, r=4.5, class_=f"dot {tier}"))
     label = (
-        f"promised {share(outcome.promised)}, right {share(s.value)}, "
-        f"interval {share(s.low)} to {share(s.high)}"
+        f"promised {share(outcome.promised)}, right {share(s.value)}, interval {share(s.low)} to "
+        f"{share(s.high)}"
     )
     return figure(width, 22, label, tag("title", label), *parts)
 
@@ -90,8 +90,7 @@ def _bar(item: ReliabilityBin, x: _Axis, y: _Axis, base: float, strip: float, mo
     tall = max(strip * item.n / most, 1.0)
     words = (
         f"promised {share(confidence)}, right {share(accuracy)} of {counted(item.n, 'visit')} (interval "
-        f"{share(low)} "
-        f"to {share(high)}); {share(band_low)} to {share(band_high)} would be usual"
+        f"{share(low)} to {share(high)}); {share(band_low)} to {share(band_high)} would be usual"
     )
     return tag(
         "g",
@@ -151,8 +150,8 @@ def skill_over_time(periods: Sequence[Period], calibrators: Sequence[Listed]) ->
     for at, one in known:
         o = one.outcome
         words = (
-            f"{day(one.start)} to {day(one.end)}: skill {signed(o.skill)}"
-            f" ({signed(o.skill_low)} to {signed(o.skill_high)}), {counted(o.share.n, 'visit')}"
+            f"{day(one.start)} to {day(one.end)}: skill {signed(o.skill)} ({signed(o.skill_low)} to "
+            f"{signed(o.skill_high)}), {counted(o.share.n, 'visit')}"
         )
         parts.append(tag("circle", tag("title", words), cx=x(at), cy=y(o.skill), r=4, class_="mark"))
     every = max(len(periods) // 6, 1)

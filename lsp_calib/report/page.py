@@ -117,8 +117,8 @@ def _card(tier: Outcome) -> Markup:
         tag(
             "p",
             f"{words.share(tier.promised)} promised: {words.verdict(tier)}. "
-            f"{words.counted(tier.share.n, 'visit')}, "
-            f"95 % interval {words.share(tier.share.low)} to {words.share(tier.share.high)}.",
+            f"{words.counted(tier.share.n, 'visit')}, 95 % interval {words.share(tier.share.low)} to "
+            f"{words.share(tier.share.high)}.",
             class_="note",
         ),
         class_=f"card {tier.name}",
@@ -129,12 +129,10 @@ def _compared(found: Comparison | None) -> Markup | None:
     if found is None:
         return None
     judged = (
-        ("Before", "the calibrator that came with lsp-calib", found.before),
+        ("Before", "without what was learned from you", found.before),
         ("In force", "with what was learned from you", found.after),
     )
-    shown = (
-        judged if found.changed else (("In force", "the calibrator that came with lsp-calib", found.after),)
-    )
+    shown = judged if found.changed else (("In force", "no calibrator of your own yet", found.after),)
     panels = [
         tag(
             "div",
@@ -229,8 +227,7 @@ def _over_time(report: Report) -> Markup | None:
     return _section(
         "Over time",
         "The skill of the probabilities as they were shown, in parts of equally many labelled suggestions, "
-        "with a "
-        "95 % interval. 0: no better than always giving your average.",
+        "with a 95 % interval. 0: no better than always giving your average.",
         tag("div", drawn, class_="panel"),
     )
 
@@ -286,8 +283,7 @@ def _survival(report: Report) -> Markup | None:
     return _section(
         "What lasts",
         "Of the suggestions that you inserted, the share whose line was unchanged some time later. Lines "
-        "whose "
-        "document was closed before are not counted from then on.",
+        "whose document was closed before are not counted from then on.",
         tag("div", drawn, class_="panel"),
         tag("div", table, class_="scroll"),
     )
@@ -316,8 +312,8 @@ def _endings(report: Report) -> Markup | None:
         if counts.get(name)
     ]
     lead = (
-        "All suggestions with an outcome, each counted. Only the first two count as right, the last two "
-        "not at all."
+        "All suggestions with an outcome, each counted. What was kept or typed just so counts as right; what "
+        "was gone too soon, or lost sight of, does not count."
     )
     return _section("How they ended", lead, drawn, tag("ul", *keys, class_="legend"))
 
@@ -386,7 +382,7 @@ def _history(calibrators: Sequence[Listed]) -> Markup | None:
     own = sum(one.calibrator.source == "personal" for one in calibrators)
     lead = (
         f"{words.counted(own, 'calibrator')} of your own. " if own else "None of your own yet. "
-    ) + "lsp-calib calibrators show ID says what one weighs, rollback takes yours out of force."
+    ) + "`lsp-calib calibrators show ID` says what one weighs, `rollback` takes yours out of force."
     table = tag("div", _table(head, rows, right=(5, 6)), class_="scroll")
     return _section("Calibrators", lead, table)
 
@@ -397,14 +393,12 @@ def _glossary() -> Markup:
 
 
 def _footer(report: Report) -> Markup:
-    return tag(
-        "footer",
-        f"Made {words.day(report.made_at)} by lsp-calib {__version__} from the feedback on this machine. "
-        f"The page "
-        "holds numbers and names of models and languages, no source text and no paths. It needs no network "
-        "and "
-        "runs no script. lsp-calib report --json prints all its numbers.",
+    made = f"Made {words.day(report.made_at)} by lsp-calib {__version__} from the feedback on this machine."
+    rest = (
+        "The page holds numbers and names of models and languages, no source text and no paths. It needs no "
+        "network and runs no script. `lsp-calib report --json` prints all its numbers."
     )
+    return tag("footer", _prose(f"{made} {rest}"))
 
 
 def _table(

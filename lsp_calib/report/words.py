@@ -15,8 +15,7 @@ PURPOSE = "Did the probabilities on your suggestions come true, and what has lea
 
 WHAT_TO_DO = (
     "Work in an editor that runs lsp-calib. A suggestion is settled when you save or close its document, "
-    "or 30 "
-    "seconds after the last change to its line once you have moved on.",
+    "or 30 seconds after the last change to its line once you have moved on.",
     "Keep feedback.enabled on (the default). What is stored are numbers, never your text.",
     "Then make the report again: about 20 settled lines say something, 100 say much.",
 )
@@ -25,16 +24,14 @@ GLOSSARY = (
     (
         "visit",
         "The time that you spend on one line. All suggestions shown during a visit count once, together: "
-        "they "
-        "share their outcome.",
+        "they share their outcome.",
     ),
     ("right", "The line ended up as suggested: you kept the suggestion as it was, or typed the same."),
     ("promised", "The mean of the probabilities that were shown."),
     (
         "95 % interval",
         "The range of shares that such counts do not contradict, if visits are independent. A promise "
-        "inside it "
-        "has been kept as far as can be told.",
+        "inside it has been kept as far as can be told.",
     ),
     (
         "Brier score",
@@ -48,8 +45,7 @@ GLOSSARY = (
     (
         "calibration error",
         "How far promised and right are apart, on average over ten bins. A small one alone says little: "
-        "always "
-        "giving the average has one of 0.",
+        "always giving the average has one of 0.",
     ),
 )
 
@@ -110,17 +106,16 @@ def comparison(found: Comparison) -> Iterator[str]:
     """What learning from the user has changed."""
     if not found.changed:
         yield (
-            "You have no calibrator of your own yet, so both are the same. `lsp-calib refit` makes one, "
-            "and puts it "
-            "in force only if it predicts no worse."
+            "You have no calibrator of your own yet, so both are the same. `lsp-calib refit` makes one, and "
+            "puts it in force only if it predicts no worse."
         )
     elif found.unseen:
         yield f"On {counted(found.n, 'visit')} that your calibrator has not seen: a fair comparison."
     else:
         yield (
             f"Your calibrator was fitted on some of these {counted(found.n, 'visit')}, so it looks better "
-            f"here than "
-            f"it is. A fair comparison needs {ENOUGH} visits after the last refit, with right and wrong ones."
+            f"here than it is. A fair comparison needs {ENOUGH} visits after the last refit, with right and "
+            "wrong ones."
         )
     if found.changed:
         yield gain(found)
@@ -131,7 +126,7 @@ def gain(found: Comparison) -> str:
     amount = f"The Brier score changed from {found.before.brier:.3f} to {found.after.brier:.3f}"
     if found.gain_low is None or found.gain_high is None:
         return f"{amount}: too few to say whether that is chance."
-    interval = f"{-found.gain_high:+.3f} to {-found.gain_low:+.3f}, 95 %"
+    interval = f"{signed(-found.gain_high, 3)} to {signed(-found.gain_low, 3)}, 95 %"
     if found.n < ENOUGH:
         return f"{amount}: too few to say whether that is chance."
     if found.gain_low > 0.0:
@@ -150,8 +145,7 @@ def explored(hidden: Hidden) -> str:
     right = f"; {hidden.explored_right} of the {known} with a known outcome were right" if known else ""
     return (
         f"{counted(hidden.explored, 'suggestion')} to be hidden were shown nevertheless, to keep learning. "
-        f"They "
-        f"stand for about {hidden.stands_for:,.0f}{right}."
+        f"They stand for about {hidden.stands_for:,.0f}{right}."
     )
 
 

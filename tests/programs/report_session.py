@@ -1,7 +1,9 @@
 """A state folder for the report's pictures: the recorded lines of Qwen2.5-Coder-1.5B, replayed as labels.
 
     python tests/programs/report_session.py FOLDER
+    chromium --headless --screenshot=FOLDER/light.png --window-size=1040,4200 FOLDER/report-light.html
 
+Also writes the pages. The pictures are docs/img/report-light.png and -dark.png, cut off below the page.
 What is recorded: lines of 70 projects, what the model said of each with its probabilities, and whether it was
 right. What is simulated: the user, who works on one project after the other. There is no shipped calibrator
 for this model here: it borrows that of SmolLM2-135M, as a model without one does. Each line is a visit,
@@ -27,10 +29,14 @@ from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.evaluation.records import Header, Record, read_records
 from lsp_calib.feedback.events import Event
 from lsp_calib.feedback.learning import refit_languages
+from lsp_calib.feedback.report import make_report
+from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.home import private_folder
-from lsp_calib.values import Suggestion, Tier, Timing, new_suggestion_id
+from lsp_calib.report.theme import THEMES
+from lsp_calib.report.writing import write_page
+from lsp_calib.values import Suggestion, Tier, Timing
 
 MODELS = Path(__file__).parents[2] / "models"
 RECORDS = MODELS / "records" / "line-qwen2.5-coder-1.5b.jsonl"
@@ -68,7 +74,7 @@ class Session:
         calibrator = self.calibrators.choose(self.purpose).calibrator
         confidence = calibrator.assess(evidence, PRESETS["balanced"])
         suggestion = Suggestion(
-            new_suggestion_id(), "line", text, confidence, self.header.model.name, 1, "model", Timing()
+            f"{self.lines:016x}", "line", text, confidence, self.header.model.name, 1, "model", Timing()
         )
         self.store.record_shown(
             suggestion,
@@ -135,7 +141,10 @@ def replay(folder: Path) -> None:
                 ).results:
                     print(f"after {session.lines}: {result.reason}")
     print(f"{session.lines} visits")
+    report = make_report(read_data(store, calibrators, session.now), session.now)
     store.close()
+    for theme in THEMES:
+        write_page(report, folder / f"report-{theme}.html", theme)
 
 
 if __name__ == "__main__":
