@@ -11,7 +11,7 @@ from marks import mark
 
 from lsp_calib import home as state
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models import checksum, converted
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -92,4 +92,6 @@ def home_with_model(home: Path, model_path: Path, model_card: ModelCard) -> Path
     model_card.path.symlink_to(model_path)
     # Else each test would compute it afresh; unit/test_checksum.py sees to the checksum itself.
     checksum.remember(model_card.path, model_card.sha256)
+    for ready in converted.all_of(model_path):
+        (model_card.path.parent / ready.name).symlink_to(ready)
     return home

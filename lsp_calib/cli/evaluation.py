@@ -84,16 +84,17 @@ _observe = click.option(
 def _sized(_context: click.Context, _option: click.Parameter, value: str) -> Any:
     from lsp_calib.completion.prompt import WindowSize
 
-    return WindowSize(value)
+    return None if value == "auto" else WindowSize(value)
 
 
 _window = click.option(
     "--window",
-    type=click.Choice(["small", "large"]),
-    default="small",
+    type=click.Choice(["auto", "small", "large"]),
+    default="auto",
+    show_default=True,
     callback=_sized,
-    help="How much the model sees: small, as in the editor; large: twice as much of the document, and pieces "
-    "of other places and files of the project that resemble the text before the cursor.",
+    help="How much the model sees. large: twice as much of the document as small, and pieces of other files "
+    "of the project for models that know of files. auto: as when it serves an editor on this machine.",
 )
 _replay = click.option(
     "--records", type=_FILE, help="Score the records in this file, without a model or source."

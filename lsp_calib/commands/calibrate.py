@@ -101,7 +101,7 @@ def calibrate(
     install: bool = False,
     workers: Workers = ALONE,
     observe: frozenset[Observed] = frozenset(),
-    window: WindowSize = WindowSize.SMALL,
+    window: WindowSize | None = None,
     quiet: bool = False,
     language: str | None = None,
 ) -> Report:
@@ -122,11 +122,6 @@ def calibrate(
     """
     if install and output is not None:
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
-    if paths and window is not WindowSize.SMALL and output is None:
-        raise SettingsError(
-            "No editor is served with --window large yet, so its calibrator cannot be put in force. "
-            "Add --output FILE to keep it."
-        )
     _check_writable(records, output)
     if paths:
         task = line_task(paths, samples, seed, writing_on, language=language)

@@ -11,7 +11,7 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.rolling_back import RolledBack, find, in_words, roll_back
-from lsp_calib.completion.prompt import Layout
+from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.feedback.importing import Imported, Use, import_calibrator, read_foreign
 from lsp_calib.feedback.store import FeedbackStore
@@ -95,7 +95,9 @@ def _uses(store: FeedbackStore) -> Iterator[Use]:
     """The models that this user works with: the installed ones, and those that suggestions came from."""
     for card in map(as_pulled, load_cards().values()):
         if card.path.is_file():
-            yield Use(ModelIdentity(card.name, card.quantisation, card.sha256), Layout.of(card).version)
+            for size in WindowSize:
+                identity = ModelIdentity(card.name, card.quantisation, card.sha256)
+                yield Use(identity, Layout.of(card, size).version)
     for name, sha256, prompt in store.read(
         "SELECT DISTINCT model, model_sha256, prompt_version FROM suggestions"
     ):

@@ -28,7 +28,7 @@ def collect_records(
     created: str | None = None,
     held_out: frozenset[str] = frozenset(),
     observe: frozenset[Observed] = frozenset(),
-    window: WindowSize = WindowSize.SMALL,
+    window: WindowSize | None = None,
 ) -> tuple[Header, list[Record]]:
     """The records of a task, kept in `path`; progress goes to standard error unless `quiet`.
 

@@ -9,6 +9,7 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.commands.engine import Say, with_engine
 from lsp_calib.commands.source_files import read_source
 from lsp_calib.completion import Completion, CompletionService, Cursor
+from lsp_calib.completion.layouts import Layouts
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import language_of
 from lsp_calib.settings import Trusted
@@ -30,7 +31,9 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
     cursor = Cursor.at(lines, line, _END_OF_LINE if column is None else column, language_of(path))
 
     async def ask(engine: Engine) -> list[Suggestion]:
-        service = CompletionService(engine, ConfidenceEstimator(CalibratorStore.open()))
+        calibrators = CalibratorStore.open()
+        layouts = Layouts(calibrators.has_labels)
+        service = CompletionService(engine, ConfidenceEstimator(calibrators), layout_of=layouts.of)
         completion = await service.complete(cursor)
         return [completion.suggestion] if isinstance(completion, Completion) else []
 

@@ -51,7 +51,7 @@ def evaluate(
     held_out_projects: int = 0,
     resamples: int = RESAMPLES,
     observe: frozenset[Observed] = frozenset(),
-    window: WindowSize = WindowSize.SMALL,
+    window: WindowSize | None = None,
     quiet: bool = False,
 ) -> Report:
     """Ask the model for all items of a task and score its answers. All files go to the folder `output`.

@@ -13,6 +13,7 @@ from lsp_calib.inference.models import checksum, download
 from lsp_calib.inference.models.card import ModelCard, load_cards
 from lsp_calib.inference.models.cards import choose
 from lsp_calib.inference.models.inventory import Entry
+from lsp_calib.inference.process.converting import convert
 
 
 @attrs.frozen
@@ -48,6 +49,7 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
     else:
         with download_progress(card.title) as progress:
             pulled = download.pull(card, progress)
+    convert(pulled.path)
     sentences = [f"{card.name} is at {pulled.path}, {pulled.checked.words()}."]
     if not card.sha256:
         sentences.append(f"SHA-256 {pulled.sha256}; from now on these bytes are the ones expected.")

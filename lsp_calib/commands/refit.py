@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.commands.engine import Say, with_engine
+from lsp_calib.completion.layouts import Layouts
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
@@ -20,11 +21,12 @@ def refit_now(given: Trusted, say: Say) -> Refits:
 
     async def ask(engine: Engine) -> Refits:
         # Only the model's identity is asked for: labels of other models say nothing about it.
-        purpose = line_purpose(await engine.ready(), "python")
+        loaded, calibrators = await engine.ready(), CalibratorStore.open()
+        purpose = line_purpose(loaded, Layouts(calibrators.has_labels).of(loaded), "python")
         store = FeedbackStore(home.home() / "feedback.db")
         try:
             today = datetime.date.today().isoformat()
-            return refit_languages(store, CalibratorStore.open(), purpose, today)
+            return refit_languages(store, calibrators, purpose, today)
         finally:
             store.close()
 

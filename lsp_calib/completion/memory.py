@@ -39,17 +39,17 @@ class CompletionMemory:
     A suggestion that comes from here keeps its id, its confidence and its tier: it is the same prediction of
     the same line. Its features may have been computed before an edit that no prompt shows.
 
-    key: of the prompt for a cursor and of its line, the same for as long as both are; None if there is no
-        model to say so. No text can be read from it.
+    key: of the prompt for a cursor in a document and of its line, the same for as long as both are; None if
+        there is no model to say so. No text can be read from it.
     """
 
-    def __init__(self, key: Callable[[Cursor], bytes | None]) -> None:
+    def __init__(self, key: Callable[[str, Cursor], bytes | None]) -> None:
         self._key = key
         self._documents: dict[str, OrderedDict[bytes, _Remembered]] = {}
 
     def remember(self, uri: str, cursor: Cursor, outcome: Outcome) -> None:
         """Keep the outcome of a request at `cursor`; it takes the place of an earlier one for this prompt."""
-        key = self._key(cursor)
+        key = self._key(uri, cursor)
         if key is None:
             return
         text = ""
@@ -79,7 +79,7 @@ class CompletionMemory:
             if typed and not (0 < typed < len(one.text) and before.endswith(one.text[:typed])):
                 continue
             if typed not in keys:
-                keys[typed] = self._key(_without(cursor, typed))
+                keys[typed] = self._key(uri, _without(cursor, typed))
             if keys[typed] == key:
                 known.move_to_end(key)
                 return _rest(one.outcome, cursor, typed)

@@ -7,6 +7,6 @@ from lsp_calib.completion.prompt import Layout
 from lsp_calib.inference.engine import LoadedModel
 
 
-def line_purpose(loaded: LoadedModel, language: str) -> Purpose:
-    """The purpose of line completions by this model, with its prompt's version, in one language."""
-    return Purpose(loaded.identity, Layout.of(loaded.card).version, "line", language)
+def line_purpose(loaded: LoadedModel, layout: Layout, language: str) -> Purpose:
+    """The purpose of line completions by this model, with prompts of a layout, in one language."""
+    return Purpose(loaded.identity, layout.version, "line", language)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,6 +16,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.doubt import doubtful_span
 from lsp_calib.completion.features import FeatureExtractor, place_of
 from lsp_calib.completion.hiding import EXPLORED, Hidden, Hiding, is_explored, marked
+from lsp_calib.completion.nearby import NOTHING_NEARBY, Nearby
 from lsp_calib.completion.postprocess import Cut, Removal, offered
 from lsp_calib.completion.prompt import Layout, build_ahead, build_prompt
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
@@ -76,12 +77,28 @@ class Nothing:
     removal: Removal
 
 
-class CompletionService:
-    """Completes lines with one engine."""
+def _small(loaded: LoadedModel) -> Layout:
+    return Layout.of(loaded.card)
 
-    def __init__(self, engine: Engine, estimator: ConfidenceEstimator) -> None:
+
+class CompletionService:
+    """Completes lines with one engine.
+
+    layout_of: the layout of a model's prompts. nearby: what they show of other places.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        estimator: ConfidenceEstimator,
+        *,
+        layout_of: Callable[[LoadedModel], Layout] = _small,
+        nearby: Nearby = NOTHING_NEARBY,
+    ) -> None:
         self._engine = engine
         self._estimator = estimator
+        self._layout_of = layout_of
+        self._nearby = nearby
         self._features = FeatureExtractor()
         self._loaded: LoadedModel | None = None  # the model that was asked last
 
@@ -100,7 +117,7 @@ class CompletionService:
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
-        prompt = self._prompt(loaded, cursor)
+        prompt = await self._prompt(loaded, cursor, document)
         identity = new_suggestion_id()
 
         def assess(evidence: Evidence, doubt: str = "") -> Confidence:
@@ -177,7 +194,7 @@ class CompletionService:
         """
         loaded = await self._engine.ready()
         cursor, known = first.cursor, first.suggestion
-        prompt = self._prompt(loaded, cursor)
+        prompt = await self._prompt(loaded, cursor, document)
         request = Request(prompt, MOST_TOKENS, document=document, observe=Observe.ENTROPY | Observe.MARGIN)
         answer: Generation | None = None
         found: list[tuple[Generation, str]] = []
@@ -224,20 +241,26 @@ class CompletionService:
     def forget(self, document: str) -> None:
         """Drop what is remembered of a document."""
         self._features.forget(document)
+        self._nearby.forget(document)
 
     def ahead(self, cursor: Cursor) -> Prompt | None:
         """The new beginning that prompts near `cursor` will soon have, for `prepare`; None if there is
-        none."""
-        if self._loaded is None:
+        none, or what it would show of other places is not known yet."""
+        if self._loaded is None or (layout := self._layout_of(self._loaded)).related:
             return None
-        return build_ahead(cursor, Layout.of(self._loaded.card))
+        return build_ahead(cursor, layout)
 
-    def key(self, cursor: Cursor) -> bytes | None:
+    def key(self, document: str, cursor: Cursor) -> bytes | None:
         """The same for two cursors if and only if the model asked last is shown the same prompt for both, and
-        their lines are the same; None if no model has been asked. No text can be read from it."""
+        their lines are the same; None if no model has been asked, or not with the document's window there.
+        No text can be read from it."""
         if self._loaded is None:
             return None
-        prompt = self._prompt(self._loaded, cursor)
+        layout = self._layout_of(self._loaded)
+        nearby = self._nearby.known(document, cursor, layout)
+        if nearby is None:
+            return None
+        prompt = build_prompt(cursor, layout, nearby)
         seen = (self._loaded.identity.sha256, cursor.language, cursor.before, cursor.after, prompt)
         return hashlib.blake2b(repr(seen).encode("ascii", "backslashreplace"), digest_size=16).digest()
 
@@ -245,6 +268,7 @@ class CompletionService:
         """Let the model evaluate a prompt of `ahead` while it has nothing else to do. Raises EngineError."""
         await self._engine.generate(Request(prompt, 0, Priority.IDLE))
 
-    def _prompt(self, loaded: LoadedModel, cursor: Cursor) -> Prompt:
+    async def _prompt(self, loaded: LoadedModel, cursor: Cursor, document: str) -> Prompt:
         self._loaded = loaded
-        return build_prompt(cursor, Layout.of(loaded.card))
+        layout = self._layout_of(loaded)
+        return build_prompt(cursor, layout, await self._nearby.of(document, cursor, layout))

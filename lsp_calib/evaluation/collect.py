@@ -60,13 +60,14 @@ def collect(
     created: str,
     held_out: frozenset[str] = frozenset(),
     observe: frozenset[Observed] = frozenset(),
-    window: WindowSize = WindowSize.SMALL,
+    window: WindowSize | None = None,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> tuple[Header, list[Record]]:
     """Write the records of all items of `task` to `path`; returns its header and them. See `runner.run`.
 
     created: ISO date for a new file. held_out: groups that are excluded from fitting. observe: what the
-        records hold besides what every record holds. window: how much of a document the model sees.
+        records hold besides what every record holds. window: how much of a document the model
+        sees; None: as much as when it serves an editor.
     Raises DataError if servers do not run the same model, SettingsError if the engine cannot observe what is
     to be observed, and the errors of `run`.
     """
@@ -104,7 +105,11 @@ def collect(
 
 
 def _asks(
-    task: Task, choice: EngineChoice, workers: Workers, observe: frozenset[Observed], window: WindowSize
+    task: Task,
+    choice: EngineChoice,
+    workers: Workers,
+    observe: frozenset[Observed],
+    window: WindowSize | None,
 ) -> list[Completing]:
     ask = Completing(choice, task.criteria, observe=observe, window=window)
     if not workers.remotes:
@@ -117,7 +122,8 @@ def _asks(
 
 
 def _expecting(ask: Completing, answerer: Answerer) -> Completing:
-    return attrs.evolve(ask, expected=answerer)
+    """Asks for the same prompts everywhere: the speeds of machines, and so their windows, differ."""
+    return attrs.evolve(ask, expected=answerer, window=answerer.window)
 
 
 @contextlib.contextmanager

@@ -23,9 +23,11 @@ from typing import Any, TypeVar
 import attrs
 
 from lsp_calib import home
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion import Cursor
 from lsp_calib.completion.alternatives import alternatives
 from lsp_calib.completion.features import text_features
+from lsp_calib.completion.layouts import Layouts
 from lsp_calib.completion.postprocess import judged
 from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.completion.second_decode import Agreement, agreement, second_request
@@ -81,11 +83,15 @@ class _Answer:
 
 @attrs.frozen
 class Answerer:
-    """The model that answers, how it is asked and the features of the answers: for a header of records."""
+    """The model that answers, how it is asked and the features of the answers: for a header of records.
+
+    window: the size that the prompt's version has.
+    """
 
     model: ModelIdentity
     prompt_version: str
     features: FeatureList
+    window: WindowSize
 
 
 @attrs.frozen
@@ -96,7 +102,7 @@ class Completing:
         process gets its own state folder and thus its own model process.
     criteria: names of `criteria.CRITERIA`. expected: the model that must answer.
     observe: what the records hold besides what every record holds. window: how much of a document the model
-    sees.
+    sees; None: as much as when it serves an editor on this machine.
     """
 
     choice: EngineChoice
@@ -104,7 +110,7 @@ class Completing:
     private: str = ""
     expected: Answerer | None = None
     observe: frozenset[Observed] = frozenset()
-    window: WindowSize = WindowSize.SMALL
+    window: WindowSize | None = None
 
     def describe(self) -> Answerer:
         """The model that answers.
@@ -112,14 +118,16 @@ class Completing:
         Raises ModelError or EngineError if there is none, SettingsError if its engine cannot observe what is
         to be observed.
         """
-        loaded = self._host().loaded()
+        host = self._host()
+        loaded = host.loaded()
         if self.observe and not loaded.engine.startswith("llama-cpp-python"):
             raise SettingsError(
                 f"The engine {loaded.engine} cannot observe {', '.join(sorted(self.observe))}: leave out "
                 "--observe, or use a local model with the engine `local`."
             )
-        version = Layout.of(loaded.card, self.window).version
-        return Answerer(loaded.identity, version, FeatureList.present())
+        layout = host.layouts.of(loaded)
+        size = WindowSize.SMALL if layout == Layout.of(loaded.card) else WindowSize.LARGE
+        return Answerer(loaded.identity, layout.version, FeatureList.present(), size)
 
     def __call__(self, payload: Plain) -> Plain:
         """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
@@ -225,12 +233,12 @@ def close_engines() -> None:
 class _Host:
     """An engine on an event loop of its own."""
 
-    def __init__(self, choice: EngineChoice, window: WindowSize) -> None:
+    def __init__(self, choice: EngineChoice, window: WindowSize | None) -> None:
+        self.layouts = Layouts(CalibratorStore.open().has_labels, lambda: window)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._thread.start()
         self._engine = open_engine(choice)
-        self._window = window
 
     def loaded(self) -> LoadedModel:
         return self._wait(self._engine.ready())
@@ -241,7 +249,7 @@ class _Host:
 
     async def _ask(self, item: LineItem, observed: frozenset[Observed]) -> _Answer:
         observe = functools.reduce(operator.or_, (_NEEDS[one] for one in observed), Observe.ENTROPY)
-        cursor, layout = item.cursor, Layout.of((await self._engine.ready()).card, self._window)
+        cursor, layout = item.cursor, self.layouts.of(await self._engine.ready())
         prompt = build_prompt(cursor, layout, surroundings_of(item, layout))
         request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False, observe=observe)
         first = await self._engine.generate(request)
@@ -280,12 +288,12 @@ class _Host:
             raise
 
 
-_hosts: dict[tuple[EngineChoice, str, WindowSize], _Host] = {}
+_hosts: dict[tuple[EngineChoice, str, WindowSize | None], _Host] = {}
 _lock = threading.Lock()
 atexit.register(close_engines)
 
 
-def _host_for(choice: EngineChoice, private: str, window: WindowSize) -> _Host:
+def _host_for(choice: EngineChoice, private: str, window: WindowSize | None) -> _Host:
     with _lock:
         key = (choice, private, window)
         if key not in _hosts:

@@ -23,12 +23,14 @@ from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence import raw_confidences
 from lsp_calib.confidence.features import FEATURES, PLACES
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import Header, Record
 from lsp_calib.evaluation.scores import RESAMPLES, groups_of
 from lsp_calib.evaluation.tasks import FEWEST
 from lsp_calib.values import Tier
 
 ALL = "all"
+CONDITIONS = (INSERTING, WRITING_ON)
 # Of what is accepted, so much is to be right.
 TARGETS = (0.9, 0.95)
 FIRST_T = "geometric-mean-first-t"
@@ -126,10 +128,10 @@ class Share:
 class Row:
     """One confidence: its quality on all items.
 
-    metrics: as named by `intervals.summarise`. errors: the calibration error over all places and at each
-    kind, with simultaneous limits. tiers: by the balanced preset. acceptable: for each of TARGETS, what a
-    threshold that reaches it on the other folds accepts on this one. cost_ms: of a suggestion; None where not
-    given.
+    metrics: as named by `intervals.summarise`. errors: the calibration error over all places, at each kind
+    and, where there are both, in each condition, with simultaneous limits. tiers: by the balanced preset.
+    acceptable: for each of TARGETS, what a threshold that reaches it on the other folds accepts on this one.
+    cost_ms: of a suggestion; None where not given.
     confidence: float array of shape (n,), each item predicted by what was fitted on other groups.
     """
 
@@ -231,7 +233,10 @@ class _Items:
         self.groups = groups_of(records)
         self._codes = group_codes(self.groups, len(records))
         self._fold = grouped_folds(self.groups, seed=seed)
-        self._places = np.array([record.stratum for record in records])
+        self._parts = {place: np.array([record.stratum == place for record in records]) for place in PLACES}
+        conditions = np.array([record.condition for record in records])
+        if len(set(conditions)) > 1:
+            self._parts |= {condition: conditions == condition for condition in CONDITIONS}
         self._evidences = {
             below: [record.evidence(header, above=not below) for record in records] for below in (True, False)
         }
@@ -256,7 +261,7 @@ class _Items:
 
     def row(self, name: str, confidence: FloatArray, cost_ms: float | None) -> Row:
         y = self.correct
-        masks = {ALL: np.ones(y.size, np.bool_)} | {place: self._places == place for place in PLACES}
+        masks = {ALL: np.ones(y.size, np.bool_)} | self._parts
         with quietly():
             metrics = summarise(confidence, y, self.groups, resamples=self._resamples, seed=self._seed)
         return Row(

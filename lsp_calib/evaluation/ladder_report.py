@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from lsp_calib.calibration.metrics.reliability import reliability
 from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.calibration.validation.simultaneous import BoundedError
-from lsp_calib.confidence.features import PLACES
-from lsp_calib.evaluation.ladder import ALL, TARGETS, Ladder, Row, Share
+from lsp_calib.evaluation.ladder import TARGETS, Ladder, Row, Share
 from lsp_calib.evaluation.report import Table, percent, plain, signed, table_lines
 from lsp_calib.files import replace_file
 
@@ -46,12 +45,13 @@ def tables(ladder: Ladder) -> list[Table]:
     if any(costs):
         columns = (*columns, "ms")
         quality = [[*cells, cost] for cells, cost in zip(quality, costs, strict=True)]
+    parts = list(dict.fromkeys(part for row in ladder.rows for part in row.errors))
     return [
         (f"{ladder.model}: evidence", columns, quality),
         (
             f"{ladder.model}: calibration error",
-            ("evidence", ALL, *PLACES),
-            [[row.name, *(_error(row.errors.get(place)) for place in (ALL, *PLACES))] for row in ladder.rows],
+            ("evidence", *parts),
+            [[row.name, *(_error(row.errors.get(part)) for part in parts)] for row in ladder.rows],
         ),
     ]
 

@@ -29,18 +29,22 @@ class Acceleration:
     """Which hardware features a model may use.
 
     gpu_layers: layers on the GPU, 0 for none. amx: the matrix unit of newer Intel processors. repack: weights
-    are rearranged for the processor's vector instructions; AMX needs that as well.
+    are rearranged for the processor's vector instructions; AMX needs that as well. eight_bit: weights of a
+    kind that the library multiplies slowly are converted to one of 8 bits, once.
     """
 
     gpu_layers: int = 0
     amx: bool = True
     repack: bool = True
+    eight_bit: bool = False
 
     @property
     def name(self) -> str:
         """A short name, for files and for people."""
         if self.gpu_layers:
             return "gpu"
+        if self.eight_bit:
+            return "cpu-eight-bit"
         if not self.repack:
             return "cpu-without-repacking"
         return "cpu" if self.amx else "cpu-without-amx"
@@ -51,12 +55,14 @@ class Hardware:
     """The hardware that a backend finds on this machine before it loads a model.
 
     build: names the compiled library; another compilation has another name. amx: the library has code for
-    AMX, and the processor has AMX. gpu: the library has found a GPU it can use.
+    AMX, and the processor has AMX. gpu: the library has found a GPU it can use. converts: it can convert
+    weights.
     """
 
     build: str
     amx: bool = False
     gpu: bool = False
+    converts: bool = False
 
 
 @attrs.frozen
@@ -181,4 +187,11 @@ class Factory(Protocol):
 
     def hardware(self) -> Hardware:
         """The hardware that this kind of backend finds on the machine."""
+        ...
+
+    def convert(self, path: Path, /) -> Path:
+        """The file with a model's weights in 8 bits, made if there is none; only if `Hardware.converts`.
+
+        Raises OSError or ModelFileError if it cannot be made.
+        """
         ...

@@ -16,13 +16,17 @@ from pygls.progress import Progress
 from pygls.workspace import Workspace
 
 from lsp_calib import home
+from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.rolling_back import roll_back
 from lsp_calib.calibration.policies.tiers import PRESETS, TierPolicy
 from lsp_calib.completion import Completion, CompletionService, Cursor, Removal
 from lsp_calib.completion.block import Decide, block_of, lines_of, may_begin
+from lsp_calib.completion.layouts import Layouts
 from lsp_calib.completion.memory import CompletionMemory
+from lsp_calib.completion.nearby import Nearby
+from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import Exclusion
@@ -55,6 +59,7 @@ from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.follow_ups import FollowUps
 from lsp_calib.server.hiding_notice import HidingNotice
 from lsp_calib.server.last_requests import LastRequests
+from lsp_calib.server.neighbourhood import NearbyFiles
 from lsp_calib.server.pause import Pause
 from lsp_calib.server.power_watch import PowerWatch
 from lsp_calib.server.progress import LoadProgress
@@ -145,7 +150,7 @@ class Session:
             self._recorder,
             calibrators,
             lines=self._lines,
-            model=self.engine.ready,
+            purpose=lambda: self._purpose("python"),
             on_requested=self._estimator.notice,
             on_shown=self.status.shown,
             on_outdated=self._last_requests.outdated,
@@ -156,7 +161,16 @@ class Session:
         self.bulk_changes = BulkChanges()
         self.pause = Pause(self._pause_changed)
         self._power = PowerWatch()
-        service = CompletionService(self.engine, self._estimator)
+        self._layouts = Layouts(calibrators.has_labels, lambda: _window(connection.settings))
+        files = NearbyFiles(
+            connection.open_documents,
+            lambda uri: folder_of(uri, connection.workspace.folders),
+            self._exclusion,
+        )
+        self._nearby = Nearby(files)
+        service = CompletionService(
+            self.engine, self._estimator, layout_of=self._layouts.of, nearby=self._nearby
+        )
         memory = CompletionMemory(service.key)
         self._ahead = WorkAhead(
             service,
@@ -270,7 +284,7 @@ class Session:
         """
         used = self.status.calibrator
         if wanted is None and used is None:
-            purpose = line_purpose(await self.engine.ready(), self._languages()[-1])
+            purpose = await self._purpose(self._languages()[-1])
             used = self._estimator.calibrator(purpose).ref
         done = await asyncio.to_thread(
             roll_back, self._estimator.store, wanted, used=used.id if used else None
@@ -400,6 +414,7 @@ class Session:
             # The engine may have been opened before the editor had given its settings.
             self.engine.set_linger(settings.linger_seconds)
         exclusion = self._exclusion()
+        self._nearby.clear()  # they may show what is excluded now
         for document in self._connection.open_documents():
             if exclusion.reason(document.uri):
                 self._forget(document.uri)
@@ -412,8 +427,13 @@ class Session:
             self._forget_replies()
         self._hiding.apply(settings.hide_below)
 
+    async def _purpose(self, language: str) -> Purpose:
+        """The purpose of completions by the model that is loaded, with the prompts it gets."""
+        loaded = await self.engine.ready()
+        return line_purpose(loaded, self._layouts.of(loaded), language)
+
     async def _replay(self, below: float) -> Replay:
-        purpose = line_purpose(await self.engine.ready(), "python")
+        purpose = await self._purpose("python")
         estimator = self._estimator
         return await self._recorder.replay(estimator.store, purpose, estimator.measure, below)
 
@@ -481,7 +501,8 @@ class Session:
             loaded = await self.engine.ready()
             self.status.model = loaded.identity.name
             for language in self._languages():
-                self.status.calibrator = self._estimator.calibrator(line_purpose(loaded, language)).ref
+                purpose = await self._purpose(language)
+                self.status.calibrator = self._estimator.calibrator(purpose).ref
         except LspCalibError as error:
             # The engine has reported it through its state.
             logger.warning("No model: %s", error)
@@ -522,6 +543,10 @@ def _diagnostics(connection: Connection, suggestions: SuggestionLifecycle) -> Di
         request_pull=(lambda: connection.workspace_diagnostic_refresh(None)) if pulls else None,
         publish=connection.text_document_publish_diagnostics,
     )
+
+
+def _window(settings: Settings) -> WindowSize | None:
+    return None if settings.window == "auto" else WindowSize(settings.window)
 
 
 def _seconds(milliseconds: int | None) -> float | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion import Completion, Cursor
-from lsp_calib.completion.purpose import line_purpose
-from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.suggestion_tracking import SuggestionTracking
 from lsp_calib.values import CalibratorRef, Suggestion
@@ -20,7 +19,7 @@ class SuggestionLifecycle:
     recorder: keeps the events, and refits on their labels.
     calibrators: where a refit puts its calibrators.
     lines: the lines of an open document without their ends; None if it is not open.
-    model: the loaded model; raises LspCalibError if there is none.
+    purpose: of completions by the loaded model; raises LspCalibError if there is none.
     on_requested: called before each request is made.
     on_shown: called with each suggestion that is about to be shown, again if it is shown again.
     on_outdated: called with the URI of each document that changed before its suggestion could be shown.
@@ -35,7 +34,7 @@ class SuggestionLifecycle:
         calibrators: CalibratorStore,
         *,
         lines: Callable[[str], Sequence[str] | None],
-        model: Callable[[], Awaitable[LoadedModel]],
+        purpose: Callable[[], Awaitable[Purpose]],
         on_requested: Callable[[], None],
         on_shown: Callable[[Suggestion], None],
         on_outdated: Callable[[str], None],
@@ -52,7 +51,7 @@ class SuggestionLifecycle:
         )
         self._recorder = recorder
         self._calibrators = calibrators
-        self._model = model
+        self._purpose = purpose
         self._on_requested = on_requested
         self._on_shown = on_shown
         self._on_outdated = on_outdated
@@ -91,8 +90,7 @@ class SuggestionLifecycle:
 
         Returns the result as it goes to the client. Raises LspCalibError.
         """
-        purpose = line_purpose(await self._model(), "python")
-        refits = await self._recorder.refit(self._calibrators, purpose)
+        refits = await self._recorder.refit(self._calibrators, await self._purpose())
         _, result = refits.leading
         if result.calibrator is not None:
             self._on_refitted(result.calibrator.ref)

@@ -93,6 +93,15 @@ class Settings:
         "what is suggested on an empty line: one line, or a `block` of up to 12 that ends with its scope",
         see="[Blocks](#blocks)",
     )
+    window: Literal["auto", "small", "large"] = _setting(
+        "window",
+        one_of("auto", "small", "large"),
+        "auto",
+        "how much the model is shown: `small`, some 40 lines; `large`, twice as many, and pieces of other "
+        'files for models that know of files; `"auto"`: large where its confidence is known and this machine '
+        "reads it within seconds",
+        see="[The window](#the-window)",
+    )
     ahead: bool = _setting(
         "ahead.enabled",
         switch(),

@@ -28,13 +28,21 @@ from lsp_calib.evaluation.scores import score
 MODELS = home.shipped_models()
 SHIPPED = sorted((MODELS / "calibrators").glob("*.json"))
 RECORDS = sorted((MODELS / "records").glob("*.jsonl"), key=lambda path: (path.stem[:4] == "infi", path.stem))
-TITLES = {"smollm2-135m": "SmolLM2-135M", "qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B"}
+# By the name of the records and the calibrator, without `line-`.
+TITLES = {
+    "qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B",
+    "smollm2-135m": "SmolLM2-135M",
+    "smollm2-135m-large": "SmolLM2-135M, large window",
+}
+# What editors are served with by default.
+IN_USE = ("qwen2.5-coder-1.5b", "smollm2-135m")
 PLACES = {
     "line-start": "start of the line",
     "after-indentation": "after the indentation",
     "mid-line": "in the line",
     "mid-word": "in a word",
     "": "all",
+    "writing-on": "writing on",
 }
 
 
@@ -49,25 +57,35 @@ def fitted_on(path: Path) -> list[Record]:
     return [record for record in records if record.shown and record.group not in header.held_out]
 
 
+def name_of(path: Path) -> str:
+    """The name of a shipped calibrator or its records, as in TITLES."""
+    return path.stem.removeprefix("line-")
+
+
 @functools.cache
-def ladders() -> tuple[Ladder, ...]:
-    """The ladder of each shipped calibrator's records."""
-    return tuple(climb(*read_records(records_of(path))) for path in SHIPPED)
+def ladders() -> Mapping[str, Ladder]:
+    """The ladder of each shipped calibrator's records, by name."""
+    return {name_of(path): climb(*read_records(records_of(path))) for path in SHIPPED}
 
 
-def calibrators() -> list[Calibrator]:
-    return [Calibrator.load(path) for path in SHIPPED]
+def in_use() -> tuple[Ladder, ...]:
+    """The ladders of what editors are served with by default."""
+    return tuple(ladders()[name] for name in IN_USE)
+
+
+def calibrators() -> Mapping[str, Calibrator]:
+    return {name_of(path): Calibrator.load(path) for path in SHIPPED}
 
 
 def ladder_blocks() -> dict[str, str]:
     """For each model a table of the ladder; one of the calibration error by place; presets, weights."""
     blocks = {}
-    for ladder in ladders():
+    for name, ladder in ladders().items():
         (_, columns, rows), (_, places, errors) = ladder_report.tables(ladder)
-        title = TITLES[ladder.model]
+        title = TITLES[name]
         sentence = ladder_report.summary(ladder).replace(ladder.model, f"**{title}**", 1)
-        blocks[f"ladder of {ladder.model}"] = _block(sentence, "", *table_lines(columns, rows))
-        blocks[f"places of {ladder.model}"] = _block(
+        blocks[f"ladder of {name}"] = _block(sentence, "", *table_lines(columns, rows))
+        blocks[f"places of {name}"] = _block(
             f"**{title}**", "", *table_lines(["evidence", *(PLACES.get(p, p) for p in places[1:])], errors)
         )
     return {**blocks, "presets": presets(), "weights": weights(), "typed": typed()}
@@ -76,9 +94,9 @@ def ladder_blocks() -> dict[str, str]:
 def weights() -> str:
     """What the preferred curves weigh, in words: by how much the odds of being right change."""
     columns, factors, averages = ["evidence"], [], []
-    for calibrator in calibrators():
+    for title, calibrator in calibrators().items():
         words = curve_words(calibrator.curves[0])
-        columns.append(TITLES[calibrator.purpose.model.name])
+        columns.append(TITLES[title])
         factors.append({row["name"]: row["factor"] for row in words["features"]})
         averages.append(words["places"])
     names = sorted(
@@ -99,14 +117,14 @@ def presets() -> str:
     """What each preset accepts and rejects with the shipped calibrators, out of fold."""
     rows = []
     for name, policy in PRESETS.items():
-        for ladder in ladders():
+        for title, ladder in ladders().items():
             row, y = ladder.rows[-1], ladder.correct
             accepted, rejected = row.confidence >= policy.accept_from, row.confidence < policy.reject_below
             rows.append(
                 [
                     name,
                     f"{percent(policy.accept_from)}, {percent(policy.reject_below)}",
-                    TITLES[ladder.model],
+                    TITLES[title],
                     *(
                         f"{percent(m.mean())}, {percent(y[m].mean())} right"
                         for m in (accepted, rejected)
@@ -125,7 +143,7 @@ def typed() -> str:
     for path in SHIPPED:
         calibrator = Calibrator.load(path)
         first = calibrator.first_tokens or "all tokens"
-        lines += [f"**{TITLES[calibrator.purpose.model.name]}**, t = {first}:", ""]
+        lines += [f"**{TITLES[name_of(path)]}**, t = {first}:", ""]
         *rows, sentence = typed_rows(path)
         lines += ["| cursor | lines | right | AUC without | AUC with |", "|---|---|---|---|---|", *rows, ""]
         lines += [sentence, ""]
@@ -156,9 +174,8 @@ def typed_rows(path: Path) -> list[str]:
 
 def readme_blocks() -> dict[str, str]:
     """The README's table: what ships, beside the plain geometric mean."""
-    found = {ladder.model: ladder for ladder in ladders()}
-    chosen = [found[calibrator.purpose.model.name] for calibrator in calibrators()][::-1]
-    columns = ["line completion, Python", *(TITLES[ladder.model] for ladder in chosen)]
+    chosen = in_use()[::-1]
+    columns = ["line completion, Python", *(TITLES[name] for name in IN_USE[::-1])]
     last: Sequence[Row] = [ladder.rows[-1] for ladder in chosen]
     rows = [
         [
@@ -198,8 +215,7 @@ def _score_rows(path: Path) -> list[list[str]]:
     front = [header.model.name, header.task, str(len(records)), offered]
     if header.task == "line":
         # The last row of the ladder is what `score` would compute again.
-        (ladder,) = [ladder for ladder in ladders() if ladder.header == header]
-        last = ladder.rows[-1]
+        last = ladders()[name_of(path)].rows[-1]
         return [_score_row(front, "exact", last.n_correct, last.metrics)]
     scores = score(header, records, headline=True)
     return [_score_row(front, row.judge, scores.right[row.judge], row.metrics) for row in scores.rows]

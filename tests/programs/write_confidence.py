@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from confidence_rendering import evaluation_blocks, ladder_blocks, ladders, readme_blocks
+from confidence_rendering import evaluation_blocks, in_use, ladder_blocks, readme_blocks
 
 from lsp_calib.evaluation.ladder_report import draw_steps
 
@@ -36,7 +36,7 @@ def written(page: str, blocks: Mapping[str, str]) -> str:
 def main() -> None:
     for path, blocks in PAGES.items():
         path.write_text(written(path.read_text("utf-8"), blocks()), "utf-8")
-    draw_steps(ladders(), FIGURE)
+    draw_steps(in_use(), FIGURE)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     otherwise    the answer for any other line
     aheadHeldUntil  file without which nothing is ever evaluated ahead
     summary      the answer for summaries
+    format       fields of the card's `CompletionFormat`: a prefix and nothing else unless given
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
     supplies     the folder that lists mains adapters and batteries; none unless given
     tcp          what `TcpChoice` takes: serve over TCP
@@ -155,9 +156,9 @@ class ScriptedEngine:
             size=0,
             sha256=sha256,
             quantisation="Q0",
-            context=2048,
+            context=4096,
             window=1600,
-            completion=CompletionFormat(),
+            completion=CompletionFormat(**self._script.get("format", {})),
             chat=ChatFormat(),
         )
         self._on_state(self._states.READY, "The script is ready.", None)

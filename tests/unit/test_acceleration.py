@@ -16,6 +16,7 @@ from lsp_calib.inference.process import acceleration
 from lsp_calib.inference.process.acceleration import Choice, Outcome, Question, Tried, candidates, choose
 
 PLAIN, AMX = Hardware("build"), Hardware("build", amx=True)
+CONVERTS = Hardware("build", converts=True)
 GPU = Hardware("build", gpu=True)
 NAMES = ("gpu", "cpu", "cpu-without-amx", "cpu-without-repacking")
 
@@ -35,6 +36,12 @@ class Machine:
         return Outcome(None, outcome) if isinstance(outcome, str) else Outcome(outcome)
 
 
+def acceleration_remembered(hardware: Hardware, choice: Choice) -> list[Choice]:
+    """What `doctor` reads after the choice was kept."""
+    Question(hardware, "1" * 64, None, slow_weights=True).remember(choice)
+    return acceleration.remembered(acceleration.machine(hardware))
+
+
 class TestChoice:
     @pytest.mark.parametrize(("hardware", "layers"), [(PLAIN, None), (PLAIN, 0), (GPU, 0), (GPU, 12)])
     def test_nothing_is_tried_where_nothing_is_in_doubt(self, hardware: Hardware, layers: int | None) -> None:
@@ -42,6 +49,41 @@ class TestChoice:
         choice = choose(hardware, layers, machine.attempt)
         assert choice == Choice(Acceleration(gpu_layers=layers or 0))
         assert machine.tried == []
+
+    @pytest.mark.parametrize(
+        ("hardware", "slow", "name"),
+        [
+            (CONVERTS, True, "cpu-eight-bit"),
+            (CONVERTS, False, "cpu"),
+            (PLAIN, True, "cpu"),
+            (attrs.evolve(AMX, converts=True), True, "cpu"),
+        ],
+    )
+    def test_slow_weights_are_converted_where_that_helps(
+        self, hardware: Hardware, slow: bool, name: str
+    ) -> None:
+        assert candidates(hardware, 0, slow_weights=slow)[0].name == name
+
+    @pytest.mark.usefixtures("home")
+    def test_converted_weights_that_crash_are_not_used_again(self) -> None:
+        machine = Machine(cpu_eight_bit="signal 4", cpu=1.0)
+        choice = choose(CONVERTS, 0, machine.attempt, slow_weights=True, careful=True)
+        assert choice.acceleration == Acceleration()
+        assert acceleration.failure(choice) == (
+            "The model runs without weights of 8 bits: llama.cpp crashed with weights of 8 bits (signal 4)."
+        )
+        question = Question(CONVERTS, "0" * 64, 0, slow_weights=True)
+        question.remember(choice)
+        assert question.recall() == choice
+
+    @pytest.mark.usefixtures("home")
+    @pytest.mark.parametrize(("on_gpu", "name"), [(0.2, "gpu"), (3.0, "cpu-eight-bit")])
+    def test_a_gpu_is_compared_with_converted_weights(self, on_gpu: float, name: str) -> None:
+        machine = Machine(gpu=on_gpu, cpu_eight_bit=1.0, cpu=2.0)
+        hardware = attrs.evolve(GPU, converts=True)
+        choice = choose(hardware, None, machine.attempt, slow_weights=True)
+        assert choice.acceleration.name == name
+        assert choice in acceleration_remembered(hardware, choice)
 
     def test_amx_that_crashes_is_withheld(self) -> None:
         machine = Machine(cpu="signal 11", cpu_without_amx=1.0)

@@ -40,7 +40,7 @@ class Service:
         made = attrs.evolve(suggestion("x", f"at {cursor.line}"), text=self.text)
         return Completion(made, cursor, Evidence((-0.1,)), ModelIdentity("m", "", ""), "p1")
 
-    def key(self, cursor: Cursor) -> bytes:
+    def key(self, _document: str, cursor: Cursor) -> bytes:
         return repr((tuple(cursor.lines), cursor.line, cursor.column)).encode()
 
     def ahead(self, _cursor: Cursor) -> None:

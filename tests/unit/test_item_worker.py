@@ -10,6 +10,8 @@ import pytest
 
 from lsp_calib.completion import Cursor
 from lsp_calib.completion.features import text_features
+from lsp_calib.completion.layouts import Layouts
+from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.confidence.features import probability_features
 from lsp_calib.errors import SettingsError
 from lsp_calib.evaluation import item_worker
@@ -93,9 +95,10 @@ def test_records_hold_what_was_asked_for(task: Task, tmp_path: Path) -> None:
 class Host:
     """Passes for an engine that always gives the same answer."""
 
-    def __init__(self, card: ModelCard, generation: Generation) -> None:
+    def __init__(self, card: ModelCard, generation: Generation, *, has_labels: bool = False) -> None:
         self.card = card
         self.generation = generation
+        self.layouts = Layouts(lambda *_: has_labels)
 
     def loaded(self) -> LoadedModel:
         return LoadedModel(ModelIdentity("m", "", ""), self.card, "xllamacpp 1.0")
@@ -152,3 +155,16 @@ def test_an_engine_that_cannot_observe_is_named_before_anything_is_asked(
     assert Completing(EngineChoice()).describe().model.name == "m"
     with pytest.raises(SettingsError, match=r"xllamacpp 1\.0 cannot observe margin, state"):
         Completing(EngineChoice(), observe=frozenset({Observed.STATE, Observed.MARGIN})).describe()
+
+
+@pytest.mark.parametrize(("has_labels", "window"), [(True, WindowSize.LARGE), (False, WindowSize.SMALL)])
+def test_lines_are_asked_for_as_an_editor_would(
+    monkeypatch: pytest.MonkeyPatch, home: Path, model_card: ModelCard, has_labels: bool, window: WindowSize
+) -> None:
+    """What the answerer says of its window is what the other workers are told to use."""
+    assert home.is_dir()
+    host = Host(model_card, Generation("", (), Stop.LINE, Timing()), has_labels=has_labels)
+    monkeypatch.setattr(item_worker, "_host_for", lambda *_: host)
+    answerer = item_worker.Completing(CHOICE).describe()
+    assert answerer.window is window
+    assert answerer.prompt_version == Layout.of(model_card, window).version

@@ -25,9 +25,10 @@ import pytest_asyncio
 from lsp_calib.completion.second_decode import agreement, second_request
 from lsp_calib.errors import EngineDiedError, EngineError, ModelError, ModelFileError, NoModelError
 from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Priority, Request
-from lsp_calib.inference.models import cards
+from lsp_calib.inference.models import cards, converted
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process.client import ModelProcess
+from lsp_calib.inference.process.converting import convert
 from lsp_calib.values import Prompt, Segment
 
 SOURCE = '''import json
@@ -82,6 +83,7 @@ def shared_home(
         patch.delenv("LSP_CALIB_MODEL", raising=False)
         model_card.path.parent.mkdir(mode=0o700)
         model_card.path.symlink_to(model_path)
+        convert(model_card.path)
         yield folder
 
 
@@ -131,8 +133,10 @@ class Reference:
 
 
 @pytest.fixture(scope="module")
-def reference(model_path: Path) -> Iterator[Reference]:
-    made = Reference(model_path)
+def reference(shared_home: Path, model_card: ModelCard) -> Iterator[Reference]:
+    """The weights that the model process uses."""
+    assert shared_home.is_dir()
+    made = Reference(converted.used(model_card.path))
     yield made
     made.close()
 

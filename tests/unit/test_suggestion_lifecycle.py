@@ -73,7 +73,7 @@ def make_scene(folder: Path, *, enabled: bool = True) -> Scene:
         recorder,
         CalibratorStore(folder / "calibrators", folder / "shipped"),
         lines={URI: lines}.get,
-        model=_no_model,
+        purpose=_no_model,
         on_requested=lambda: calls.append("requested"),
         on_shown=lambda shown: calls.append(f"shown {shown.id}"),
         on_outdated=lambda uri: calls.append(f"outdated {uri}"),

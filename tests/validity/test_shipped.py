@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from confidence_rendering import RECORDS, SHIPPED, fitted_on, ladders, records_of
+from confidence_rendering import RECORDS, SHIPPED, fitted_on, in_use, ladders, name_of, records_of
 from PIL import Image
 from write_confidence import FIGURE, PAGES, written
 
@@ -49,7 +49,7 @@ def test_it_is_for_the_model_and_the_prompt_of_today(shipped: Path) -> None:
     calibrator = Calibrator.load(shipped)
     card = load_cards()[calibrator.purpose.model.name]
     assert calibrator.purpose.model.sha256 == card.sha256
-    assert calibrator.purpose.prompt_version == Layout.of(card).version
+    assert Layout.named(calibrator.purpose.prompt_version, card) is not None
     assert calibrator.source == "shipped"
 
 
@@ -103,7 +103,7 @@ def test_records_hold_no_source(file: Path) -> None:
     """Ids, numbers and words of the format: nothing that was read or written by a model."""
     _, *lines = file.read_text("utf-8").splitlines()
     texts = {"item": r"[\w.+-]+/[\w./+@-]+(:\d+:\d+)?", "group": r"[\w.+-]+(/\w+)?", "prompt": "[0-9a-f]{16}"}
-    texts |= {"stratum": "|".join(STRATA), "stop": "|".join(Stop)}
+    texts |= {"stratum": "|".join(STRATA), "stop": "|".join(Stop), "condition": "writing-on"}
     numbers = {"tokens", "surprisal", "typed", "entropy", "margin", "newline"}
     features = {"features", "features_above"}
     for line in lines:
@@ -172,13 +172,13 @@ def test_the_documentation_says_what_records_and_calibrators_say(page: Path) -> 
 def test_the_figure_shows_todays_ladder() -> None:
     for theme in ("light", "dark"):
         with Image.open(FIGURE.with_stem(f"{FIGURE.stem}-{theme}")) as image:
-            assert image.info["Description"] == checksum(ladders()), "Draw it again: make confidence"
+            assert image.info["Description"] == checksum(in_use()), "Draw it again: make confidence"
 
 
 def test_what_ships_is_the_last_row_of_the_ladder(shipped: Path) -> None:
     """The calibrator's own figures, and the ladder's, are of the same predictions."""
     calibrator = Calibrator.load(shipped)
-    (ladder,) = [ladder for ladder in ladders() if ladder.model == calibrator.purpose.model.name]
+    ladder = ladders()[name_of(shipped)]
     row = ladder.rows[-1]
     assert row.name == SHIPPED_ROW
     assert (row.n, row.n_correct) == (calibrator.n, calibrator.n_correct)
@@ -187,7 +187,7 @@ def test_what_ships_is_the_last_row_of_the_ladder(shipped: Path) -> None:
 
 
 def test_it_is_better_than_every_plain_measure_and_calibrated_at_every_place(shipped: Path) -> None:
-    (ladder,) = [found for found in ladders() if found.model == Calibrator.load(shipped).purpose.model.name]
+    ladder = ladders()[name_of(shipped)]
     first, total, *_, last = ladder.rows
     for plain in (first, total):
         difference = bootstrap_difference(

@@ -13,6 +13,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, sl
 from lsp_calib.calibration.calibrators.carrying_over import carried_from, carry_over
 from lsp_calib.calibration.calibrators.pooled_prior import borrow
 from lsp_calib.errors import CalibratorError
+from lsp_calib.values import ModelIdentity
 
 
 @attrs.frozen
@@ -82,6 +83,15 @@ class CalibratorStore:
         if mine and (newest is None or newest.schema == 1):
             return Choice(mine[0][1], tuple(skipped))
         return Choice(base, tuple(skipped))
+
+    def has_labels(self, model: ModelIdentity, prompt_version: str) -> bool:
+        """Whether a calibrator of lines by this model is for this version of the prompt, in any language."""
+        for folder in (self.shipped, self.personal):
+            for _, calibrator in _read(folder)[0]:
+                purpose = Purpose(model, prompt_version, "line", calibrator.purpose.language)
+                if calibrator.n and _fits(calibrator, purpose):
+                    return True
+        return False
 
     def earlier(self, purpose: Purpose) -> Earlier | None:
         """The user's latest calibrator for another prompt or version of the features, or for another model:

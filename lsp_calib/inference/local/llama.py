@@ -18,7 +18,7 @@ from lsp_calib.inference import processor
 from lsp_calib.inference.backend import NOT_LOCKED, Counters, Hardware, LoadOptions, Run
 from lsp_calib.inference.engine import Request, ScoreRequest
 from lsp_calib.inference.generation.prompt_tokens import room_for_prompt, shorten
-from lsp_calib.inference.local import signal_stack
+from lsp_calib.inference.local import eight_bit, signal_stack
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
 from lsp_calib.inference.local.run import AheadRun, LocalGenerationRun, Machine, ScoreRun
@@ -52,7 +52,14 @@ class LlamaModel:
             build=_build(),
             amx=b"AMX_INT8 = 1" in features and processor.has_amx(),
             gpu=bool(llama_cpp.llama_supports_gpu_offload()),
+            converts=True,
         )
+
+    @staticmethod
+    def convert(path: Path) -> Path:
+        """The file with a model's weights in 8 bits: `eight_bit.convert`."""
+        native_log().listen()
+        return eight_bit.convert(path)
 
     @property
     def counters(self) -> Counters:
@@ -120,6 +127,8 @@ class LlamaModel:
                 'with it (for example CMAKE_ARGS="-DGGML_CUDA=on"), or set gpuLayers to 0.'
             )
             options, on_gpu = _without_gpu(options), False
+        if options.acceleration.eight_bit:
+            options = self._converted(options)
         try:
             loaded = _open(options)
         except ModelFileError:
@@ -133,6 +142,16 @@ class LlamaModel:
         if options.mlock and "mlock" in native_log().last_words().lower():
             self.notes.append(NOT_LOCKED)
         return loaded
+
+    def _converted(self, options: LoadOptions) -> LoadOptions:
+        """With the file of the converted weights; with the model's own, and a note, if there can be none."""
+        try:
+            return attrs.evolve(options, path=self.convert(options.path))
+        except (OSError, ModelFileError) as error:
+            self.notes.append(
+                f"The model runs about half as fast as it could: its weights were not converted ({error})."
+            )
+            return options
 
     def _tokenize_prompt(self, prompt: Prompt, room: int) -> list[int]:
         pieces = [

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import ModelFileError, SettingsError
-from lsp_calib.inference.models import checksum, memory, sidecar
+from lsp_calib.inference.models import checksum, converted, memory, sidecar
 from lsp_calib.inference.models.card import ModelCard, load_cards
 from lsp_calib.inference.models.cards import card_for_file
 from lsp_calib.inference.models.speeds import Speed, known_speed
@@ -66,13 +66,14 @@ def inventory() -> list[Entry]:
 def remove(name: str) -> Path:
     """Remove a model, by its name, its file's name or its path; returns the removed file.
 
-    The remains of an unfinished pull are removed as well. Raises SettingsError for anything that does not
-    lie in the models folder itself.
+    Its converted weights and the remains of an unfinished pull are removed as well. Raises SettingsError for
+    anything that does not lie in the models folder itself.
     """
     folder = sidecar.models_folder()
     card = next((card for card in load_cards().values() if name in (card.name, card.file)), None)
     path = card.path if card else _inside(folder, name)
     rests = [folder / f".pull-{path.name}.{ending}" for ending in ("part", "json")]
+    rests += converted.all_of(path)
     if not (path.is_symlink() or path.is_file() or any(rest.exists() for rest in rests)):
         raise SettingsError(f"{card.name if card else path} is not installed.")
     for file in (path, *rests):

@@ -6,6 +6,7 @@ Only the model process imports this.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import attrs
 import xllamacpp
@@ -51,6 +52,11 @@ class PrebuiltModel:
     def hardware() -> Hardware:
         """The hardware that the wheel finds here. The compilers' fault does not affect its code for AMX."""
         return Hardware(build=f"xllamacpp {xllamacpp.__version__}", gpu=has_gpu())
+
+    @staticmethod
+    def convert(path: Path) -> Path:
+        """As `Factory.convert`; never called, since `hardware` does not claim it."""
+        raise ModelFileError(f"xllamacpp does not convert weights, so {path} stays as it is.")
 
     @property
     def counters(self) -> Counters:

@@ -26,7 +26,7 @@ from lsp_calib import lockfile
 from lsp_calib.errors import ModelError, ModelFileError
 from lsp_calib.inference import backends
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
-from lsp_calib.inference.models import checksum, gguf
+from lsp_calib.inference.models import checksum, converted, gguf
 from lsp_calib.inference.process import acceleration, rendezvous, trial, wire
 from lsp_calib.inference.process.broker import Broker
 from lsp_calib.inference.process.rendezvous import Rendezvous
@@ -45,11 +45,15 @@ def main(find: Find = backends.find) -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--sha256", default="")
     parser.add_argument("--size", type=int, default=0)
-    parser.add_argument("--context", type=int, required=True)
+    parser.add_argument("--context", type=int, default=0)
     parser.add_argument("--careful", action="store_true")
     parser.add_argument("--avoid", action="append", default=[])
     parser.add_argument("--trial", default="")
+    parser.add_argument("--convert", action="store_true")
     arguments = parser.parse_args()
+    if arguments.convert:
+        _convert(arguments.model, find())
+        os._exit(0)
     if arguments.trial:
         faulthandler.enable()
         trial.run(find(), LoadOptions(arguments.model, arguments.context), arguments.trial)
@@ -128,7 +132,8 @@ def _load(
             mlock=wanted.mlock,
             on_progress=progress,
         )
-        question = acceleration.Question(factory.hardware(), sha256, wanted.gpu_layers)
+        slow = converted.slow(path)
+        question = acceleration.Question(factory.hardware(), sha256, wanted.gpu_layers, slow)
         choice = _choose(question, load, arguments)
         backend = factory(attrs.evolve(load, acceleration=choice.acceleration))
     except ModelError as error:
@@ -150,11 +155,19 @@ def _choose(
         question.hardware,
         question.gpu_layers,
         lambda candidate: trial.attempt(attrs.evolve(load, acceleration=candidate)),
+        slow_weights=question.slow_weights,
         careful=arguments.careful,
         avoid=arguments.avoid,
     )
     question.remember(choice)
     return choice
+
+
+def _convert(path: Path, factory: Factory) -> None:
+    """Convert a model's weights, if that is what would be used."""
+    offered = acceleration.candidates(factory.hardware(), None, slow_weights=converted.slow(path))
+    if any(one.eight_bit for one in offered):
+        factory.convert(path)
 
 
 def _trim_log() -> None:

@@ -56,12 +56,17 @@ Try = Callable[[Acceleration], Outcome | None]
 """A trial; None where it was ended from outside and shows nothing."""
 
 
-def candidates(hardware: Hardware, gpu_layers: int | None) -> tuple[Acceleration, ...]:
+def candidates(
+    hardware: Hardware, gpu_layers: int | None, *, slow_weights: bool = False
+) -> tuple[Acceleration, ...]:
     """The accelerations that may be used, the most promising first and the safest last.
 
-    gpu_layers: as the user wants it; None leaves it to the trial.
+    gpu_layers: as the user wants it; None leaves it to the trial. slow_weights: the model's are worth
+    converting (`converted.slow`). AMX multiplies them as they are.
     """
     cpu = [Acceleration()]
+    if slow_weights and hardware.converts and not hardware.amx:
+        cpu.insert(0, Acceleration(eight_bit=True))
     if hardware.amx:
         cpu.append(Acceleration(amx=False))
     cpu.append(Acceleration(amx=False, repack=False))
@@ -77,16 +82,19 @@ def choose(
     gpu_layers: int | None,
     attempt: Try,
     *,
+    slow_weights: bool = False,
     careful: bool = False,
     avoid: Collection[str] = (),
 ) -> Choice:
     """The fastest acceleration that works.
 
-    attempt: tries one. careful: the process crashed before it answered, so everything is tried before it is
-    used. avoid: names of accelerations that crashed although their trial succeeded.
+    attempt: tries one. slow_weights: as for `candidates`. careful: the process crashed before it answered,
+    so everything is tried before it is used. avoid: names of accelerations that crashed although their trial
+    succeeded.
     Raises ModelFileError if nothing works.
     """
-    offered = [one for one in candidates(hardware, gpu_layers) if one.name not in avoid]
+    possible = candidates(hardware, gpu_layers, slow_weights=slow_weights)
+    offered = [one for one in possible if one.name not in avoid]
     rivals = _rivals(hardware, gpu_layers)
     if offered and not careful and not rivals:
         return Choice(offered[0])
@@ -109,7 +117,7 @@ def choose(
 def _rivals(hardware: Hardware, gpu_layers: int | None) -> frozenset[str]:
     """Names of the accelerations whose speeds are compared; empty where the first is taken untried."""
     if gpu_layers is None and hardware.gpu:
-        return frozenset({"gpu", "cpu", *(["cpu-without-amx"] if hardware.amx else [])})
+        return frozenset({"gpu", "cpu", "cpu-without-amx" if hardware.amx else "cpu-eight-bit"})
     return frozenset({"cpu", "cpu-without-amx"} if hardware.amx and not gpu_layers else ())
 
 
@@ -129,7 +137,11 @@ def failure(choice: Choice) -> str:
         return ""
     first = choice.failed[0]
     names = {one.name for one in choice.tried} | {choice.acceleration.name}
-    words = {"gpu": "the GPU", "cpu": "AMX" if "cpu-without-amx" in names else "repacked weights"}
+    words = {
+        "gpu": "the GPU",
+        "cpu": "AMX" if "cpu-without-amx" in names else "repacked weights",
+        "cpu-eight-bit": "weights of 8 bits",
+    }
     what = words.get(first.name, "repacked weights")
     return f"The model runs without {what}: llama.cpp crashed with {what} ({first.outcome.how})."
 
@@ -146,11 +158,13 @@ def machine(hardware: Hardware) -> str:
 
 @attrs.frozen
 class Question:
-    """The key of a remembered choice. model: its SHA-256. gpu_layers: as the user wants it."""
+    """The key of a remembered choice. model: its SHA-256. gpu_layers: as the user wants it. slow_weights: as
+    for `candidates`."""
 
     hardware: Hardware
     model: str
     gpu_layers: int | None
+    slow_weights: bool = False
 
     @property
     def _key(self) -> str:
@@ -163,7 +177,8 @@ class Question:
         entry = models.get(self._key) if isinstance(models, Mapping) else None
         if not isinstance(entry, Mapping):
             return None
-        known = {one.name: one for one in candidates(self.hardware, self.gpu_layers)}
+        possible = candidates(self.hardware, self.gpu_layers, slow_weights=self.slow_weights)
+        known = {one.name: one for one in possible}
         chosen = known.get(str(entry.get("chosen")))
         return None if chosen is None else Choice(chosen, tuple(_read_tried(entry.get("tried"))))
 
@@ -185,7 +200,8 @@ def remembered(of: str) -> list[Choice]:
     models = sidecar.read(MEMORY).get(of)
     if not isinstance(models, Mapping):
         return []
-    by_name = {one.name: one for one in candidates(Hardware("", amx=True, gpu=True), None)}
+    every = (Hardware("", amx=True, gpu=True), Hardware("", converts=True))
+    by_name = {one.name: one for each in every for one in candidates(each, None, slow_weights=True)}
     return [
         Choice(by_name[str(entry["chosen"])], tuple(_read_tried(entry.get("tried"))))
         for entry in models.values()

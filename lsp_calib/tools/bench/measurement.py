@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
+from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.speeds import known_speed
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.bench.against import against
@@ -192,7 +193,7 @@ class _Course:
             return None
         return await stack.enter_async_context(
             raw_process(
-                self._scratch.model,
+                converted.used(self._scratch.model),
                 context=self._scratch.card.context,
                 threads=threads,
                 vocabulary_only=not self._options.raw,

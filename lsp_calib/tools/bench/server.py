@@ -15,10 +15,14 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import home, lockfile
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.completion.layouts import Layouts
+from lsp_calib.completion.prompt import Layout
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.client import Editor
+from lsp_calib.values import ModelIdentity
 
 # Seconds; enough on a busy machine.
 LOAD = 300.0
@@ -32,7 +36,8 @@ class Scratch:
     """The folders of a bench; the user's files do not change, and no feedback is recorded.
 
     home: the server's state folder. project: the folder of the documents. chosen: the user's card. card: the
-    card that the server makes from the file; it is the same if the user's card states the size.
+    card that the server makes from the file; it is the same if the user's card states the size. layout: of
+    the prompts that it makes.
     """
 
     home: Path
@@ -41,6 +46,7 @@ class Scratch:
     card: ModelCard
     model: Path
     trusted: Trusted
+    layout: Layout
 
 
 @contextlib.contextmanager
@@ -57,8 +63,10 @@ def scratch_folder(trusted: Trusted) -> Iterator[Scratch]:
             shutil.copyfile(known, models / known.name)
         with state_folder(state):
             card = card_for_file(path)
+            identity = ModelIdentity(card.name, card.quantisation, card.sha256)
+            layout = Layouts(CalibratorStore.open().has_labels).of_card(card, identity)
         try:
-            yield Scratch(state, project, chosen, card, path, trusted)
+            yield Scratch(state, project, chosen, card, path, trusted, layout)
         finally:
             _end_models(state)
 

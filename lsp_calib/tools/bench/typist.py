@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.completion import Cursor
-from lsp_calib.completion.prompt import Layout, build_prompt
+from lsp_calib.completion.prompt import build_prompt
 from lsp_calib.tools.bench.figures import tokens_needed
 from lsp_calib.tools.bench.probe import Probe, settled, until_idle
 from lsp_calib.tools.bench.raw import Raw, Replayed
@@ -82,7 +82,7 @@ class Typist:
         path = scratch.project / f"typed_{next(_names)}.py"
         path.write_text("\n".join(edit.before), "utf-8")
         self.document = Document(editor, path, "python")
-        self._card = scratch.card
+        self._layout = scratch.layout
 
     async def answer(self, step: Step) -> tuple[float, dict[str, Any] | None]:
         """Make a step and ask at the cursor; returns (milliseconds until the answer, suggestion)."""
@@ -94,7 +94,7 @@ class Typist:
     def prompt(self, step: Step) -> Prompt:
         """The prompt that the server sends to its model after the step just made."""
         cursor = Cursor(self.document.lines, *step.cursor, "python")
-        return build_prompt(cursor, Layout.of(self._card))
+        return build_prompt(cursor, self._layout)
 
     def close(self) -> None:
         self.document.close()

@@ -16,7 +16,7 @@ from typing import Any
 from lsp_calib import __version__, home, lockfile
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.completion.prompt import Layout
+from lsp_calib.completion.layouts import Layouts
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.feedback.events import EventKind
 from lsp_calib.inference import backends
@@ -169,10 +169,13 @@ def calibrators(usable: Sequence[Entry]) -> list[Finding]:
     for entry in usable:
         card = entry.card
         identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-        choice = CalibratorStore.open().choose(Purpose(identity, Layout.of(card).version, "line", "python"))
+        store = CalibratorStore.open()
+        version = Layouts(store.has_labels).of_card(card, identity).version
+        choice = store.choose(Purpose(identity, version, "line", "python"))
         complaints.update(dict.fromkeys(choice.skipped))
         ref = choice.calibrator.ref
         data = {"model": card.name, "id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
+        data["prompt"] = version
         if ref.source == "prior":
             says = f"{card.name} has no calibrator of its own; its tiers are a guess, made from other models."
             advice = (

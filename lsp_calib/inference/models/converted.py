@@ -1,0 +1,45 @@
+"""Models whose weights llama.cpp multiplies slowly on most processors, and the place of faster ones.
+
+One kind is known to be: docs/engine.md has the measurement.
+"""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+
+from lsp_calib.inference.models import checksum, gguf, sidecar
+
+_SLOW = "Q4_1"
+# In bytes. Weights of more are read from memory more slowly than they are multiplied, and 8 bits are more.
+_MOST = 300 << 20
+
+_ENDING = ".eight-bit"
+
+
+def slow(path: Path) -> bool:
+    """Whether the weights of a model file are worth converting, and may be.
+
+    The converted ones lie beside the model's file, so nothing but the models folder gets any; where they are
+    there, they are used from other state folders too. Raises ModelFileError if the file is no model.
+    """
+    return (
+        gguf.inspect(path).quantisation == _SLOW
+        and path.stat().st_size <= _MOST
+        and (path.parent.resolve() == sidecar.models_folder().resolve() or place(path).is_file())
+    )
+
+
+def place(path: Path) -> Path:
+    """The file for the converted weights of a model file; its name tells what they are made of."""
+    return path.with_name(f".{path.name}.{checksum.sha256_of(path)[:16]}{_ENDING}")
+
+
+def all_of(path: Path) -> list[Path]:
+    """The files with converted weights of a model file that is there or was, of all its versions."""
+    return [one for one in path.parent.glob(f".{glob.escape(path.name)}.*{_ENDING}") if one.is_file()]
+
+
+def used(path: Path) -> Path:
+    """The file whose weights are multiplied where a model file is used."""
+    return place(path) if slow(path) and place(path).is_file() else path

@@ -1,0 +1,242 @@
+"""The files around an open document that a model may see, for the pieces of them in its prompts.
+
+Only files below the document's workspace folder, in its language, are read: never excluded, ignored,
+generated or large ones, and nothing through a link. Open documents are taken as they are in the editor.
+"""
+
+from __future__ import annotations
+
+import stat
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
+
+import attrs
+from pygls import uris
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
+from lsp_calib.completion.related import SourceFile, head_of, near_files, related
+from lsp_calib.evaluation.lines import is_made_by_a_program
+from lsp_calib.exclusion import Exclusion, is_pattern
+from lsp_calib.languages import language_of
+from lsp_calib.server.text import CalibDocument
+from lsp_calib.text_lines import split_lines
+
+# A workspace is listed again after so many seconds, and never for longer than the second number: what is
+# nearest to the document comes first.
+_STALE, _LISTING = 30.0, 0.3
+# Files and folders that are looked at, of one workspace.
+_MOST_NAMES = 20_000
+# In bytes. A larger file is data, and ignores of such a length are no person's.
+_MOST_BYTES = 300_000
+# Lines of other files that are searched for pieces, together.
+_MOST_LINES = 20_000
+# Files whose lines are remembered.
+_REMEMBERED = 100
+# Code that a workspace does not own, and what builds leave.
+_FOREIGN = frozenset(
+    {
+        *("venv", "env", "node_modules", "bower_components", "site-packages", "vendor", "third_party"),
+        *("third-party", "thirdparty", "3rdparty", "external", "deps"),
+        *("__pycache__", "build", "dist", "target", "out"),
+    }
+)
+
+
+@attrs.frozen
+class OpenFile:
+    """An open document. path: where its file lies or would lie."""
+
+    path: Path
+    lines: Sequence[str]
+
+
+class NearbyFiles:
+    """Finds the surroundings of places in a connection's documents.
+
+    documents: those that are open. folder_of: the address of the workspace folder of a document, empty if it
+    is in none. exclusion: of the documents that no model may see.
+    """
+
+    def __init__(
+        self,
+        documents: Callable[[], Iterable[CalibDocument]],
+        folder_of: Callable[[str], str],
+        exclusion: Callable[[], Exclusion],
+    ) -> None:
+        self._documents = documents
+        self._folder_of = folder_of
+        self._exclusion = exclusion
+        self._neighbourhood = Neighbourhood()
+
+    def __call__(self, uri: str, cursor: Cursor, layout: Layout) -> Callable[[], Surroundings]:
+        """As `completion.nearby.Find`."""
+        opened = [
+            OpenFile(path, document.bare_lines)
+            for document in self._documents()
+            if document.uri != uri and (path := _path(document.uri)) is not None
+        ]
+        folder = self._folder_of(uri)
+        root = _path(folder) if folder else None
+        # A document without a file, such as a new one, has the name that the editor shows.
+        document = _path(uri) or Path(PurePosixPath(unquote(uri.partition(":")[2])).name)
+        return partial(self._neighbourhood.around, document, root, opened, self._exclusion(), cursor, layout)
+
+
+class Neighbourhood:
+    """The files of workspaces, read as they are needed. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files: OrderedDict[Path, tuple[tuple[int, int], tuple[str, ...]]] = OrderedDict()
+        self._listed: dict[tuple[Path, Path, str], tuple[float, list[str]]] = {}
+
+    def around(
+        self,
+        document: Path,
+        root: Path | None,
+        opened: Iterable[OpenFile],
+        exclusion: Exclusion,
+        cursor: Cursor,
+        layout: Layout,
+    ) -> Surroundings:
+        """What a prompt at `cursor` shows of other places.
+
+        document: its path. root: of its workspace folder; None: it is in none, and stands for itself.
+        opened: the editor's documents. exclusion: of those that no model may see.
+        """
+        if not layout.related:
+            return ALONE
+        if root is None or not document.is_relative_to(root):
+            found = related(cursor, layout.shown(cursor), document.name, (), layout.related)
+            return Surroundings("", document.name, found)
+        with self._lock:
+            return self._in_workspace(document, root, opened, exclusion, cursor, layout)
+
+    def _in_workspace(
+        self,
+        document: Path,
+        root: Path,
+        opened: Iterable[OpenFile],
+        exclusion: Exclusion,
+        cursor: Cursor,
+        layout: Layout,
+    ) -> Surroundings:
+        name = document.relative_to(root).as_posix()
+        buffers = {
+            one.path.relative_to(root).as_posix(): one.lines
+            for one in opened
+            if one.path.is_relative_to(root)
+            and language_of(one.path) == cursor.language
+            and not exclusion.reason(str(one.path))
+        }
+        names = dict.fromkeys([*buffers, *self._names(root, document.parent, cursor.language)])
+        allowed = [one for one in names if one in buffers or not exclusion.reason(str(root / one))]
+        # What is open is being worked on.
+        near = dict.fromkeys([*near_files(name, head_of(cursor.lines), allowed), *buffers])
+        files = list(self._within_bounds(root, near, buffers))
+        found = related(cursor, layout.shown(cursor), name, files, layout.related)
+        return Surroundings(root.name, name, found)
+
+    def _within_bounds(
+        self, root: Path, names: Iterable[str], buffers: Mapping[str, Sequence[str]]
+    ) -> Iterator[SourceFile]:
+        left = _MOST_LINES
+        for name in names:
+            lines = buffers.get(name) or self._lines(root / name)
+            left -= len(lines)
+            if left < 0:
+                return
+            if lines and not is_made_by_a_program(PurePosixPath(name).name, lines):
+                yield SourceFile(name, lines)
+
+    def _lines(self, path: Path) -> tuple[str, ...]:
+        """The lines of a file; none if it cannot be read."""
+        try:
+            status = path.lstat()
+            stamp = (status.st_size, status.st_mtime_ns)
+            known = self._files.get(path)
+            if known is not None and known[0] == stamp:
+                self._files.move_to_end(path)
+                return known[1]
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+                return ()
+            lines = tuple(split_lines(path.read_text("utf-8")))
+        except (OSError, ValueError):
+            return ()
+        self._files[path] = stamp, lines
+        if len(self._files) > _REMEMBERED:
+            self._files.popitem(last=False)
+        return lines
+
+    def _names(self, root: Path, nearest: Path, language: str) -> list[str]:
+        """The files of a language below a folder, by their paths below it; those near a folder first."""
+        key = (root, nearest, language)
+        at, names = self._listed.get(key, (0.0, []))
+        now = time.monotonic()
+        if not at or now - at > _STALE:
+            names = [path.relative_to(root).as_posix() for path in _walk(root, nearest, language)]
+            if len(self._listed) > _REMEMBERED:
+                self._listed.clear()
+            self._listed[key] = now, names
+        return names
+
+
+def _walk(root: Path, nearest: Path, language: str) -> Iterator[Path]:
+    """The source files below `root`, the folder `nearest` first, then folder by folder from the top."""
+    end, left = time.monotonic() + _LISTING, _MOST_NAMES
+    ignored = {root: _ignored(root, ())}
+    for folder in reversed(nearest.parents[: len(nearest.relative_to(root).parts)]):
+        ignored[folder] = _ignored(folder, ignored.get(folder.parent, ()))
+    waiting = [nearest, root] if nearest != root else [root]
+    seen: set[Path] = set()
+    for folder in waiting:  # grows meanwhile
+        if folder in seen:
+            continue
+        seen.add(folder)
+        patterns = ignored.get(folder)
+        if patterns is None:
+            patterns = _ignored(folder, ignored.get(folder.parent, ()))
+            ignored[folder] = patterns
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError:
+            continue
+        hidden = Exclusion(patterns)
+        for entry in entries:
+            left -= 1
+            if left < 0 or time.monotonic() > end:
+                return
+            if entry.name.startswith(".") or hidden.reason(entry.relative_to(root).as_posix()):
+                continue
+            if language_of(entry) == language:
+                yield entry
+            elif entry.name not in _FOREIGN and not entry.is_symlink() and entry.is_dir():
+                waiting.append(entry)
+
+
+def _ignored(folder: Path, above: tuple[str, ...]) -> tuple[str, ...]:
+    """The patterns of the folder's `.gitignore`, after those of the folders above.
+
+    Patterns that take others back are left out: a piece that is missing does no harm.
+    """
+    path = folder / ".gitignore"
+    try:
+        if path.is_symlink() or path.stat().st_size > _MOST_BYTES:
+            return above
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        return above
+    found = (line.strip() for line in lines)
+    return (*above, *(one for one in found if one and not one.startswith("#") and is_pattern(one)))
+
+
+def _path(uri: str) -> Path | None:
+    """The path of a file's address, None if it is that of something else."""
+    path = uris.to_fs_path(uri) if uri.startswith("file:") else None
+    return Path(path) if path else None
