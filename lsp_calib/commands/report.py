@@ -150,7 +150,7 @@ def _print_rest(report: Report, console: Console) -> None:
             hidden = f"{one.wrong_hidden:,} of {one.wrong:,}", f"{one.right_hidden:,} of {one.right:,}"
             table.add_row(words.share(one.below), *hidden)
         console.print(table)
-    own = [one for one in report.calibrators if one.calibrator.source == "personal"]
+    own = [one for one in report.calibrators if words.is_own(one)]
     console.print(
         f"{words.counted(len(own), 'calibrator')} of your own; `lsp-calib calibrators list` has them all. "
         "`lsp-calib report --open` shows all this as a page.",

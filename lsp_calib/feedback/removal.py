@@ -34,13 +34,21 @@ def remove_everything(store: FeedbackStore, state: Path) -> int:
     state: the state folder. The user's calibrators stay. Raises LspCalibError.
     """
     n = store.purge()
+    remove_report(state)
+    empty_logs(state)
+    return n
+
+
+def remove_report(state: Path) -> None:
+    """Remove the report in the state folder: its numbers are those of what was removed, too.
+
+    Raises LspCalibError if it cannot be removed.
+    """
     try:
         for path in (state / PAGE, *state.glob(f".{PAGE}.*.tmp")):
             path.unlink(missing_ok=True)
     except OSError as error:
         raise LspCalibError(f"The report {error.filename} cannot be removed: {error.strerror}.") from error
-    empty_logs(state)
-    return n
 
 
 def remove_calibrators(folder: Path) -> int:

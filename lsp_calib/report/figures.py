@@ -10,7 +10,7 @@ from lsp_calib.calibration.metrics.reliability import ReliabilityBin
 from lsp_calib.feedback.outcomes import Outcome
 from lsp_calib.feedback.report import Period, Survival
 from lsp_calib.report.markup import Markup, tag
-from lsp_calib.report.words import counted, day, iso_day, seconds_words, share, signed
+from lsp_calib.report.words import counted, day, is_own, iso_day, seconds_words, share, signed
 from lsp_calib.values import Tier
 
 _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -166,8 +166,8 @@ def skill_over_time(periods: Sequence[Period], calibrators: Sequence[Listed]) ->
 def _arrivals(
     periods: Sequence[Period], calibrators: Sequence[Listed], x: _Axis, top: float, height: float
 ) -> list[Markup]:
-    """A line for each day on which the user got a calibrator of their own."""
-    days = sorted({one.calibrator.created for one in calibrators if one.calibrator.source == "personal"})
+    """A line for each day on which the user got a calibrator of their own, by a refit or from a code base."""
+    days = sorted({one.calibrator.created for one in calibrators if is_own(one)})
     parts = []
     labelled = -_LABEL_APART
     for created in days:
@@ -182,7 +182,7 @@ def _arrivals(
         )
         if place - labelled >= _LABEL_APART:
             labelled = place
-            parts.append(tag("text", "refit", x=place, y=top - 8, class_="small centre muted"))
+            parts.append(tag("text", "new", x=place, y=top - 8, class_="small centre muted"))
     return parts
 
 

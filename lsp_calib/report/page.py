@@ -17,31 +17,28 @@ from lsp_calib.report.markup import Markup, joined, tag
 from lsp_calib.report.style import style
 from lsp_calib.report.theme import ThemeName
 
-_GENERATOR = "lsp-calib report"
-_START = (
-    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    f'<meta name="generator" content="{_GENERATOR}">'
-)
-_START_DARK = _START.replace('lang="en"', 'lang="en" data-theme="dark"')
-_START_LIGHT = _START.replace('lang="en"', 'lang="en" data-theme="light"')
-_STARTS = {"auto": _START, "light": _START_LIGHT, "dark": _START_DARK}
+_MARK = '<meta name="generator" content="lsp-calib report">'
 
 
 def html_page(report: Report, theme: ThemeName = "auto") -> str:
     """The page. theme: "auto" is what the reader's system prefers."""
-    return f"{_STARTS[theme]}{_head()}</head><body>{_body(report)}</body></html>\n"
+    root = {} if theme == "auto" else {"data_theme": theme}
+    return f"<!doctype html>\n{tag('html', _head(), tag('body', _body(report)), lang='en', **root)}\n"
 
 
 def is_report(beginning: bytes) -> bool:
-    """Whether a file that begins so is a page of this kind, and may be replaced by another."""
-    return any(beginning.startswith(start.encode()) for start in _STARTS.values())
+    """Whether a file that begins so is a page of this kind, of any version, and may be replaced."""
+    return beginning.startswith(b"<!doctype html>") and _MARK.encode() in beginning
 
 
 def _head() -> Markup:
     digest = base64.b64encode(hashlib.sha256(style().encode()).digest()).decode("ascii")
     # Only this one style is allowed: nothing that got into the page could run or load anything.
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    return joined(
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        Markup(_MARK),
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
@@ -361,7 +358,7 @@ def _history(calibrators: Sequence[Listed]) -> Markup | None:
     if not calibrators:
         return None
     rows = []
-    for one in sorted(calibrators, key=lambda one: (one.calibrator.source != "personal", not one.in_force)):
+    for one in sorted(calibrators, key=lambda one: (not words.is_own(one), not one.in_force)):
         c = one.calibrator
         skill = c.metrics.get("skill")
         rows.append(
@@ -379,7 +376,7 @@ def _history(calibrators: Sequence[Listed]) -> Markup | None:
             ]
         )
     head = ("calibrator", "", "model", "language", "source", "labels", "skill", "made")
-    own = sum(one.calibrator.source == "personal" for one in calibrators)
+    own = sum(words.is_own(one) for one in calibrators)
     lead = (
         f"{words.counted(own, 'calibrator')} of your own. " if own else "None of your own yet. "
     ) + "`lsp-calib calibrators show ID` says what one weighs, `rollback` takes yours out of force."

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterator
 
 from lsp_calib.badges import percent
+from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.feedback.comparison import Comparison
 from lsp_calib.feedback.outcomes import ENOUGH, Outcome
 from lsp_calib.feedback.report import Hidden, Report
@@ -147,6 +148,11 @@ def explored(hidden: Hidden) -> str:
         f"{counted(hidden.explored, 'suggestion')} to be hidden were shown nevertheless, to keep learning. "
         f"They stand for about {hidden.stands_for:,.0f}{right}."
     )
+
+
+def is_own(listed: Listed) -> bool:
+    """Whether a calibrator is the user's: fitted on feedback or on a code base, or imported."""
+    return listed.calibrator.source in ("personal", "workspace")
 
 
 def counted(n: int, noun: str) -> str:

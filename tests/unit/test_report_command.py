@@ -95,6 +95,15 @@ def test_nothing_but_a_report_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_a_page_of_another_version_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    mark = '<meta name="generator" content="lsp-calib report">'
+    page.write_text(f'<!doctype html>\n<html lang="en" class="x"><head><title>old</title>{mark}')
+    assert invoke("--html", str(page)).exit_code == 0
+    assert "old" not in page.read_text("utf-8")[:300]
+
+
+@pytest.mark.usefixtures("home")
 def test_a_theme_needs_a_page() -> None:
     result = invoke("--theme", "dark")
     assert result.exit_code == 2
@@ -112,6 +121,9 @@ def test_open_starts_the_users_browser(filled: Path, tmp_path: Path, monkeypatch
     result = invoke("--open")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "opened").read_text().strip() == (filled / PAGE).as_uri()
+    assert CliRunner().invoke(main, ["feedback", "purge", "--before", "2020-01-01", "--yes"]).exit_code == 0
+    assert not (filled / PAGE).exists()
+    assert invoke("--open").exit_code == 0
     store = FeedbackStore(filled / "feedback.db")
     assert remove_everything(store, filled) == 300
     store.close()
