@@ -56,8 +56,10 @@ class Place:
 FILE = "calibration/metrics/scores.py"
 PLACES = (
     Place("brier_score", "▏return float("),
+    Place("skill_score", "reference = reference_▏"),
     Place("skill_score", "brier = brier_sc▏ore("),
     Place("log_loss", "epsilon = np.▏"),
+    Place("log_likelihoods", "p = np.▏"),
     Place("auc", "p, y =▏"),
     Place("auc", "neg▏atives = "),
     Place("auc", "if positives == 0 or neg▏"),
