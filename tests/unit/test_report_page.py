@@ -14,9 +14,11 @@ import pytest
 from report_scene import Shown, calibrators_of, drawn, truth_of, write
 
 from lsp_calib.badges import percent
+from lsp_calib.feedback.outcomes import Outcome, Share
 from lsp_calib.feedback.report import Latency, Report, make_report
 from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.report import words
 from lsp_calib.report.page import html_page
 from lsp_calib.report.theme import THEMES
 
@@ -141,8 +143,8 @@ class TestNumbers:
             for item in one.bins:
                 if item.n:
                     visits = f"{item.n:,} visit{'s' * (item.n != 1)}"
-                    words = f"promised {percent(item.confidence)}, right {percent(item.accuracy)} of {visits}"
-                    assert words in page.text
+                    said = f"promised {percent(item.confidence)}, right {percent(item.accuracy)} of {visits}"
+                    assert said in page.text
         assert f"On {comparison.n:,} visits that your calibrator has not seen" in page.text
         assert [row[1:3] for row in page.table("model")] == [
             [part.language, f"{part.n:,}"] for part in comparison.parts
@@ -260,3 +262,53 @@ def test_the_theme_of_the_root(report: Report, theme: str) -> None:
     """Left to the reader's system unless one is chosen."""
     (root,) = [attributes for tag, attributes in Page(html_page(report, theme)).elements if tag == "html"]  # type: ignore[arg-type]
     assert root.get("data-theme") == (None if theme == "auto" else theme)
+
+
+class TestSentences:
+    @pytest.mark.parametrize(
+        ("low", "high", "n", "said"),
+        [
+            (0.01, 0.03, 50, "better by more than chance (−0.030 to −0.010, 95 %)"),
+            (
+                -0.03,
+                -0.01,
+                50,
+                "worse by more than chance (+0.010 to +0.030, 95 %). `lsp-calib calibrators rollback`",
+            ),
+            (-0.01, 0.02, 50, "that may be chance (−0.020 to +0.010, 95 %)"),
+            (0.01, 0.03, 19, "too few to say whether that is chance"),
+            (None, None, 1, "too few to say whether that is chance"),
+        ],
+    )
+    def test_a_difference_is_called_one_only_beyond_chance(
+        self, report: Report, low: float | None, high: float | None, n: int, said: str
+    ) -> None:
+        assert report.comparison is not None
+        found = attrs.evolve(report.comparison, gain_low=low, gain_high=high, n=n)
+        assert said in words.gain(found)
+
+    @pytest.mark.parametrize(
+        ("promised", "said"),
+        [
+            (0.8, "“Accept” was right 80 % of the time, as promised (80 %)."),
+            (
+                0.95,
+                "“Accept” was right 80 % of the time, worse than promised: read before you accept (95 %).",
+            ),
+            (0.6, "“Accept” was right 80 % of the time, better than promised (60 %)."),
+        ],
+    )
+    def test_the_headline(self, report: Report, promised: float, said: str) -> None:
+        accept = Outcome("accept", 100, Share.of(80, 100), promised)
+        found = words.headline(attrs.evolve(report, tiers=(accept, *report.tiers[1:])))
+        assert found == f"“Accept” was right 80 % of the time, {said}"
+
+    def test_the_headline_says_when_nothing_was_marked_accept(self, report: Report) -> None:
+        accept = Outcome("accept", 3, Share.of(3, 3), 0.9)
+        found = words.headline(attrs.evolve(report, tiers=(accept, *report.tiers[1:])))
+        assert found == "Too few suggestions were marked accept to judge that mark (3 visits)."
+
+    def test_a_calibrator_that_has_seen_the_labels_is_said_to_look_better(self, report: Report) -> None:
+        assert report.comparison is not None
+        found = " ".join(words.comparison(attrs.evolve(report.comparison, unseen=False)))
+        assert "it looks better here than it is" in found
