@@ -501,7 +501,7 @@ class Session:
             loaded = await self.engine.ready()
             self.status.model = loaded.identity.name
             for language in self._languages():
-                purpose = await self._purpose(language)
+                purpose = line_purpose(loaded, self._layouts.of(loaded), language)
                 self.status.calibrator = self._estimator.calibrator(purpose).ref
         except LspCalibError as error:
             # The engine has reported it through its state.
