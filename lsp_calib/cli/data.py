@@ -45,7 +45,7 @@ def data_list(as_json: bool, data_dir: Path | None) -> None:
 @_data_dir
 def data_pull(name: str, data_dir: Path | None) -> None:
     """Get a data set and verify its checksum; `projects` gets the pinned projects in Python,
-    `projects-java` and so on those in other languages."""
+    `projects-java` and so on those in other languages, `projects-blind` those that nothing is fitted on."""
     from lsp_calib.commands.data import pull_data
 
     if data_dir is None:

@@ -144,6 +144,26 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @click.option("--task", type=click.Choice(["line"]), default="line", help="What to calibrate: lines, so far.")
 @_language
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
+@click.option(
+    "--from-git",
+    is_flag=True,
+    help="Complete the newest lines of your commits in the repositories of PATH instead, each as if the "
+    "cursor had been in it then.",
+)
+@click.option(
+    "--author",
+    "authors",
+    metavar="ADDRESS",
+    multiple=True,
+    help="With --from-git: the e-mail address (or name) of your commits; repeat it for several. Default: the "
+    "user.email of your own git configuration.",
+)
+@click.option(
+    "--commits",
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="With --from-git: look at the newest N commits (1000).",
+)
 @_writing_on
 @_window
 @_seed
@@ -170,14 +190,26 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @json_option
 @model_option
 @threads_option
-def calibrate(as_json: bool, quiet: bool, sources: Path | None, **options: Any) -> None:
+def calibrate(
+    as_json: bool,
+    quiet: bool,
+    sources: Path | None,
+    from_git: bool,
+    authors: tuple[str, ...],
+    commits: int | None,
+    **options: Any,
+) -> None:
     """Fit a calibrator on source code or on lines of your own (.jsonl, docs/data.md). Each PATH is a
     project, kept together in cross-validation.
 
     The calibrator is put in force for all your work if it predicts these lines no worse than the present one.
     """
     from lsp_calib.commands.calibrate import calibrate as run
+    from lsp_calib.commands.committed import FromGit
 
+    if not from_git and (authors or commits):
+        raise SettingsError("--author and --commits choose commits: add --from-git, or leave them out.")
+    wish = FromGit(authors, commits or FromGit().commits, tell) if from_git else None
     del options["task"]  # there is only one
     if sources is not None:
         from lsp_calib.commands.recompute import recompute
@@ -185,7 +217,14 @@ def calibrate(as_json: bool, quiet: bool, sources: Path | None, **options: Any) 
         tell(recompute(options["records"], options["paths"], sources, options["model"]))
     workers = _take_workers(options)
     apart = options.pop("held_out")
-    report = run(**options, held_out_projects=apart, workers=workers, quiet=quiet or as_json, say=warn)
+    report = run(
+        **options,
+        from_git=wish,
+        held_out_projects=apart,
+        workers=workers,
+        quiet=quiet or as_json,
+        say=warn,
+    )
     if as_json:
         print_json(report.to_wire())
     else:

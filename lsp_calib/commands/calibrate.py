@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import compress
 from pathlib import Path
 from typing import Any, overload
@@ -23,13 +23,15 @@ from lsp_calib.calibration.calibrators.promotion import may_replace
 from lsp_calib.calibration.calibrators.refit import MIN_LABELS
 from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.commands.collect import collect_records
+from lsp_calib.commands.committed import FromGit, committed_task
 from lsp_calib.commands.comparison import Comparison
 from lsp_calib.commands.engine import Say
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
+from lsp_calib.evaluation.datasets.blind import refuse_blind
 from lsp_calib.evaluation.item_worker import Observed
-from lsp_calib.evaluation.records import Header, Record, read_records, sources_of
+from lsp_calib.evaluation.records import Header, Record, origin, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.tasks import held_out, line_task
 
@@ -104,11 +106,12 @@ def calibrate(
     window: WindowSize | None = None,
     quiet: bool = False,
     language: str | None = None,
+    from_git: FromGit | None = None,
 ) -> Report:
     """Fit a calibrator of line completion on the source below `paths`, each a project.
 
     language: of the source; None: Python if there is any, else the only one there is.
-
+    from_git: complete lines of the user's commits instead, in the repositories of `paths`.
     records: the file that keeps the generations; a run continues with those it already holds. Without `paths`
         the calibrator is fitted on these records: neither a model nor source is needed.
     output: write the calibrator to this file, and leave the one in force alone. None puts it in force for
@@ -118,14 +121,27 @@ def calibrate(
     held_out_projects: the number of projects left out of the fit; None: those that the records name.
     writing_on: the number of further lines, with nothing below them.
     model, threads, observe, window, quiet, say: as for `collect_records`.
-    Raises DataError if there is too little source, SettingsError if there is nothing to fit on.
+    Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
+    calibrator is for others); SettingsError if there is nothing to fit on.
     """
     if install and output is not None:
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
+    if from_git is not None and not paths:
+        raise SettingsError("--from-git takes the lines of a repository: name its folder (PATH).")
+    if from_git is not None and writing_on:
+        raise SettingsError(
+            "With --from-git each commit says what stood below a line: leave --writing-on out."
+        )
     _check_writable(records, output)
     if paths:
-        task = line_task(paths, samples, seed, writing_on, language=language)
+        if from_git is None:
+            task = line_task(paths, samples, seed, writing_on, language=language)
+        else:
+            task = committed_task(paths, samples, seed, language, from_git)
         groups = [str(payload["group"]) for _, payload in task.items]
+        apart = held_out(groups, held_out_projects or 0, seed)
+        if output is not None:
+            refuse_blind(_projects(set(groups) - apart), task.language)
         with tempfile.TemporaryDirectory() as scratch:
             header, kept = collect_records(
                 task,
@@ -137,7 +153,7 @@ def calibrate(
                 seed=seed,
                 quiet=quiet,
                 created=created,
-                held_out=held_out(groups, held_out_projects or 0, seed),
+                held_out=apart,
                 observe=observe,
                 window=window,
             )
@@ -249,7 +265,7 @@ def fit_records(header: Header, records: list[Record], *, shipped: bool, created
     """The calibrator fitted on records, without those of held-out projects. Only answers that would have been
     shown count. created: ISO date.
 
-    Raises DataError if they are of another task, or too few.
+    Raises DataError if they are of another task, too few, or, to be shipped, of the blind set.
     """
     return _fit(header, records, shipped=shipped, created=created)[0].calibrator
 
@@ -268,6 +284,8 @@ def _fit(
         for record in records
         if record.shown and record.logprobs and record.group not in header.held_out
     ]
+    if shipped:
+        refuse_blind(_projects({record.group for record in shown}), header.language)
     fitted = fit_calibrator(
         Purpose(header.model, header.prompt_version, "line", header.language),
         [record.evidence(header) for record in shown],
@@ -280,6 +298,11 @@ def _fit(
         provenance=sources_of(shown),
     )
     return attrs.evolve(fitted, calibrator=_rounded(fitted.calibrator)), shown
+
+
+def _projects(groups: Iterable[str]) -> list[str]:
+    """The names of the projects, without versions, that groups of records are of."""
+    return [origin(group, 1).name for group in groups]
 
 
 def _rounded(calibrator: Calibrator) -> Calibrator:

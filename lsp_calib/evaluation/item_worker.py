@@ -168,6 +168,7 @@ class Completing:
             features=_text_features(item.cursor, text) if shown else (),
             features_above=_text_features(without_below(item.cursor), text) if shown else (),
             condition=item.condition,
+            source=item.source,
             margins=self._seen(Observed.MARGIN, tokens),
             newlines=self._seen(Observed.NEWLINE, tokens),
             agreement=answer.second if tokens else None,

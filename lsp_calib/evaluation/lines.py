@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import attrs
 
@@ -23,6 +23,9 @@ STRATA = {"line-start": 0.10, "after-indentation": 0.40, "mid-line": 0.25, "mid-
 INSERTING, WRITING_ON = "inserting", "writing-on"
 """The conditions: the text below the line stands, or everything below is left out, as where new code is
 written at the end of a file."""
+
+GIT = "git"
+"""The source of lines that come from commits."""
 
 _LONGEST_LINE = 160
 _MOST_BYTES = 500_000
@@ -68,7 +71,8 @@ class LineItem:
 
     group: items of one group (a project) stay together in cross-validation.
     condition: INSERTING or WRITING_ON. root, name: the project's folder, and the file's path below it, where
-    pieces of other files may be read; empty for a place that is in no project.
+    pieces of other files may be read; empty for a place that is in no project. source: GIT for a line of
+    commits, else empty. Such a line has a name, and no root.
     """
 
     id: str
@@ -79,6 +83,7 @@ class LineItem:
     condition: str = INSERTING
     root: str = ""
     name: str = ""
+    source: str = ""
 
     def is_correct(self, completion: str) -> bool:
         """Exact match of the whole line, ignoring white space at both ends."""
@@ -127,7 +132,13 @@ def languages_below(root: Path) -> set[str]:
     return found or {language_of(path) for path in drawn if path.suffix == _HEADER}
 
 
-def _is_of(path: Path, language: str) -> bool:
+def is_source(path: PurePath, language: str) -> bool:
+    """Whether lines of a file are drawn for a language, by its path below the project."""
+    skipped = _SKIPPED_FOLDERS if language == "python" else _SKIPPED_ELSEWHERE
+    return _is_of(path, language) and not _outside(path.parts[:-1], skipped)
+
+
+def _is_of(path: PurePath, language: str) -> bool:
     if path.suffix == _HEADER:
         return language == "cpp"
     return language_of(path) == language and not path.name.endswith(_NOT_DRAWN)
@@ -166,9 +177,7 @@ def sample_lines(
             continue
         prose = prose_lines(lines, language)
         candidates += [
-            (path, lines, at)
-            for at, line in enumerate(lines)
-            if line.strip() and len(line) <= _LONGEST_LINE and at not in prose and len(line.strip()) > 3
+            (path, lines, at) for at, line in enumerate(lines) if at not in prose and is_asked_for(line)
         ]
     if not candidates:
         raise DataError(f"There is no {name_of(language)} source below {root}.")
@@ -179,7 +188,7 @@ def sample_lines(
         # Draw the kind first, then a line with such a place. Drawing lines first would give too few places of
         # the kinds that not every line has.
         (stratum,) = rng.choices(list(weights), weights=list(weights.values()))
-        columns = (_column(lines[at], stratum, rng) for _, lines, at in candidates)
+        columns = (column_in(lines[at], stratum, rng) for _, lines, at in candidates)
         drawn = next(((n, column) for n, column in enumerate(columns) if column is not None), None)
         if drawn is None:
             del weights[stratum]
@@ -213,7 +222,13 @@ def _item(
     )
 
 
-def _column(line: str, stratum: str, rng: random.Random) -> int | None:
+def is_asked_for(line: str) -> bool:
+    """Whether a line is worth a completion: not nearly empty, and not so long that it holds data."""
+    return len(line) <= _LONGEST_LINE and len(line.strip()) > 3
+
+
+def column_in(line: str, stratum: str, rng: random.Random) -> int | None:
+    """A column of this kind in a line, from 0; None if it has none."""
     indentation = len(line) - len(line.lstrip())
     if stratum == "line-start":
         return 0

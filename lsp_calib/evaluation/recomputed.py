@@ -125,6 +125,11 @@ def item_of(
     lines_of: reads the lines of a file. language: of the source.
     Raises DataError if there is no such file or place.
     """
+    if record.source:
+        raise DataError(
+            f"The item {record.item} is a line of a commit: files below {sources} do not hold it as it was. "
+            "Leave --sources out."
+        )
     name, line, column = record.item.rsplit(":", 2)
     path = sources / name
     if not path.resolve().is_relative_to(sources.resolve()):

@@ -204,7 +204,7 @@ class Record:
     margins, newlines: of the tokens, as in `Observation`; empty if they were not observed.
     agreement, state: None if they were not asked for, or cannot be had.
     alternatives: ranks 2 and 3, as far as there are; empty if they were not asked for.
-    condition: as in `evaluation.lines.LineItem`.
+    condition, source: as in `evaluation.lines.LineItem`.
     """
 
     item: str
@@ -229,6 +229,7 @@ class Record:
     state: State | None = None
     alternatives: tuple[Alternative, ...] = ()
     condition: str = INSERTING
+    source: str = ""
 
     def evidence(self, header: Header, *, above: bool = False) -> Evidence:
         """What a calibrator needs of it. header: of its file. above: nothing of the text below was used.
@@ -283,6 +284,7 @@ class Record:
         row: dict[str, Any] = {}
         with_below, above = _scaled(self.features), _scaled(self.features_above)
         row |= {"condition": self.condition} if self.condition != INSERTING else {}
+        row |= {"source": self.source} if self.source else {}
         row |= {"added": self.added} if self.added is not None else {}
         row |= {"features": with_below} if with_below else {}
         row |= {"features_above": above} if above != with_below else {}

@@ -19,12 +19,15 @@ _VERSION = re.compile(r"-\d.*")
 
 def surroundings_of(item: LineItem, layout: Layout) -> Surroundings:
     """What the prompt of an item holds besides its document; nothing for a layout without room for it, and
-    for a place that is in no project."""
-    if not layout.related or not item.root:
+    for a place that is in no project. For a line of a commit there are no other files: today's know what was
+    written later."""
+    if not layout.related or not item.name:
         return ALONE
-    root, cursor = Path(item.root), item.cursor
-    names = near_files(item.name, head_of(cursor.lines), _names(root, cursor.language))
-    files = [SourceFile(name, lines) for name in names if (lines := _lines(root / name))]
+    root, cursor = Path(item.root or item.group), item.cursor
+    files: list[SourceFile] = []
+    if item.root:
+        names = near_files(item.name, head_of(cursor.lines), _names(root, cursor.language))
+        files = [SourceFile(name, lines) for name in names if (lines := _lines(root / name))]
     found = related(cursor, layout.shown(cursor), item.name, files, layout.related)
     return Surroundings(_VERSION.sub("", root.name), item.name, found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import attrs
@@ -115,14 +115,11 @@ def draw(
         raise SettingsError(
             f"The source of {language!r} cannot be read. Known languages: {', '.join(LANGUAGES)}."
         )
-    roots = sorted({path.resolve() for path in paths})
-    names = Counter(root.name for root in roots)
-    each = -(-samples // len(roots))
-    further = -(-writing_on // len(roots))
+    named = project_names(paths)
+    each = -(-samples // len(named))
+    further = -(-writing_on // len(named))
     items: list[LineItem] = []
-    for root in roots:
-        # Two folders named src are two projects.
-        name = root.name if names[root.name] == 1 else root.as_posix().lstrip("/")
+    for root, name in named:
         if root.name.endswith(JSON_LINES):
             mine = list(read_lines(root))
             chosen = _drawn(f"{seed}:{root.name}", range(len(mine)), each)
@@ -138,6 +135,14 @@ def draw(
             f"Only {len(items)} lines could be drawn; at least {FEWEST} are needed. Name more source."
         )
     return items
+
+
+def project_names(paths: Iterable[Path]) -> list[tuple[Path, str]]:
+    """The resolved paths, sorted, each once, with the names of their projects."""
+    roots = sorted({path.resolve() for path in paths})
+    names = Counter(root.name for root in roots)
+    # Two folders named src are two projects.
+    return [(root, root.name if names[root.name] == 1 else root.as_posix().lstrip("/")) for root in roots]
 
 
 def _drawn(seed: str, places: Sequence[int], count: int) -> list[int]:
@@ -173,6 +178,7 @@ def plain(item: LineItem, **more: object) -> Plain:
         "condition": item.condition,
         "root": item.root,
         "name": item.name,
+        **({"source": item.source} if item.source else {}),
         **more,
     }
 
@@ -188,4 +194,5 @@ def line_item_of(payload: Plain) -> LineItem:
         condition=payload["condition"],
         root=payload["root"],
         name=payload["name"],
+        source=payload.get("source", ""),
     )

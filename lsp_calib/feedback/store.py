@@ -19,7 +19,7 @@ import attrs
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.database import translated
-from lsp_calib.feedback.events import Event
+from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.keyed_hash import KeyedHash
 from lsp_calib.feedback.rows import COLUMNS, LabelledRow
 from lsp_calib.feedback.schema import EPISODE
@@ -43,6 +43,21 @@ class Counts:
     correct: int
     events: Mapping[str, int]
     labels: Mapping[str, int]
+
+
+@attrs.frozen
+class AcceptedLines:
+    """The lines that suggestions made, as hashes of the store."""
+
+    _store: FeedbackStore
+    _known: frozenset[str]
+
+    def among(self, lines: Iterable[str]) -> frozenset[str]:
+        """Those of some lines. Raises LspCalibError as the store does."""
+        if not self._known:
+            return frozenset()
+        hashes = self._store.line_hashes(lines)
+        return frozenset(line for line, hashed in hashes.items() if hashed in self._known)
 
 
 class FeedbackStore(StoreFile):
@@ -181,6 +196,25 @@ class FeedbackStore(StoreFile):
                 (model_sha256, prompt_version, task),
             ).fetchall()
         return [language for (language,) in rows]
+
+    def accepted_lines(self) -> AcceptedLines:
+        """The lines that suggestions made so far: they were inserted or accepted, and the line was theirs.
+
+        Of a block only the first line is known.
+        """
+        rows = self.read(
+            "SELECT DISTINCT s.line FROM suggestions s JOIN events e ON e.suggestion_id = s.id "
+            "WHERE s.line IS NOT NULL AND e.kind IN (?, ?)",
+            EventKind.INSERTED.value,
+            EventKind.ACCEPTED.value,
+        )
+        return AcceptedLines(self, frozenset(line for (line,) in rows))
+
+    def line_hashes(self, lines: Iterable[str]) -> dict[str, str | None]:
+        """The hashes with which suggestions for these lines would be kept, by line; white space at the ends
+        does not count."""
+        # Hashes are made in transactions that write.
+        return self._write(lambda _: {line: self._hashed(_LINE, comparable(line)) for line in lines})
 
     def counts(self) -> Counts:
         """The numbers of suggestions, events and labels."""

@@ -162,6 +162,8 @@ def typed_rows(path: Path) -> list[str]:
     rows = []
     for stratum, words in PLACES.items():
         at = strata == stratum if stratum else np.ones(strata.size, np.bool_)
+        if not at.any():  # a condition, which is no kind of place
+            continue
         ranks = (
             [f"{auc(raw[at], correct[at]):.2f}" for raw in (plain_, given)]
             if 0 < correct[at].sum() < at.sum()

@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
-import pytest
 
-from lsp_calib.commands.calibrate import calibrate
 from lsp_calib.completion.prompt import ALONE, Layout, WindowSize, build_prompt
-from lsp_calib.errors import SettingsError
-from lsp_calib.evaluation.lines import LineItem, sample_lines
+from lsp_calib.evaluation.lines import GIT, LineItem, sample_lines
 from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import Segment
@@ -49,6 +46,16 @@ def test_a_small_window_and_a_place_without_a_project_have_none(tmp_path: Path) 
     assert surroundings_of(attrs.evolve(item, root="", name=""), LARGE) == ALONE
 
 
+def test_a_line_of_a_commit_has_pieces_of_its_own_document_alone(tmp_path: Path) -> None:
+    """Other files are there as they are today: they may hold what was written after the line."""
+    _, item = project(tmp_path)
+    lines = [*item.cursor.lines, *["pass"] * 200, "total_7 = invoice.net * rate_7", *item.cursor.lines[:20]]
+    far = attrs.evolve(item, cursor=attrs.evolve(item.cursor, lines=lines), root="", source=GIT)
+    found = surroundings_of(far, LARGE)
+    assert (found.project, found.name) == ("demo", "app/bill.py")
+    assert {piece.name for piece in found.snippets} == {"app/bill.py"}
+
+
 def test_the_line_itself_is_not_shown_by_another_way(tmp_path: Path) -> None:
     """The file on disk holds the answer; the document that is shown is the one without it."""
     root, item = project(tmp_path)
@@ -58,9 +65,3 @@ def test_the_line_itself_is_not_shown_by_another_way(tmp_path: Path) -> None:
     for one in (item, on):
         prompt = build_prompt(one.cursor, LARGE, surroundings_of(one, LARGE))
         assert target not in "\n".join(text for _, text in prompt.segments).split("\n")
-
-
-def test_a_calibrator_that_no_editor_asks_for_is_not_put_in_force(tmp_path: Path) -> None:
-    root, _ = project(tmp_path)
-    with pytest.raises(SettingsError, match="--output"):
-        calibrate((root,), 20, 0, None, None, None, 1, say=print, window=WindowSize.LARGE)

@@ -120,6 +120,14 @@ _ALL = (
         python_index,
         (".py", ".pyi"),
     ),
+    ProjectSet(
+        "projects-blind",
+        "python",
+        _listed(project_lists.PYTHON_BLIND),
+        "https://pypi.org",
+        python_index,
+        (".py", ".pyi"),
+    ),
     ProjectSet("projects-c", "c", _listed(project_lists.C), _DEBIAN, debian_sources, (".c", ".h")),
     ProjectSet(
         "projects-cpp",

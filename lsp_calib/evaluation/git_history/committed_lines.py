@@ -1,0 +1,178 @@
+"""Lines that a user added in recent commits, as places to complete: as if the cursor had been in them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path, PurePosixPath
+
+import attrs
+
+from lsp_calib.completion.context import Cursor
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.git_history.added_lines import AddedLines, Version
+from lsp_calib.evaluation.git_history.commits import Commit, newest_first
+from lsp_calib.evaluation.git_history.objects import ObjectReader
+from lsp_calib.evaluation.git_history.repository import find_repository
+from lsp_calib.evaluation.lines import GIT, INSERTING, STRATA, WRITING_ON, LineItem, column_in
+from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, plain, project_names
+
+# Of one commit at most so many lines, unless there are too few others: 400 lines are to be of many days.
+_OF_A_COMMIT = 40
+
+_Place = tuple[Version, int]  # a file, and the number of a line in it
+
+
+@attrs.frozen
+class Wish:
+    """Whose lines, and which.
+
+    authors: e-mail addresses, or names, of whom the lines are; upper and lower case are the same. commits:
+    so many commits are looked at, the newest. excluded: why no model may see a file, by its path; "" for one
+    that may be seen. made_by_suggestions: those of some lines that an accepted suggestion made.
+    """
+
+    authors: tuple[str, ...]
+    commits: int
+    excluded: Callable[[str], str]
+    made_by_suggestions: Callable[[Collection[str]], Collection[str]]
+
+    def is_by(self, commit: Commit) -> bool:
+        known = {commit.address.casefold(), commit.author.casefold()}
+        return any(author.casefold() in known for author in self.authors)
+
+
+@attrs.define
+class Taken:
+    """The lines, and what was found on the way.
+
+    commits: those with lines among `items`. seen: commits looked at, by the address of the author. left_out:
+    how many, by what, in words.
+    """
+
+    items: list[LineItem] = attrs.field(factory=list)
+    commits: int = 0
+    seen: Counter[str] = attrs.field(factory=Counter)
+    left_out: Counter[str] = attrs.field(factory=Counter)
+
+    def sentence(self, path: Path) -> str:
+        """What was taken and left out, for the user."""
+        on = sum(item.condition == WRITING_ON for item in self.items)
+        taken = f"{path}: {len(self.items)} lines of {self.commits} commits, {on} with nothing below."
+        words = ", ".join(f"{n} {what}" for what, n in sorted(self.left_out.items()))
+        return f"{taken} Left out: {words}." if words else taken
+
+
+def commit_task(
+    paths: Sequence[Path], samples: int, seed: int, language: str | None, wish: Wish
+) -> tuple[Task, list[str]]:
+    """About `samples` lines of commits in the repositories that `paths` are in, each a project;
+    and for each path a sentence on what was taken.
+
+    language: of the source; None: as `language_below` finds it.
+    Raises DataError if there are too few lines, or of too few files, and as `committed_lines` does.
+    """
+    chosen = language or language_below(paths)
+    each = -(-samples // len(paths))
+    items: list[LineItem] = []
+    said: list[str] = []
+    seen: Counter[str] = Counter()
+    for path, group in project_names(paths):
+        taken = committed_lines(path, group, each, seed, chosen, wish)
+        items += taken.items
+        seen += taken.seen
+        said.append(taken.sentence(path))
+    if len(items) < FEWEST:
+        by = ", ".join(f"{address} ({n})" for address, n in seen.most_common(5)) or "nobody"
+        raise DataError(
+            f"There are only {len(items)} lines by {' or '.join(wish.authors)} in the last {seen.total()} "
+            f"commits; at least {FEWEST} are needed. These commits are by {by}. Name yourself with --author, "
+            "look at more of them with --commits, or leave --from-git out. " + " ".join(said)
+        )
+    # Before the model is asked for hours: what is fitted on some of these is judged by the others.
+    apart = {item.group for item in items}
+    files = {item.id.rsplit(":", 2)[0] for item in items}
+    if len(apart if len(apart) > 1 else files) < 3:
+        raise DataError(
+            f"The {len(items)} lines are of {len(files)} files in {len(apart)} projects. A calibrator is "
+            "tried on lines of other files (or other projects, if there are several) than it is fitted on: "
+            "three are needed. Ask for more lines (--samples), or name one project or at least three. "
+            + " ".join(said)
+        )
+    return Task("line", tuple((item.id, plain(item)) for item in items), chosen), said
+
+
+def committed_lines(path: Path, group: str, count: int, seed: int, language: str, wish: Wish) -> Taken:
+    """At most `count` of the newest lines that the authors added to files of a language below `path`.
+
+    The document is the file as the commit left it up to the cursor; below it stand only the lines that the
+    commit did not add, as it is where people write from top to bottom. With nothing left there the condition
+    is WRITING_ON. The same repository and seed give the same lines.
+    Raises DataError and SettingsError as `find_repository` and `ObjectReader` do.
+    """
+    repository = find_repository(path)
+    below = PurePosixPath(path.resolve().relative_to(repository.root).as_posix())
+    taken = Taken()
+    chosen: list[_Place] = []
+    spare: list[_Place] = []
+
+    def excluded(name: str) -> str:
+        return wish.excluded(str(repository.root / name))
+
+    with ObjectReader(repository) as reader:
+        added = AddedLines(reader, below, language, excluded, taken.left_out)
+        for commit in newest_first(reader, repository.head, wish.commits):
+            taken.seen[commit.address] += 1
+            if wish.is_by(commit):
+                places = [(version, at) for version in added.of(commit) for at in sorted(version.asked)]
+                places = _without_suggested(places, wish, taken.left_out)
+                random.Random(f"{seed}:{commit.id}").shuffle(places)
+                chosen += places[:_OF_A_COMMIT]
+                spare += places[_OF_A_COMMIT:][: count - len(spare)]
+            if len(chosen) >= count:
+                break
+    chosen = [*chosen, *spare][:count]
+    taken.commits = len({version.commit for version, _ in chosen})
+    taken.items = [_item(version, at, group, seed, language) for version, at in chosen]
+    return taken
+
+
+def _without_suggested(places: list[_Place], wish: Wish, left_out: Counter[str]) -> list[_Place]:
+    """Without lines that a suggestion made: they would be right by construction."""
+    made = wish.made_by_suggestions([version.lines[at] for version, at in places])
+    kept = [(version, at) for version, at in places if version.lines[at] not in made]
+    if len(kept) < len(places):
+        left_out["lines that a suggestion made"] += len(places) - len(kept)
+    return kept
+
+
+def _item(version: Version, at: int, group: str, seed: int, language: str) -> LineItem:
+    line = version.lines[at]
+    # By the place alone, so that further commits do not change it.
+    rng = random.Random(f"{seed}:{version.commit}:{version.path}:{at}")
+    stratum, column = _drawn(line, rng)
+    below = [
+        text for number, text in enumerate(version.lines[at + 1 :], at + 1) if number not in version.added
+    ]
+    nothing = not any(text.strip() for text in below)
+    shown = [*version.lines[:at], line[:column], *([] if nothing else below)]
+    return LineItem(
+        # The file stays in front of the first colon from the right but one, by which lines are grouped.
+        id=f"{group}/{version.path}:{version.commit[:12]}.{at + 1}:{column + 1}",
+        group=group,
+        stratum=stratum,
+        cursor=Cursor.at(shown, at, column, language),
+        target=line[column:],
+        condition=WRITING_ON if nothing else INSERTING,
+        name=version.path,
+        source=GIT,
+    )
+
+
+def _drawn(line: str, rng: random.Random) -> tuple[str, int]:
+    """A kind of place that the line has, in the proportions in which people ask, and the column."""
+    columns = {stratum: column_in(line, stratum, rng) for stratum in STRATA}
+    known = {stratum: column for stratum, column in columns.items() if column is not None}
+    (stratum,) = rng.choices(list(known), weights=[STRATA[one] for one in known])
+    return stratum, known[stratum]

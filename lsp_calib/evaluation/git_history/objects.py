@@ -1,0 +1,209 @@
+"""Reads objects of a repository through git, in a way that nothing in the repository can direct.
+
+`git cat-file` runs in an empty repository of our own, with the folder of objects as its only link to the
+checkout. So git reads neither the checkout's configuration (which may name commands: for fetching a missing
+object, for watching files, for showing them), nor its hooks, attributes and replacements.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.git_history.repository import Repository
+
+Kind = Literal["commit", "tree", "blob"]
+
+_PATIENCE_S = 60.0
+# An object of a few bytes can be stored as a change to one of gigabytes, which git holds in memory.
+_MEMORY = 4 << 30
+_PROCESSOR_S = 900
+_LIMITS = (
+    *("-c", "protocol.allow=never", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"),
+    # The files of packs are mapped piece by piece, so that a large repository stays within the memory.
+    *("-c", "core.packedGitWindowSize=32m", "-c", "core.packedGitLimit=512m"),
+)
+
+
+class ObjectReader:
+    """The objects of a repository by id, while it is entered.
+
+    Raises SettingsError if git is not installed. Its methods raise DataError if git gives up, or says nothing
+    for a minute.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._git = git_program()
+        self._stack = ExitStack()
+        self._processes: list[_Process] = []
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lsp-calib-git-")))
+            empty = _empty_repository(home, self._repository.head)
+            environment = _environment(empty, self._repository.objects)
+            for options in ("--batch-check", "--batch"):
+                process = _Process([self._git, *_LIMITS, "cat-file", options], home, environment)
+                stack.callback(process.close)
+                self._processes += [process]
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def read(self, id_: str, kind: Kind, most: int) -> bytes | None:
+        """The content of an object; None if it is not there, of another kind, or larger than `most` bytes.
+
+        An object that is missing, as in a partial or shallow clone, is never fetched.
+        """
+        sizes, contents = self._processes
+        found = sizes.ask(id_)
+        if found is None or found[0] != kind or found[1] > most:
+            return None
+        again = contents.ask(id_)
+        if again is None or again[1] > most:  # somebody is changing the repository
+            raise DataError(f"The object {id_} of {self._repository.root} changed while it was read.")
+        return contents.take(again[1])
+
+
+def git_program() -> str:
+    """The path of git. Folders with a relative path are left out: they would lead into a workspace.
+
+    Raises SettingsError if there is none.
+    """
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    folders = [one for one in folders if Path(one).is_absolute()]
+    found = shutil.which("git", path=os.pathsep.join(folders))
+    if found is None:
+        raise SettingsError("git is not installed, and --from-git reads commits through it. Install git.")
+    return found
+
+
+def _empty_repository(home: Path, some_id: str) -> Path:
+    """A repository without anything, in `home`. Made by hand: `git init` would copy the user's templates."""
+    git = home / "empty.git"
+    (git / "objects" / "info").mkdir(parents=True)
+    (git / "refs").mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/none\n")
+    sha256 = len(some_id) == 64
+    config = f"[core]\n\trepositoryformatversion = {int(sha256)}\n\tbare = true\n"
+    (git / "config").write_text(config + ("[extensions]\n\tobjectformat = sha256\n" if sha256 else ""))
+    return git
+
+
+def _environment(git: Path, objects: Path) -> dict[str, str]:
+    """All variables that git gets: of the user's own none, since many of them direct it."""
+    home = str(git.parent)
+    return {
+        "PATH": os.defpath,
+        "HOME": home,
+        "XDG_CONFIG_HOME": home,
+        "TMPDIR": home,
+        "LC_ALL": "C",
+        "GIT_DIR": str(git),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(objects),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+
+
+def _quoted(path: Path) -> str:
+    """A path in a list of paths: between quotes, since it may hold the character that separates them."""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+class _Process:
+    """A `git cat-file` that answers one id after the other."""
+
+    def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+        self._child = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+        )
+        _limit(self._child.pid)
+        self._read = b""
+
+    def ask(self, id_: str) -> tuple[str, int] | None:
+        """Kind and size in bytes of an object; None if it is missing."""
+        assert self._child.stdin is not None
+        try:
+            self._child.stdin.write(f"{id_}\n".encode())
+        except BrokenPipeError:
+            raise _gave_up() from None
+        while b"\n" not in self._read:
+            self._more()
+        line, _, self._read = self._read.partition(b"\n")
+        words = line.split()
+        if len(words) != 3:
+            return None
+        return words[1].decode("ascii", "replace"), int(words[2])
+
+    def take(self, size: int) -> bytes:
+        """The content that follows, and the newline after it."""
+        while len(self._read) < size + 1:
+            self._more()
+        content, self._read = self._read[:size], self._read[size + 1 :]
+        return content
+
+    def close(self) -> None:
+        self._child.kill()
+        self._child.wait()
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _more(self) -> None:
+        assert self._child.stdout is not None
+        # The file of an object may be a pipe that nobody writes to.
+        ready, _, _ = select.select([self._child.stdout], [], [], _PATIENCE_S)
+        piece = self._child.stdout.read(1 << 20) if ready else b""
+        if not piece:
+            raise _gave_up()
+        self._read += piece
+
+
+def _gave_up() -> DataError:
+    return DataError(
+        "git could not read an object of the repository, which may be damaged (`git fsck` says so) or hold "
+        "something too large. No line was taken."
+    )
+
+
+def _limit(pid: int) -> None:
+    """Bound memory and time of a process, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    if hasattr(resource, "prlimit"):
+        for what, most in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, _PROCESSOR_S)):
+            try:
+                resource.prlimit(pid, what, (most, most))
+            except (OSError, ValueError):  # a lower limit holds already
+                continue

@@ -1,0 +1,106 @@
+"""The shipped calibrators on records of projects that they were not fitted on: the blind set.
+
+    python tests/programs/blind.py FILE...      # records of `eval line $LSP_CALIB_DATA/projects-blind/*`
+
+Prints a table for each file: a row for each condition, scored by the calibrator that ships for its model and
+prompt. No model and no source is needed. Records of a project that the calibrator was fitted on are refused.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lsp_calib.calibration import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Purpose
+from lsp_calib.calibration.metrics.reliability import wilson_interval
+from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.calibration.validation.intervals import Interval, summarise
+from lsp_calib.calibration.warnings import quietly
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.datasets.blind import blind_among
+from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
+from lsp_calib.evaluation.records import Header, Record, read_records, sources_of
+
+CALIBRATORS = Path(__file__).parents[2] / "models" / "calibrators"
+
+
+def shipped_for(header: Header) -> Calibrator:
+    """The calibrator that ships for the model and prompt of records. Raises DataError if there is none."""
+    purpose = Purpose(header.model, header.prompt_version, "line", header.language)
+    for path in sorted(CALIBRATORS.glob("*.json")):
+        calibrator = Calibrator.load(path)
+        if calibrator.purpose == purpose:
+            return calibrator
+    raise DataError(
+        f"No calibrator ships for {header.model.name}, {header.prompt_version}, {header.language}."
+    )
+
+
+def table(header: Header, records: Sequence[Record], calibrator: Calibrator) -> Iterator[str]:
+    """Lines of Markdown. Raises DataError if the calibrator was fitted on a project of the records."""
+    projects = [source.name for source in sources_of(records)]
+    fitted_on = {source.name for source in calibrator.provenance}
+    seen = sorted(fitted_on.intersection(projects))
+    if seen:
+        raise DataError(f"{calibrator.id} was fitted on {len(seen)} of the projects, such as {seen[0]}.")
+    blind = len(blind_among(projects))
+    yield f"{calibrator.id}; {len(projects)} projects, {blind} of them of the blind set"
+    yield ""
+    yield "| condition | asked | exact | offered | skill | AUC | ECE (calibrated) | accepted @ right (from) |"
+    yield "|---|---:|---:|---:|---|---|---|---|"
+    for condition in (INSERTING, WRITING_ON):
+        chosen = [record for record in records if record.condition == condition]
+        if chosen:
+            yield _row(condition, header, chosen, calibrator)
+
+
+def _row(condition: str, header: Header, records: Sequence[Record], calibrator: Calibrator) -> str:
+    offered = [record for record in records if record.shown and record.logprobs]
+    confidence = calibrator.probabilities([record.evidence(header) for record in offered])
+    correct = np.array([record.correct["exact"] for record in offered], dtype=np.bool_)
+    with quietly():
+        metrics = summarise(confidence, correct, [record.group for record in offered])
+    policy = PRESETS["balanced"]
+    accepted = [policy.decide(p, source="shipped")[0].value == "accept" for p in confidence.tolist()]
+    n = sum(accepted)
+    right = int(correct[np.array(accepted, dtype=np.bool_)].sum())
+    held = f"{n / len(offered):.0%}" + (
+        f" @ {right / n:.0%} ({wilson_interval(right, n)[0]:.0%})" if n else ""
+    )
+    exact = sum(record.correct["exact"] for record in records if record.shown) / len(records)
+    cells = [condition, f"{len(records)}", f"{exact:.1%}", f"{len(offered)}"]
+    cells += [
+        _ranged(metrics["skill"], "+.2f"),
+        _ranged(metrics["auc"], ".2f"),
+        _ranged(metrics["ece"], ".3f"),
+    ]
+    return f"| {' | '.join([*cells, held])} |"
+
+
+def _ranged(interval: Interval, form: str) -> str:
+    if interval.value is None:
+        return "undefined"
+    if interval.low is None or interval.high is None:
+        return format(interval.value, form)
+    return f"{interval.value:{form}} ({interval.low:{form}} to {interval.high:{form}})"
+
+
+def main() -> None:
+    if not sys.argv[1:]:
+        sys.exit(__doc__)
+    for name in sys.argv[1:]:
+        header, records = read_records(Path(name))
+        for line in table(header, records, shipped_for(header)):
+            print(line)
+        print()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DataError as error:
+        sys.exit(str(error))

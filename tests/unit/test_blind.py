@@ -1,0 +1,128 @@
+"""The blind set: disjoint from what is fitted on, refused where a calibrator is made for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from blind import shipped_for, table
+from click.testing import CliRunner, Result
+from test_runner_scores import HEADER, SHIPPED, made_up
+
+from lsp_calib import home as state
+from lsp_calib.calibration import Calibrator
+from lsp_calib.cli import main
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.datasets import pinned
+from lsp_calib.evaluation.datasets.blind import SET, blind_among
+from lsp_calib.evaluation.lines import WRITING_ON
+from lsp_calib.evaluation.records import read_records, sources_of, write_records
+
+BLIND = pinned.SETS[SET]
+FITTED_ON = sorted((state.shipped_models() / "records").glob("line-*.jsonl"))
+CALIBRATORS = sorted((state.shipped_models() / "calibrators").glob("*.json"))
+
+
+def test_it_is_40_python_projects() -> None:
+    assert BLIND.language == "python"
+    assert len({project.name for project in BLIND.projects}) == 40
+
+
+@pytest.mark.parametrize("name", [name for name in pinned.SETS if name != SET])
+def test_no_project_of_another_set_is_in_it(name: str) -> None:
+    other = pinned.SETS[name]
+    assert blind_among((project.name for project in other.projects), other.language) == ()
+
+
+@pytest.mark.parametrize("file", FITTED_ON, ids=lambda file: file.stem)
+def test_no_committed_record_that_is_fitted_on_is_of_it(file: Path) -> None:
+    assert blind_among(source.name for source in sources_of(read_records(file)[1])) == ()
+
+
+@pytest.mark.parametrize("file", CALIBRATORS, ids=lambda file: file.stem)
+def test_no_shipped_calibrator_was_fitted_on_it(file: Path) -> None:
+    assert blind_among(source.name for source in Calibrator.load(file).provenance) == ()
+
+
+def test_names_are_compared_as_the_index_does_and_versions_are_not() -> None:
+    assert blind_among(["Prompt_Toolkit", "click", "django", "django"]) == ("Prompt_Toolkit", "django")
+    assert blind_among(["django-extensions", "my-django", ""]) == ()
+    assert blind_among(["redis"]) == ("redis",)
+    assert blind_among(["redis"], "c") == ()
+
+
+@pytest.mark.usefixtures("home")
+class TestCalibrate:
+    def invoke(self, *arguments: str | Path) -> Result:
+        return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+    def records(self, path: Path, held_out: tuple[str, ...] = ()) -> Path:
+        """Records of which an eighth is of another version of a blind project."""
+        renamed = {"project-1.1": "Django-9.9"}
+        found = [attrs.evolve(r, group=renamed.get(r.group, r.group)) for r in made_up(200)]
+        write_records(path, attrs.evolve(HEADER, held_out=held_out), found)
+        return path
+
+    def test_for_others_it_is_refused_and_nothing_is_written(self, tmp_path: Path) -> None:
+        made = tmp_path / "made.json"
+        result = self.invoke(
+            "calibrate", "--records", self.records(tmp_path / "r.jsonl"), "--output", made, "--quiet"
+        )
+        assert result.exit_code == DataError.exit_code
+        assert "Django" in result.stderr
+        assert "leave --output out" in result.stderr
+        assert not made.exists()
+
+    def test_for_others_the_model_is_not_even_asked(self, tmp_path: Path) -> None:
+        """There is no model here: being asked would be another error."""
+        project = tmp_path / "django"
+        project.mkdir()
+        (project / "a.py").write_text("value = compute(1)\n" * 40)
+        result = self.invoke("calibrate", project, "--samples", "20", "--output", tmp_path / "made.json")
+        assert result.exit_code == DataError.exit_code
+        assert SET in result.stderr
+
+    def test_held_out_it_is_fitted_on_by_nobody(self, tmp_path: Path) -> None:
+        kept = self.records(tmp_path / "r.jsonl", ("Django-9.9",))
+        made = tmp_path / "made.json"
+        result = self.invoke("calibrate", "--records", kept, "--output", made, "--quiet")
+        assert result.exit_code == 0, result.output
+        assert blind_among(source.name for source in Calibrator.load(made).provenance) == ()
+
+    def test_who_works_on_such_a_project_calibrates_for_himself(self, tmp_path: Path) -> None:
+        result = self.invoke("calibrate", "--records", self.records(tmp_path / "r.jsonl"), "--quiet")
+        assert result.exit_code == 0, result.output
+        assert "now in force" in result.stdout
+
+
+class TestTheTable:
+    """tests/programs/blind.py, which scores what ships on such records."""
+
+    def test_records_that_the_calibrator_was_fitted_on_are_refused(self) -> None:
+        header, records = read_records(SHIPPED)
+        with pytest.raises(DataError, match="was fitted on 70 of the projects"):
+            list(table(header, records, shipped_for(header)))
+
+    def test_each_condition_has_a_row_with_its_counts(self) -> None:
+        header, records = read_records(SHIPPED)
+        blind = [project.folder for project in BLIND.projects[:5]]
+        renamed = [
+            attrs.evolve(
+                record, group=blind[at % 5], condition=WRITING_ON if at % 3 == 0 else record.condition
+            )
+            for at, record in enumerate(records[:300])
+        ]
+        front, _, *lines = table(header, renamed, shipped_for(header))
+        assert "5 projects, 5 of them of the blind set" in front
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+        assert [row[:2] for row in rows[2:]] == [["inserting", "200"], ["writing-on", "100"]]
+        apart = [record for at, record in enumerate(records[:300]) if at % 3 == 0]
+        right = np.mean([record.shown and record.correct["exact"] for record in apart])
+        assert rows[3][2] == f"{right:.1%}"
+        assert rows[3][3] == str(sum(record.shown for record in apart))
+
+    def test_a_prompt_that_no_calibrator_ships_for_is_named(self) -> None:
+        with pytest.raises(DataError, match="line-none-9"):
+            shipped_for(attrs.evolve(HEADER, prompt_version="line-none-9"))

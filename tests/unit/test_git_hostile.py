@@ -1,0 +1,313 @@
+"""Repositories that were made to harm whoever reads them: nothing of theirs runs, and nothing else is read.
+
+Each trap is first shown to work with plain git in the checkout, where it can: then the canary sings.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from git_scene import Scene, needs_git
+
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.git_history.objects import ObjectReader
+from lsp_calib.evaluation.git_history.repository import find_repository
+
+pytestmark = needs_git
+
+SOURCE = "".join(f"name_{n} = compute({n})\n" for n in range(5))
+LINES = {line for line in SOURCE.split("\n") if line}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    made = Scene.begin(tmp_path)
+    made.commit({"a.py": SOURCE})
+    return made
+
+
+def plainly(scene: Scene, *arguments: str) -> None:
+    """Run git as a user would in the checkout, who trusts it."""
+    subprocess.run(["git", *arguments], cwd=scene.root, capture_output=True, timeout=60, check=False)
+
+
+def lose(scene: Scene, name: str) -> str:
+    """Remove the object of a file in HEAD from the repository; returns its id."""
+    id_ = scene.git("rev-parse", f"HEAD:{name}")
+    (scene.root / ".git/objects" / id_[:2] / id_[2:]).unlink()
+    return id_
+
+
+def promises(scene: Scene) -> None:
+    """What is missing would be fetched by a program of the repository's choice."""
+    scene.commit({"gone.py": "to_be_fetched = compute(1)\n"})
+    scene.git("config", "extensions.partialClone", "origin")
+    scene.git("config", "core.repositoryformatversion", "1")
+    scene.git("config", "remote.origin.url", "ssh://nobody@localhost/x")
+    scene.git("config", "remote.origin.promisor", "true")
+    scene.git("config", "core.sshCommand", str(scene.makes_canary()))
+    plainly(scene, "cat-file", "-p", lose(scene, "gone.py"))
+
+
+def watches(scene: Scene) -> None:
+    scene.git("config", "core.fsmonitor", str(scene.makes_canary()))
+    plainly(scene, "status")
+
+
+def converts(scene: Scene) -> None:
+    program = str(scene.makes_canary())
+    scene.commit({".gitattributes": "*.py diff=trap filter=trap\n", "b.py": "x_y = 1\n"})
+    for key in ("diff.trap.textconv", "diff.trap.command", "diff.external"):
+        scene.git("config", key, program)
+    (scene.root / ".git/info").mkdir(exist_ok=True)
+    (scene.root / ".git/info/attributes").write_text("* diff=trap\n")
+    plainly(scene, "log", "-p", "--ext-diff", "--textconv", "-1")
+
+
+def hooks(scene: Scene) -> None:
+    folder = scene.root / ".git/hooks"
+    folder.mkdir(exist_ok=True)
+    for name in ("post-checkout", "reference-transaction", "post-index-change"):
+        (folder / name).write_bytes(scene.makes_canary().read_bytes())
+        (folder / name).chmod(0o755)
+    plainly(scene, "checkout", "-b", "another")
+
+
+def includes(scene: Scene) -> None:
+    """Through another file, with an alias, a pager and a way to list what alternates have."""
+    program = scene.makes_canary()
+    other = scene.root.parent / "included"
+    other.write_text(
+        f"[core]\n\tfsmonitor = {program}\n\tpager = {program}\n\talternateRefsCommand = {program}\n"
+        f'[alias]\n\tcat-file = "!{program}"\n[credential]\n\thelper = "!{program}"\n'
+    )
+    scene.git("config", "include.path", str(other))
+    plainly(scene, "status")
+
+
+@pytest.mark.parametrize("trap", [promises, watches, converts, hooks, includes])
+def test_nothing_of_the_repository_runs(scene: Scene, trap: Callable[[Scene], None]) -> None:
+    trap(scene)
+    assert scene.canary.exists(), "the trap works where it is walked into"
+    scene.canary.unlink()
+    assert scene.texts() >= LINES
+    assert not scene.canary.exists()
+
+
+def test_what_is_missing_is_left_out_and_not_fetched(scene: Scene) -> None:
+    promises(scene)
+    assert scene.texts() == LINES
+    assert scene.taken().left_out["changes of large, binary or missing files"] == 1
+
+
+def test_a_program_named_git_in_the_workspace_is_not_run(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.makes_canary().rename(scene.root / "git")
+    monkeypatch.chdir(scene.root)
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}{os.environ['PATH']}")
+    assert scene.texts() == LINES
+    assert not scene.canary.exists()
+
+
+def test_the_user_s_own_variables_do_not_direct_git(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = scene.makes_canary()
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.fsmonitor")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(program))
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(scene.root))
+    monkeypatch.setenv("GIT_DIR", "/nonexistent")
+    assert scene.texts() == LINES
+    assert not scene.canary.exists()
+
+
+def test_replacements_are_not_followed(scene: Scene) -> None:
+    commit = scene.git("rev-parse", "HEAD")
+    other = scene.commit({"a.py": "replaced = compute(1)\n"})
+    scene.git("reset", "-q", "--hard", commit)
+    scene.git("replace", "-f", commit, other)
+    assert "replaced" in scene.git("show", "HEAD:a.py"), "plain git follows them"
+    assert scene.texts() == LINES
+
+
+def test_a_huge_file_is_not_read(scene: Scene) -> None:
+    scene.commit({"huge.py": "x_y = compute(1)\n" * 1_000_000})
+    repository = find_repository(scene.root)
+    with ObjectReader(repository) as reader:
+        id_ = scene.git("rev-parse", "HEAD:huge.py")
+        assert reader.read(id_, "blob", 500_000) is None
+        assert reader.read(id_, "tree", 1 << 40) is None, "nor one of another kind"
+        assert reader.read("0" * 40, "blob", 1 << 40) is None
+        assert reader.read(id_, "blob", 1 << 40) is not None, "the reader is in step"
+    assert scene.texts() == LINES
+
+
+def test_folders_within_each_other_end(scene: Scene) -> None:
+    """Ten folders of ten folders of ten folders ...: a few objects that would unpack to millions of files."""
+    inner = scene.git("write-tree")
+    for _ in range(8):
+        rows = "".join(f"040000 tree {inner}\t{n}\n" for n in range(10))
+        inner = scene.git("mktree", text=rows)
+    bomb = scene.git("commit-tree", "-p", "HEAD", "-m", "x", inner)
+    scene.git("update-ref", "refs/heads/main", bomb)
+    taken = scene.taken()
+    assert {item.cursor.before + item.target for item in taken.items} == LINES
+    assert taken.left_out["commits of too many files, or that are not complete"] == 1
+
+
+def test_an_object_that_never_ends_is_given_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lsp_calib.evaluation.git_history.objects._PATIENCE_S", 1.0)
+    id_ = scene.git("rev-parse", "HEAD:a.py")
+    path = scene.root / ".git/objects" / id_[:2] / id_[2:]
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(DataError, match="git could not read an object"):
+        scene.taken()
+
+
+def test_a_damaged_object_is_left_out(scene: Scene) -> None:
+    scene.commit({"b.py": "another = compute(1)\n"})
+    id_ = scene.git("rev-parse", "HEAD:a.py")
+    path = scene.root / ".git/objects" / id_[:2] / id_[2:]
+    path.chmod(0o644)
+    path.write_bytes(b"nothing that git has written")
+    assert scene.texts() == {"another = compute(1)"}
+    assert scene.taken().left_out["changes of large, binary or missing files"] == 1
+
+
+def test_no_terminal_is_directed_by_a_name(scene: Scene) -> None:
+    scene.commit({"b.py": "x_y = compute(1)\n"}, by="evil\x1b]0;x\x07@x.org")
+    assert "evil?]0;x?@x.org" in scene.taken().seen
+
+
+class TestLinks:
+    @pytest.mark.parametrize("name", [".git", ".git/objects", ".git/objects/info", ".git/refs/heads/main"])
+    def test_they_are_not_followed(self, scene: Scene, name: str) -> None:
+        place = scene.root / name
+        elsewhere = scene.root.parent / "elsewhere"
+        if not place.exists():
+            place.mkdir()
+        place.rename(elsewhere)
+        place.symlink_to(elsewhere)
+        assert scene.git("rev-parse", "HEAD"), "plain git follows it"
+        with pytest.raises(DataError, match="is a link"):
+            scene.taken()
+
+    def test_nor_is_the_old_way_to_name_a_branch(self, scene: Scene) -> None:
+        head = scene.root / ".git/HEAD"
+        head.unlink()
+        head.symlink_to("refs/heads/main")
+        assert scene.git("rev-parse", "HEAD"), "plain git follows it"
+        with pytest.raises(DataError, match="is a link"):
+            scene.taken()
+
+    def test_nor_those_among_references(self, scene: Scene) -> None:
+        heads = scene.root / ".git/refs/heads"
+        heads.rename(scene.root.parent / "heads")
+        heads.symlink_to(scene.root.parent / "heads")
+        with pytest.raises(DataError, match="is a link"):
+            scene.taken()
+
+    def test_a_worktree_that_nobody_knows_is_refused(self, scene: Scene) -> None:
+        """A folder that claims to be a worktree of the user's own repository."""
+        beside = scene.root.parent / "beside"
+        scene.git("worktree", "add", "-q", "-b", "other", str(beside))
+        fake = scene.root.parent / "fake"
+        fake.mkdir()
+        (fake / ".git").write_text((beside / ".git").read_text())
+        with pytest.raises(DataError, match="does not know it"):
+            scene.taken(fake)
+
+
+class TestFiles:
+    @pytest.mark.parametrize(
+        ("head", "complaint"),
+        [
+            (b"ref: ../../../../etc/passwd\n", "neither a commit"),
+            (b"ref: refs/heads/../../../x\n", "neither a commit"),
+            (b"ref: refs/heads/a\x1b[31m\n", "neither a commit"),
+            (b"ref: /etc/passwd\n", "neither a commit"),
+            (b"ref: HEAD\n", "neither a commit"),
+            (b"--output=/tmp/x\n", "neither a commit"),
+            (b"0123456789abcdef\n", "neither a commit"),
+            (b"", "must hold one line"),
+            (b"ref: refs/heads/main\n" * 2, "must hold one line"),
+            (b"ref: refs/heads/" + b"x" * 5000, "larger than"),
+            (b"ref: refs/heads/none\n", "no commit yet"),
+        ],
+    )
+    def test_a_head_that_is_none_is_named(self, scene: Scene, head: bytes, complaint: str) -> None:
+        (scene.root / ".git/HEAD").write_bytes(head)
+        with pytest.raises(DataError, match=complaint):
+            scene.taken()
+
+    def test_references_in_a_circle_end(self, scene: Scene) -> None:
+        (scene.root / ".git/refs/heads/main").write_text("ref: refs/heads/main\n")
+        with pytest.raises(DataError, match="neither a commit"):
+            scene.taken()
+
+    @pytest.mark.parametrize("name", [".git/HEAD", ".git/commondir", ".git/packed-refs"])
+    def test_a_pipe_is_not_waited_for(self, scene: Scene, name: str) -> None:
+        (scene.root / name).unlink(missing_ok=True)
+        (scene.root / ".git/refs/heads/main").unlink()
+        os.mkfifo(scene.root / name)
+        with pytest.raises(DataError, match="is not a file"):
+            scene.taken()
+
+    @pytest.mark.parametrize(
+        "content", ["", "gitdir: /nonexistent\n", "gitdir: .\n", "something else\n", "\0"]
+    )
+    def test_a_file_named_git_that_leads_nowhere_is_named(self, tmp_path: Path, content: str) -> None:
+        (tmp_path / ".git").write_text(content)
+        with pytest.raises(DataError, match=r"\.git|is no folder|no commit"):
+            find_repository(tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives files away")
+class TestAnotherUser:
+    @pytest.mark.parametrize("name", ["", ".git", ".git/objects", ".git/HEAD", ".git/refs/heads/main"])
+    def test_what_belongs_to_another_user_is_refused(self, scene: Scene, name: str) -> None:
+        os.chown(scene.root / name, 12345, 12345)
+        with pytest.raises(DataError, match=r"belongs to another user.*Clone"):
+            scene.taken()
+
+    def test_so_are_objects_that_are_borrowed_from_one(self, scene: Scene) -> None:
+        beside = scene.root.parent / "shared"
+        scene.git("clone", "-q", "--shared", str(scene.root), str(beside))
+        assert scene.texts(beside) == LINES
+        os.chown(scene.root / ".git/objects", 12345, 12345)
+        with pytest.raises(DataError, match="belongs to another user"):
+            scene.taken(beside)
+
+    def test_a_repository_above_that_is_another_user_s_is_refused(self, scene: Scene) -> None:
+        """As a .git in /tmp, which anybody can make."""
+        inner = scene.root / "mine"
+        inner.mkdir()
+        os.chown(scene.root / ".git", 12345, 12345)
+        with pytest.raises(DataError, match="belongs to another user"):
+            scene.taken(inner)
+
+
+def test_alternates_in_a_circle_or_in_riddles_are_refused(scene: Scene) -> None:
+    objects = scene.root / ".git/objects"
+    (objects / "info").mkdir(exist_ok=True)
+    for content in (f"{objects}\n", '"/tmp/quoted"\n'):
+        (objects / "info/alternates").write_text(content)
+        with pytest.raises(DataError, match="alternates"):
+            scene.taken()
+
+
+def test_nothing_is_left_behind_and_the_repository_is_as_it_was(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    before = {path: path.lstat().st_mtime_ns for path in scene.root.rglob("*")}
+    assert scene.texts() == LINES
+    assert {path: path.lstat().st_mtime_ns for path in scene.root.rglob("*")} == before
+    assert list(scratch.iterdir()) == []
