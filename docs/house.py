@@ -25,6 +25,7 @@ _PLACES = {
     "server": 0.28,
     "commands": 0.74,
     "evaluation": 0.9,
+    "report": 0.14,
     "settings": 0.66,
     "feedback": 0.06,
     "completion": 0.4,

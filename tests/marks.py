@@ -44,6 +44,7 @@ LONG = {
     "test_calibration_cross_validation.py": {
         "test_choosing_among_many_on_noise_is_optimistic_and_the_estimate_is_not"
     },
+    "test_report.py": {"test_the_memory_does_not_grow_with_the_store"},
     "test_shared_process.py": {"test_killed_at_any_moment_each_request_is_answered_or_fails_at_once"},
     "test_runner.py": {"test_killed_at_twenty_moments_nothing_is_lost_or_done_twice"},
 }

@@ -103,6 +103,11 @@ async function rollback() {
   }
 }
 
+/** The server has the page opened in a browser, or says in a message where it is. */
+async function showReport() {
+  await ask('lsp-calib.showReport');
+}
+
 async function exportFeedback() {
   const filters = { 'JSON lines': ['jsonl'] };
   const place = await vscode.window.showSaveDialog({ title: 'Export feedback to a new file', filters });
@@ -180,6 +185,7 @@ async function activate(context) {
     status,
     vscode.commands.registerCommand('lspCalib.refit', refit),
     vscode.commands.registerCommand('lspCalib.rollback', rollback),
+    vscode.commands.registerCommand('lspCalib.showReport', showReport),
     vscode.commands.registerCommand('lspCalib.exportFeedback', exportFeedback),
     vscode.commands.registerCommand('lspCalib.purgeFeedback', purgeFeedback),
     vscode.commands.registerCommand('lspCalib.showStatus', showStatus),

@@ -23,10 +23,12 @@ from lsp_calib.cli.shared import (
     print_json,
     remote_option,
     serve_model_option,
+    tell,
     threads_option,
     warn,
 )
 from lsp_calib.errors import LspCalibError, SettingsError
+from lsp_calib.report.theme import THEMES, ThemeName
 from lsp_calib.tools.bench import PARTS
 
 
@@ -170,6 +172,44 @@ def refit(as_json: bool, model: str | None, remote: str | None) -> None:
     else:
         for sentence in refits.sentences():
             click.echo(sentence)
+
+
+@main.command()
+@click.option(
+    "--html",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a page to FILE.",
+)
+@click.option("--open", "opens", is_flag=True, help="Show the page in your browser.")
+@click.option(
+    "--theme",
+    type=click.Choice(THEMES),
+    help="The page's colours; auto (default): as your system prefers.",
+)
+@json_option
+def report(file: Path | None, opens: bool, theme: ThemeName | None, as_json: bool) -> None:
+    """Did the probabilities on your suggestions come true, and what has learning changed?
+
+    In the terminal, or as one page of HTML that needs no network and runs no script.
+    """
+    from lsp_calib.commands.report import current_report, open_page, print_report, save_report
+    from lsp_calib.feedback.report_wire import to_wire
+
+    page = file is not None or opens
+    if theme is not None and not page:
+        raise SettingsError("--theme is of the page: add --html FILE or --open.")
+    found = current_report()
+    if as_json:
+        print_json(to_wire(found))
+    elif not page:
+        print_report(found)
+    if page:
+        path = save_report(found, file, theme or "auto")
+        tell(f"The report is {path}.")
+        if opens:
+            open_page(path)
 
 
 @main.command()

@@ -91,6 +91,7 @@ def purge_feedback(what: Purge) -> tuple[int, int]:
         else:
             folders = None if what.workspace is None else addresses(what.workspace)
             n = store.purge(before=before, workspaces=folders)
+            removal.remove_report(home.home())
     calibrators = removal.remove_calibrators(CalibratorStore.open().personal) if what.calibrators else 0
     return n, calibrators
 

@@ -19,7 +19,7 @@ from rich.progress import (
 from rich.text import Text
 
 from lsp_calib.badges import BADGES
-from lsp_calib.calibration.metrics.reliability import reliability
+from lsp_calib.calibration.metrics.reliability import ReliabilityBin, reliability
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.values import Suggestion, Tier
 
@@ -47,16 +47,22 @@ _BAR = 40
 
 
 def reliability_text(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> str:
-    """A reliability diagram of ten bins as text of at most 80 columns.
+    """A reliability diagram of ten bins as text of at most 80 columns, see `bins_text`.
 
     confidence: float array of shape (n,), probabilities in [0, 1]. correct: bool array of shape (n,).
-    Each bin: its confidences, how many items, the share that is right, as a bar as well, and where the mean
-    confidence promised that bar to end (a vertical stroke). A bin whose share lies outside the range of a
-    calibrated confidence (95 %, bin by bin) is marked: + if more are right than promised, - if fewer.
     Raises DataError as `reliability` does.
     """
     with quietly():  # all in one bin, or of one class, is shown as it is
-        bins = reliability(confidence, correct).bins
+        return bins_text(reliability(confidence, correct).bins)
+
+
+def bins_text(bins: Sequence[ReliabilityBin]) -> str:
+    """The bins of a reliability diagram as text of at most 80 columns.
+
+    Each bin: its confidences, how many items, the share that is right, as a bar as well, and where the mean
+    confidence promised that bar to end (a vertical stroke). A bin whose share lies outside the range of a
+    calibrated confidence (95 %, bin by bin) is marked: + if more are right than promised, - if fewer.
+    """
     scale = f"{'0 %':<{_BAR // 2 - 2}}{'50 %':<{_BAR // 2 - 3}}100 %"
     lines = [f"{'promised':>11} {'items':>6} {'right':>6}   {scale}"]
     for item in bins:

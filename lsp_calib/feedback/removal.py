@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
 
 
@@ -28,13 +29,26 @@ def empty_logs(state: Path) -> int:
 
 
 def remove_everything(store: FeedbackStore, state: Path) -> int:
-    """Remove all feedback and empty the logs; returns how many suggestions there were.
+    """Remove all feedback and the report on it, and empty the logs; returns how many suggestions there were.
 
     state: the state folder. The user's calibrators stay. Raises LspCalibError.
     """
     n = store.purge()
+    remove_report(state)
     empty_logs(state)
     return n
+
+
+def remove_report(state: Path) -> None:
+    """Remove the report in the state folder: its numbers are those of what was removed, too.
+
+    Raises LspCalibError if it cannot be removed.
+    """
+    try:
+        for path in (state / PAGE, *state.glob(f".{PAGE}.*.tmp")):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise LspCalibError(f"The report {error.filename} cannot be removed: {error.strerror}.") from error
 
 
 def remove_calibrators(folder: Path) -> int:

@@ -10,7 +10,14 @@ import attrs
 
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.feedback.events import How
+from lsp_calib.feedback.schema import EPISODE
 from lsp_calib.values import Evidence
+
+# What `LabelledRow.of` takes, of `suggestions s` and `labels l`.
+COLUMNS = (
+    "s.id, s.language, s.raw, s.confidence, s.tier, s.calibrator_id, s.logprobs, s.features, "
+    f"s.features_version, s.place, s.line, s.shown_probability, l.correct, l.how, s.shown_at, l.at, {EPISODE}"
+)
 
 
 @attrs.frozen
@@ -42,7 +49,7 @@ class LabelledRow:
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Self:
-        """The row of `FeedbackStore.labels`' query."""
+        """row: the values of `COLUMNS`."""
         id_, language, raw, confidence, tier, calibrator_id, logprobs, *rest = row
         features, version, place, line, chance, correct, how, shown, at, episode = rest
         return cls(

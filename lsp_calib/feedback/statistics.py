@@ -8,13 +8,12 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.calibration.metrics.binomial import least_rate
+from lsp_calib.feedback.outcomes import Share
 from lsp_calib.feedback.schema import EPISODE
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Tier
 
 DAY = 86_400.0
-_LEVEL = 0.95
 # Upper ends of the groups of ages, in days. The last group has none.
 _AGES = (1, 7, 30, 90, 365)
 
@@ -132,11 +131,6 @@ def _promises(store: FeedbackStore) -> tuple[Promise, ...]:
 
 
 def _promise(tier: str, n: float, promised: float, kept: float) -> Promise:
-    visits = round(n)
-    if not visits:
-        return Promise(tier, 0, None, None, None, None)
-    # Visits that ended in several ways count in part: rounded away from the claim of each end.
-    right, wrong = min(int(kept), visits), min(int(n - kept), visits)
-    level = 1.0 - (1.0 - _LEVEL) / 2.0
-    low, high = least_rate(right, visits, level), 1.0 - least_rate(wrong, visits, level)
-    return Promise(tier, visits, promised / n, kept / n, low, high)
+    share = Share.of(kept, n)
+    mean = promised / n if share.n else None
+    return Promise(tier, share.n, mean, share.value, share.low, share.high)

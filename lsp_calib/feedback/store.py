@@ -22,7 +22,7 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.database import translated
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.keyed_hash import KeyedHash
-from lsp_calib.feedback.rows import LabelledRow
+from lsp_calib.feedback.rows import COLUMNS, LabelledRow
 from lsp_calib.feedback.schema import EPISODE
 from lsp_calib.feedback.store_file import StoreFile
 from lsp_calib.languages import bounded
@@ -183,10 +183,7 @@ class FeedbackStore(StoreFile):
         """
         with self._reading():
             rows = self._connection.execute(
-                "SELECT s.id, s.language, s.raw, s.confidence, s.tier, s.calibrator_id, s.logprobs, "
-                "s.features, s.features_version, s.place, s.line, s.shown_probability, "
-                f"l.correct, l.how, s.shown_at, l.at, {EPISODE} "
-                "FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
+                f"SELECT {COLUMNS} FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
                 "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
                 "AND l.at > ? ORDER BY l.at, s.shown_at, s.id",
                 (model_sha256, prompt_version, task, after),

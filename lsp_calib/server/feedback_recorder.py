@@ -26,6 +26,8 @@ from lsp_calib.feedback.exporting import export_file
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.removal import remove_everything
 from lsp_calib.feedback.replay import MOST_LABELS, Replay
+from lsp_calib.feedback.report import Latency, Report, make_report
+from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.self_refit import refit_where_due
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import new_suggestion_id
@@ -182,6 +184,24 @@ class FeedbackRecorder:
             return Replay.of(below, confidences, [row.correct for row in rows])
 
         return await asyncio.wrap_future(self._submit(work))
+
+    async def report(self, calibrators: CalibratorStore, measure: Wanted, latency: Latency | None) -> Report:
+        """The report on everything that was recorded so far. Raises LspCalibError.
+
+        It is read over a connection of its own: a large store takes a while, and records must not wait for
+        that.
+        """
+        await asyncio.wrap_future(self._submit(lambda _: None))
+
+        def work() -> Report:
+            store = self._open_store()
+            try:
+                now = time.time()
+                return make_report(read_data(store, calibrators, now, measure), now, latency)
+            finally:
+                store.close()
+
+        return await asyncio.to_thread(work)
 
     async def close(self) -> None:
         """Finish the writes that are pending, then close the store."""

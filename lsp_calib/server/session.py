@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,6 +29,7 @@ from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.errors import LspCalibError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.feedback.replay import Replay
+from lsp_calib.feedback.report import Latency
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import Engine, EngineState, Lingering, StateListener
@@ -62,6 +63,7 @@ from lsp_calib.server.pause import Pause
 from lsp_calib.server.power_watch import PowerWatch
 from lsp_calib.server.progress import LoadProgress
 from lsp_calib.server.protocol import CalibProtocol, pulls_diagnostics
+from lsp_calib.server.report_page import ReportPage
 from lsp_calib.server.status import Status
 from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
 from lsp_calib.server.summary_requests import SummaryRequests
@@ -107,6 +109,10 @@ class Connection(Protocol):
     def window_show_message(self, params: types.ShowMessageParams) -> None: ...
 
     def window_log_message(self, params: types.LogMessageParams) -> None: ...
+
+    def window_show_document_async(
+        self, params: types.ShowDocumentParams
+    ) -> Awaitable[types.ShowDocumentResult]: ...
 
     def workspace_diagnostic_refresh(self, params: None) -> object: ...
 
@@ -219,6 +225,7 @@ class Session:
         )
         self.diagnostics = _diagnostics(connection, self.suggestions)
         self._hiding = HidingNotice(self._replay, self._messages.inform, home.home() / "hide-below")
+        self._report_page = ReportPage(connection, self._messages.inform, home.home())
         self._hidden_below = connection.settings.hide_below
 
     def start(self) -> None:
@@ -309,6 +316,17 @@ class Session:
         """
         return await self._recorder.remove_everything(home.home())
 
+    async def show_report(self, *, opens: bool) -> str:
+        """Write the report as a page, and have the client open it; returns its path. Raises LspCalibError.
+
+        opens: whether the client is on this machine; otherwise a message names the path.
+        """
+        estimator, latency = self._estimator, self.status.latency()
+        report = await self._recorder.report(
+            estimator.store, estimator.measure, Latency(*latency) if latency else None
+        )
+        return str(await self._report_page.show(report, opens=opens))
+
     async def restart_model(self) -> None:
         """Restart the engine and load the model again. Raises LspCalibError."""
         await self.engine.restart()
@@ -324,6 +342,7 @@ class Session:
         self._messages.stop()
         self._after_labels.stop()
         self._hiding.stop()
+        self._report_page.stop()
         self.pause.stop()
         if self._loading is not None:
             self._loading.cancel()
@@ -522,7 +541,7 @@ class Session:
             loaded = await self.engine.ready()
             self.status.model = loaded.identity.name
             for language in self._languages():
-                purpose = await self._purpose(language)
+                purpose = line_purpose(loaded, self._layouts.of(loaded), language)
                 self.status.calibrator = self._estimator.calibrator(purpose).ref
         except LspCalibError as error:
             # The engine has reported it through its state.

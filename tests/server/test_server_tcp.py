@@ -28,8 +28,9 @@ def frame(message: dict[str, Any]) -> bytes:
     return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
-def initialize(options: Any) -> bytes:
-    params = {"processId": None, "rootUri": None, "capabilities": {}, "initializationOptions": options}
+def initialize(options: Any, capabilities: Any = None) -> bytes:
+    params = {"processId": None, "rootUri": None, "initializationOptions": options}
+    params["capabilities"] = capabilities or {}
     return frame({"id": 0, "method": "initialize", "params": params})
 
 
@@ -280,6 +281,24 @@ async def test_a_client_over_tcp_cannot_choose_the_file_of_an_export(
     assert not chosen.exists()
     client.send({"id": 2, "method": "workspace/executeCommand", "params": {**arguments, "arguments": []}})
     assert (await client.answer(2))["result"]["n"] == 0
+
+
+async def test_a_client_over_tcp_is_told_where_the_report_is(serve: Serve, token_file: str) -> None:
+    """It may be on another machine: it is not asked to open the page, even if it could."""
+    server = await serve(token_file=token_file)
+    opens = {"window": {"showDocument": {"support": True}}}
+    client = await server.connect(initialize({"token": TOKEN}, opens))
+    await client.answer(0)
+    client.send({"method": "initialized", "params": {}})
+    client.send(
+        {"id": 1, "method": "workspace/executeCommand", "params": {"command": "lsp-calib.showReport"}}
+    )
+    path = (await client.answer(1))["result"]["path"]
+    client.send({"id": 2, "method": "workspace/executeCommand", "params": {"command": "lsp-calib.status"}})
+    await client.answer(2)
+    shown = [m["params"]["message"] for m in client.received if m.get("method") == "window/showMessage"]
+    assert any(path in message for message in shown)
+    assert not [m for m in client.received if m.get("method") == "window/showDocument"]
 
 
 async def test_the_token_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -42,7 +42,7 @@ OPEN_SHARE: tuple[list[Any], list[Any]] = (
 KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "inlineCompletion.enabled": ("inline_completion", SWITCH),
     "shape": ("shape", (["line", "block"], ["lines", True, 1, []])),
-    "window": ("window", (["auto", "small", "large"], ["Large", 1, True, []])),
+    "window": ("window", (["auto", "small", "large"], ["medium", True, 1, [], 3200])),
     "ahead.enabled": ("ahead", SWITCH),
     "completion.enabled": ("completion", (["auto", True, False], [1, 0, "on", "Auto", [], {}])),
     "debounceMs": ("debounce_ms", ([0, 40, 2000], [-1, 2001, 1.5, "40", True, [], {}])),

@@ -163,6 +163,11 @@ function M.export(file)
   end })
 end
 
+--- Show in a browser whether the probabilities came true. Neovim opens the page when the server asks for it.
+function M.report()
+  M.command('showReport', { words = function(result) return 'lsp-calib: the report is ' .. result.path end })
+end
+
 --- Remove what is stored of your suggestions, once you have said yes.
 function M.purge()
   local question = 'Remove everything that lsp-calib has stored of your suggestions? It cannot be undone.'
@@ -214,6 +219,7 @@ function M.setup(opts)
     { nargs = '?', desc = 'Take the calibrator back that was learned last' })
   api.nvim_create_user_command('LspCalibExport', function(args) M.export(args.args) end,
     { nargs = '?', complete = 'file', desc = 'Export what is stored of your suggestions' })
+  api.nvim_create_user_command('LspCalibReport', M.report, { desc = 'Whether the probabilities came true' })
   api.nvim_create_user_command('LspCalibPurge', M.purge, { desc = 'Remove what is stored of your suggestions' })
   api.nvim_create_user_command('LspCalibStatus', function() M.command('status') end, { desc = 'What lsp-calib does' })
   api.nvim_create_user_command('LspCalibPause', function(cmd)

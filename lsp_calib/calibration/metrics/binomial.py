@@ -118,6 +118,33 @@ def least_rate(successes: int, trials: int, level: float = 0.95) -> float:
     return low
 
 
+def central_range(trials: int, rate: float, level: float = 0.95) -> tuple[int, int]:
+    """The range of successes to expect of a rate: fewer have a probability of at most (1 - level) / 2, and so
+    have more.
+
+    Raises DataError as `lower_tail` does, or unless 0 < level < 1.
+
+    >>> central_range(100, 0.8), central_range(3, 0.5)
+    ((72, 88), (0, 3))
+    """
+    if not 0.0 < level < 1.0:
+        raise DataError(f"The level must lie strictly between 0 and 1, not {level}.")
+    tail = (1.0 - level) / 2.0
+    return _quantile(trials, rate, tail), _quantile(trials, rate, 1.0 - tail)
+
+
+def _quantile(trials: int, rate: float, probability: float) -> int:
+    """The least number of successes that has at most so many with at least this probability."""
+    low, high = 0, trials
+    while low < high:
+        middle = (low + high) // 2
+        if lower_tail(middle, trials, rate) >= probability:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
 def fewest_labels(risk: float = 0.1, delta: float = 0.1) -> int:
     """The fewest accepted labels that can certify anything: the least k with (1 - risk)^k <= delta.
 

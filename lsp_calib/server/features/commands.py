@@ -61,6 +61,12 @@ def register(server: CalibServer) -> None:
         with _errors_as_answers():
             return {"n": await ls.session.purge_feedback()}
 
+    @server.command("lsp-calib.showReport")
+    async def show_report(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
+        with _errors_as_answers():
+            # A client over TCP may be on another machine, where the page is not.
+            return {"path": await ls.session.show_report(opens=not ls.over_tcp)}
+
     @server.command("lsp-calib.status")
     async def status(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
         return ls.session.status.to_wire()

@@ -203,6 +203,15 @@ def test_the_badge_goes_with_the_suggestion(nvim: Neovim) -> None:
     nvim.until("an indented line", lambda: re.fullmatch(r"\s+x", nvim.line()))
 
 
+def test_the_report_is_opened(nvim: Neovim) -> None:
+    """:LspCalibReport names the page; the server asks Neovim to open it, which asks the system."""
+    nvim.lua("vim.ui.open = function(uri) vim.g.opened = uri end")
+    nvim.keys("<Esc>:LspCalibReport<CR>")
+    opened = nvim.until("the page is opened", lambda: nvim.lua("return vim.g.opened or ''"))
+    assert opened.endswith("/report.html")
+    nvim.until("the path", lambda: "the report is /" in nvim.lua("return vim.fn.execute('messages')"))
+
+
 def test_status_command_and_statusline(nvim: Neovim) -> None:
     """:LspCalibStatus prints the status object; the notification feeds a variable for the status line."""
     suggested(nvim, "A    re")

@@ -1,0 +1,222 @@
+"""What a report is computed from, read from the store and the calibrators.
+
+Sums over all labels are formed by SQLite, so that memory does not grow with the store. Only the last labels
+are read one by one, because what a calibrator would say of them has to be computed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lsp_calib.calibration.arrays import group_codes
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.curve import Wanted
+from lsp_calib.feedback.comparison import Compared
+from lsp_calib.feedback.events import EventKind
+from lsp_calib.feedback.learning import seen_by
+from lsp_calib.feedback.outcomes import Sums
+from lsp_calib.feedback.report import ReportData
+from lsp_calib.feedback.rows import COLUMNS, LabelledRow
+from lsp_calib.feedback.schema import EPISODE
+from lsp_calib.feedback.statistics import DAY, statistics
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.tracker import SURVIVAL
+from lsp_calib.feedback.training_rows import believable
+from lsp_calib.languages import bounded
+from lsp_calib.values import ModelIdentity
+
+MOST_COMPARED = 10_000
+"""The last so many labels are assessed anew by two calibrators: all of a large store would take minutes."""
+
+# Pairs of a model and a language that are compared: those with most of these labels.
+_MOST_PURPOSES = 30
+# Parts of the time line: at most so many, of about so many labels or more.
+MOST_PERIODS, PERIOD_LABELS = 20, 40
+
+# Where a label of `suggestions s` comes from. Alternatives and explored suggestions are other populations
+# than what is shown by itself.
+SOURCE = (
+    "CASE WHEN s.kind LIKE '%-_' THEN 'alternatives' "
+    "WHEN s.shown_probability < 1 THEN 'below hideBelow' ELSE 'shown' END"
+)
+
+# Labels with a confidence that was shown. SQLite keeps a NaN as NULL.
+_LABELLED = (
+    "FROM labels l JOIN suggestions s ON s.id = l.suggestion_id "
+    "WHERE l.correct IS NOT NULL AND s.confidence BETWEEN 0 AND 1 AND s.kind <> 'summary'"
+)
+
+
+def read_data(
+    store: FeedbackStore, calibrators: CalibratorStore, now: float, measure: Wanted = "best"
+) -> ReportData:
+    """Read it all. now: Unix seconds. measure: the preferred curve, see `Calibrator.assess`.
+
+    Raises LspCalibError as store and calibrators do.
+    """
+    listed, _ = calibrators.listed()
+    return ReportData(
+        statistics=statistics(store, now),
+        shown=next((sums for _, sums in _sums(store, "''")), None),
+        languages=_sums(store, "s.language"),
+        sources=_sums(store, SOURCE),
+        periods=_periods(store, now),
+        survival=_survival(store),
+        compared=_compared(store, calibrators, measure),
+        explored=_explored(store),
+        withheld=_reasons(store, EventKind.WITHHELD),
+        cut=_reasons(store, EventKind.CUT),
+        calibrators=tuple(listed),
+    )
+
+
+def _sums(store: FeedbackStore, by: str) -> tuple[tuple[str, Sums], ...]:
+    """The sums for each value of an expression of SQL, that with most visits first."""
+    rows = store.read(
+        _summed(f"SELECT {by} AS g, {EPISODE} AS e, s.confidence AS c, l.correct AS y {_LABELLED}")
+    )
+    found = [(str(name), Sums(*numbers)) for name, *numbers in rows]
+    return tuple(sorted(found, key=lambda pair: (-pair[1].n, pair[0])))
+
+
+def _summed(labels: str, extra: str = "") -> str:
+    """The query for `g` and the numbers of `Sums`, from one for labels: group `g`, visit `e`, confidence `c`,
+    outcome `y`. A visit counts once in each group. extra: further columns, each after a comma."""
+    return (
+        "SELECT g, COUNT(*), SUM(w), SUM(w * c), SUM(w * y), SUM(w * d), SUM(w * d * d), SUM(w * d * y)"
+        f"{extra} FROM ("
+        "SELECT *, (c - y) * (c - y) AS d, 1.0 / COUNT(*) OVER (PARTITION BY g, e) AS w "
+        f"FROM ({labels})) GROUP BY g"
+    )
+
+
+def _periods(store: FeedbackStore, now: float) -> tuple[tuple[float, float, Sums], ...]:
+    """The labels by time, in parts of equally many: a part by the calendar would have none in a holiday."""
+    # A clock that was wrong once would stretch the time line: such labels are left out here.
+    possible = f"{_LABELLED} AND l.at BETWEEN 0 AND ?"
+    ((labels,),) = store.read(f"SELECT COUNT(*) {possible}", now + DAY)
+    if not labels:
+        return ()
+    parts = min(max(labels // PERIOD_LABELS, 1), MOST_PERIODS)
+    rows = store.read(
+        _summed(
+            "SELECT (ROW_NUMBER() OVER (ORDER BY l.at, s.shown_at, s.id) - 1) * ? / ? AS g, "
+            f"{EPISODE} AS e, s.confidence AS c, l.correct AS y, l.at AS at {possible}",
+            ", MIN(at), MAX(at)",
+        )
+        + " ORDER BY g",
+        parts,
+        labels,
+        now + DAY,
+    )
+    return tuple((first, last, Sums(*numbers)) for _, *numbers, first, last in rows)
+
+
+def _survival(store: FeedbackStore) -> dict[tuple[int, str], tuple[float, float]]:
+    # The data of these events are two numbers in a fixed form: {"seconds": 30, "unchanged": true}.
+    events = (
+        f"SELECT CAST(substr(e.data, 13) AS INTEGER) AS seconds, {{by}} AS tier, "
+        f"COALESCE({EPISODE}, e.suggestion_id) AS episode, e.data LIKE '%true%' AS kept FROM events e "
+        "LEFT JOIN labels l ON l.suggestion_id = e.suggestion_id "
+        "LEFT JOIN suggestions s ON s.id = e.suggestion_id WHERE e.kind = ?"
+    )
+    found = {}
+    for by in ("''", "s.tier"):
+        rows = store.read(
+            "SELECT seconds, tier, SUM(w), SUM(w * kept) FROM ("
+            "SELECT *, 1.0 / COUNT(*) OVER (PARTITION BY seconds, tier, episode) AS w "
+            f"FROM ({events.format(by=by)})) WHERE tier IS NOT NULL GROUP BY seconds, tier",
+            EventKind.SURVIVED.value,
+        )
+        found.update({(seconds, tier): (n, kept) for seconds, tier, n, kept in rows if seconds in SURVIVAL})
+    return found
+
+
+def _explored(store: FeedbackStore) -> tuple[int, int, int, float]:
+    ((shown, known, right, standing),) = store.read(
+        "SELECT COUNT(*), COUNT(l.correct), CAST(TOTAL(l.correct) AS INTEGER), "
+        "TOTAL(1.0 / s.shown_probability) "
+        "FROM suggestions s LEFT JOIN labels l ON l.suggestion_id = s.id "
+        "WHERE s.shown_probability > 0 AND s.shown_probability < 1"
+    )
+    return shown, known, right, standing
+
+
+def _reasons(store: FeedbackStore, kind: EventKind) -> dict[str, int]:
+    """How often each reason was recorded, the most frequent first."""
+    rows = store.read(
+        "SELECT data, COUNT(*) FROM events WHERE kind = ? GROUP BY data ORDER BY 2 DESC, 1 LIMIT 50",
+        kind.value,
+    )
+    return {bounded(name): n for data, n in rows for name in _keys(data)}
+
+
+def _keys(data: str) -> Iterable[str]:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return []
+    return list(found) if isinstance(found, dict) else []
+
+
+def _compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wanted) -> Compared:
+    """The last labels of lines, by the calibrators of their model, prompt and language."""
+    rows = store.read(
+        f"SELECT s.model, s.model_sha256, s.prompt_version, {COLUMNS} FROM suggestions s "
+        "JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND l.correct IS NOT NULL "
+        "ORDER BY l.at DESC, s.shown_at DESC, s.id DESC LIMIT ?",
+        MOST_COMPARED,
+    )
+    by_purpose: dict[tuple[str, str, str, str], list[tuple[int, LabelledRow]]] = {}
+    names: dict[tuple[str, str, str, str], str] = {}
+    for at, (model, sha256, prompt, *columns) in enumerate(reversed(rows)):
+        row = LabelledRow.of(tuple(columns))
+        if believable(row):
+            # Models with a checksum are the same if the checksums are, whatever their names.
+            key = ("" if sha256 else model, sha256, prompt, row.language)
+            names[key] = model
+            by_purpose.setdefault(key, []).append((at, row))
+    most = sorted(by_purpose.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:_MOST_PURPOSES]
+    labels: list[tuple[int, float, float, bool, str, bool, int]] = []
+    parts = []
+    for part, (key, numbered) in enumerate(most):
+        _, sha256, prompt, language = key
+        purpose = Purpose(ModelIdentity(names[key], "", sha256), prompt, "line", language)
+        before = calibrators.choose(purpose, personal=False).calibrator
+        after = calibrators.choose(purpose).calibrator
+        parts.append((names[key], language, before, after))
+        labels += _assessed(before, after, numbered, measure, part)
+    labels.sort()
+    columns_: Sequence[Sequence[Any]] = list(zip(*labels, strict=True)) or [()] * 7
+    _, old, new, correct, episodes, seen, which = columns_
+    return Compared(
+        np.array(old, dtype=np.float64),
+        np.array(new, dtype=np.float64),
+        np.array(correct, dtype=np.bool_),
+        group_codes(np.array(episodes, dtype=np.str_), len(labels)),
+        np.array(seen, dtype=np.bool_),
+        np.array(which, dtype=np.intp),
+        tuple(parts),
+    )
+
+
+def _assessed(
+    before: Calibrator,
+    after: Calibrator,
+    numbered: Sequence[tuple[int, LabelledRow]],
+    measure: Wanted,
+    part: int,
+) -> Iterable[tuple[int, float, float, bool, str, bool, int]]:
+    """The labels to which both calibrators give a probability."""
+    rows = [row for _, row in numbered]
+    seen = {row.episode for row in rows[: seen_by(after, rows)]} if after.id != before.id else set()
+    for at, row in numbered:
+        old = before.probability(row.evidence, measure)
+        new = old if after.id == before.id else after.probability(row.evidence, measure)
+        if old is not None and new is not None:
+            yield at, old, new, row.correct, row.episode, row.episode in seen, part

@@ -1,0 +1,314 @@
+"""The figures of the page, as SVG. Colours are those of the page's style, by class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from lsp_calib.badges import percent
+from lsp_calib.calibration.calibrators.calibrator_store import Listed
+from lsp_calib.calibration.metrics.reliability import ReliabilityBin
+from lsp_calib.feedback.outcomes import Outcome
+from lsp_calib.feedback.report import Period, Survival
+from lsp_calib.report.markup import Markup, tag
+from lsp_calib.report.words import counted, day, is_own, iso_day, seconds_words, share, signed
+from lsp_calib.values import Tier
+
+_TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+# Pixels between the labels of two lines that stand close together.
+_LABEL_APART = 44.0
+_Axis = Callable[[float], float]
+
+
+def figure(width: float, height: float, label: str, *children: Markup) -> Markup:
+    """An SVG of this size in pixels, that shrinks with the page.
+
+    label: what it shows, for those who do not see it.
+    """
+    return tag(
+        "svg",
+        *children,
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=label,
+    )
+
+
+def scale(outcome: Outcome, tier: str = "") -> Markup:
+    """Promise (stroke) and outcome (dot, with its interval) on a line from 0 to 100 %."""
+    width, middle = 200.0, 11.0
+
+    def x(value: float) -> float:
+        return 4.0 + value * (width - 8.0)
+
+    parts = [tag("line", x1=x(0), x2=x(1), y1=middle, y2=middle, class_="rail")]
+    parts += [
+        tag("line", x1=x(at), x2=x(at), y1=middle - 3, y2=middle + 3, class_="rail") for at in (0, 0.5, 1)
+    ]
+    s = outcome.share
+    if s.low is not None and s.high is not None and s.value is not None:
+        parts.append(tag("line", x1=x(s.low), x2=x(s.high), y1=middle, y2=middle, class_=f"span {tier}"))
+        if outcome.promised is not None:
+            at = x(outcome.promised)
+            parts.append(tag("line", x1=at, x2=at, y1=middle - 9, y2=middle + 9, class_="promise"))
+        parts.append(tag("circle", cx=x(s.value), cy=middle, r=4.5, class_=f"dot {tier}"))
+    label = (
+        f"promised {share(outcome.promised)}, right {share(s.value)}, interval {share(s.low)} to "
+        f"{share(s.high)}"
+    )
+    return figure(width, 22, label, tag("title", label), *parts)
+
+
+def reliability(bins: Sequence[ReliabilityBin], name: str) -> Markup:
+    """Share right by promised probability; above, how many visits there are in each bin."""
+    left, top, size, strip = 44.0, 56.0, 300.0, 34.0
+    most = max((item.n for item in bins), default=0) or 1
+
+    def x(value: float) -> float:
+        return left + value * size
+
+    def y(value: float) -> float:
+        return top + (1.0 - value) * size
+
+    parts = _grid(x, y, "promised", "right")
+    parts.append(tag("line", x1=x(0), y1=y(0), x2=x(1), y2=y(1), class_="diagonal"))
+    for item in bins:
+        if item.lower is None or item.upper is None or not item.n:
+            continue
+        parts.append(_bar(item, x, y, top - 8.0, strip, most))
+    return figure(left + size + 20, top + size + 44, f"Reliability, {name}", *parts)
+
+
+def _bar(item: ReliabilityBin, x: _Axis, y: _Axis, base: float, strip: float, most: int) -> Markup:
+    """One bin: its count, bar, band of a calibrated confidence, and point with its interval."""
+    lower, upper = item.lower or 0.0, item.upper or 1.0
+    accuracy, confidence = item.accuracy or 0.0, item.confidence or 0.0
+    low, high = item.low or 0.0, 1.0 if item.high is None else item.high
+    band_low, band_high = item.band_low or 0.0, 1.0 if item.band_high is None else item.band_high
+    middle, width = (x(lower) + x(upper)) / 2.0, x(upper) - x(lower)
+    tall = max(strip * item.n / most, 1.0)
+    words = (
+        f"promised {share(confidence)}, right {share(accuracy)} of {counted(item.n, 'visit')} (interval "
+        f"{share(low)} to {share(high)}); {share(band_low)} to {share(band_high)} would be usual"
+    )
+    return tag(
+        "g",
+        tag("title", words),
+        tag("rect", x=x(lower) + 1, y=base - tall, width=width - 2, height=tall, class_="count"),
+        tag("text", f"{item.n:,}", x=middle, y=base - tall - 4, class_="small centre"),
+        tag("rect", x=x(lower) + 1, y=y(accuracy), width=width - 2, height=y(0) - y(accuracy), class_="bar"),
+        tag(
+            "rect",
+            x=middle - width * 0.3,
+            y=y(band_high),
+            width=width * 0.6,
+            height=max(y(band_low) - y(band_high), 1.0),
+            class_="band",
+        ),
+        tag("line", x1=x(confidence), x2=x(confidence), y1=y(low), y2=y(high), class_="whisker"),
+        tag("circle", cx=x(confidence), cy=y(accuracy), r=4, class_="point"),
+    )
+
+
+def skill_over_time(periods: Sequence[Period], calibrators: Sequence[Listed]) -> Markup | None:
+    """The skill score of what was shown, part by part of the time, with its interval, and new calibrators.
+
+    None with fewer than two parts whose skill is defined.
+    """
+    known = [(at, one) for at, one in enumerate(periods) if one.outcome.skill is not None]
+    if len(known) < 2:
+        return None
+    left, top, width, height = 52.0, 26.0, 840.0, 190.0
+    values = [v for _, one in known for v in (one.outcome.skill, one.outcome.skill_low) if v is not None]
+    highs = [one.outcome.skill_high or one.outcome.skill or 0.0 for _, one in known]
+    # Beyond -1 the height of a point says no more than "far worse".
+    low = max(min(0.0, *values) - 0.05, -1.0)
+    high = min(max(0.2, *highs) + 0.05, 1.0)
+
+    def x(at: float) -> float:
+        return left + (at + 0.5) / len(periods) * width
+
+    def y(value: float | None) -> float:
+        return top + (high - min(max(value or 0.0, low), high)) / (high - low) * height
+
+    step = next(step for step in (0.1, 0.2, 0.5) if (high - low) / step <= 6 or step == 0.5)
+    ticks = [n * step for n in range(-10, 11) if low <= n * step <= high]
+    parts = [tag("line", x1=left, x2=left + width, y1=y(at), y2=y(at), class_="grid") for at in ticks]
+    parts += [
+        tag("text", signed(at, 1) if at else "0", x=left - 8, y=y(at) + 4, class_="small end") for at in ticks
+    ]
+    parts.append(tag("line", x1=left, x2=left + width, y1=y(0.0), y2=y(0.0), class_="zero"))
+    parts += _arrivals(periods, calibrators, x, top, height)
+    banded = [(at, one.outcome) for at, one in known if one.outcome.skill_low is not None]
+    if len(banded) > 1:
+        edge = [f"{x(at):.1f},{y(o.skill_high):.1f}" for at, o in banded]
+        edge += [f"{x(at):.1f},{y(o.skill_low):.1f}" for at, o in reversed(banded)]
+        parts.append(tag("polygon", points=" ".join(edge), class_="area"))
+    line = " ".join(f"{x(at):.1f},{y(one.outcome.skill):.1f}" for at, one in known)
+    parts.append(tag("polyline", points=line, class_="line"))
+    for at, one in known:
+        o = one.outcome
+        words = (
+            f"{day(one.start)} to {day(one.end)}: skill {signed(o.skill)} ({signed(o.skill_low)} to "
+            f"{signed(o.skill_high)}), {counted(o.share.n, 'visit')}"
+        )
+        parts.append(tag("circle", tag("title", words), cx=x(at), cy=y(o.skill), r=4, class_="mark"))
+    every = max(len(periods) // 6, 1)
+    parts += [
+        tag("text", day(one.start), x=x(at), y=top + height + 20, class_="small centre")
+        for at, one in enumerate(periods)
+        if at % every == 0
+    ]
+    return figure(left + width + 24, top + height + 30, "Skill over time", *parts)
+
+
+def _arrivals(
+    periods: Sequence[Period], calibrators: Sequence[Listed], x: _Axis, top: float, height: float
+) -> list[Markup]:
+    """A line for each day on which the user got a calibrator of their own, by a refit or from a code base."""
+    days = sorted({one.calibrator.created for one in calibrators if is_own(one)})
+    parts = []
+    labelled = -_LABEL_APART
+    for created in days:
+        # The part of the time that had not ended when the calibrator came; they have dates only.
+        at = next((n for n, one in enumerate(periods) if iso_day(one.end) >= created), None)
+        if at is None or iso_day(periods[0].start) > created:
+            continue
+        place = x(at)
+        words = f"a calibrator of your own, {created}"
+        parts.append(
+            tag("line", tag("title", words), x1=place, x2=place, y1=top, y2=top + height, class_="arrival")
+        )
+        if place - labelled >= _LABEL_APART:
+            labelled = place
+            parts.append(tag("text", "new", x=place, y=top - 8, class_="small centre muted"))
+    return parts
+
+
+def survival(found: Sequence[Survival]) -> Markup | None:
+    """The share of inserted suggestions that were unchanged some time later, by tier. None without any."""
+    overall = [one for one in found if not one.tier and one.share.n]
+    if not overall:
+        return None
+    left, top, width, height = 52.0, 16.0, 760.0, 190.0
+    times = [one.seconds for one in overall]
+    lowest = min(one.share.value or 0.0 for one in found if one.share.n)
+    floor = 0.5 if lowest > 0.55 else 0.0
+
+    def x(seconds: float) -> float:
+        return left + (0 if not seconds else times.index(int(seconds)) + 1) / len(times) * width
+
+    def y(value: float | None) -> float:
+        return top + (1.0 - max(value or 0.0, floor)) / (1.0 - floor) * height
+
+    ticks = [floor + n * (1.0 - floor) / 5 for n in range(6)]
+    parts = [tag("line", x1=left, x2=left + width, y1=y(at), y2=y(at), class_="grid") for at in ticks]
+    parts += [tag("text", percent(at), x=left - 8, y=y(at) + 4, class_="small end") for at in ticks]
+    edge = [f"{x(0):.1f},{y(1):.1f}", *(f"{x(o.seconds):.1f},{y(o.share.high):.1f}" for o in overall)]
+    edge += [f"{x(o.seconds):.1f},{y(o.share.low):.1f}" for o in reversed(overall)]
+    parts.append(tag("polygon", points=" ".join(edge), class_="area"))
+    ends: dict[str, float] = {}
+    for tier in ("", *(tier.value for tier in Tier)):
+        mine = [one for one in found if one.tier == tier and one.share.n]
+        if not mine:
+            continue
+        points = " ".join(
+            [f"{x(0):.1f},{y(1):.1f}", *(f"{x(o.seconds):.1f},{y(o.share.value):.1f}" for o in mine)]
+        )
+        parts.append(tag("polyline", points=points, class_=f"line {tier or 'all'}"))
+        for one in mine:
+            words = (
+                f"{tier or 'all'} after {seconds_words(one.seconds)}: {share(one.share.value)} unchanged of "
+                f"{counted(one.share.n, 'visit')} ({share(one.share.low)} to {share(one.share.high)})"
+            )
+            parts.append(
+                tag(
+                    "circle",
+                    tag("title", words),
+                    cx=x(one.seconds),
+                    cy=y(one.share.value),
+                    r=3.5,
+                    class_=f"mark {tier or 'all'}",
+                )
+            )
+        if mine[-1].seconds == times[-1]:
+            ends[tier or "all"] = y(mine[-1].share.value)
+    parts += [
+        tag("text", name, x=left + width + 10, y=at + 4, class_=f"small label {name}")
+        for name, at in _apart(ends, 15.0).items()
+    ]
+    parts.append(tag("text", "inserted", x=x(0), y=top + height + 20, class_="small centre"))
+    for one in overall:
+        place = x(one.seconds)
+        parts.append(
+            tag("text", seconds_words(one.seconds), x=place, y=top + height + 20, class_="small centre")
+        )
+        parts.append(
+            tag("text", f"n = {one.share.n:,}", x=place, y=top + height + 36, class_="small centre muted")
+        )
+    return figure(left + width + 70, top + height + 44, "Unchanged after insertion", *parts)
+
+
+def endings(counts: Mapping[str, int], names: Mapping[str, str]) -> Markup | None:
+    """How suggestions ended, as one bar in parts. None without any."""
+    total = sum(counts.values())
+    if not total:
+        return None
+    left, width = 0.0, 932.0
+    parts = []
+    for at, name in enumerate(names):
+        n = counts.get(name, 0)
+        if not n:
+            continue
+        wide = n / total * width
+        words = f"{names[name]}: {n:,} ({percent(n / total)})"
+        parts.append(
+            tag(
+                "rect",
+                tag("title", words),
+                x=left,
+                y=0,
+                width=max(wide - 1.5, 1.0),
+                height=26,
+                class_=f"end{at}",
+            )
+        )
+        left += wide
+    return figure(width, 26, "How suggestions ended", *parts)
+
+
+def half_bar(value: float | None, kind: str) -> Markup:
+    """A share as a bar. kind: the class that colours it."""
+    wide = 0.0 if value is None else value * 140.0
+    return figure(
+        140,
+        12,
+        share(value),
+        tag("rect", x=0, y=0, width=140, height=12, class_="track"),
+        tag("rect", x=0, y=0, width=wide, height=12, class_=kind),
+    )
+
+
+def _grid(x: _Axis, y: _Axis, below: str, beside: str) -> list[Markup]:
+    """Axes of shares from 0 to 100 %, with their titles."""
+    parts = []
+    for at in _TICKS:
+        parts.append(tag("line", x1=x(at), x2=x(at), y1=y(0), y2=y(1), class_="grid"))
+        parts.append(tag("line", x1=x(0), x2=x(1), y1=y(at), y2=y(at), class_="grid"))
+        parts.append(tag("text", percent(at), x=x(at), y=y(0) + 18, class_="small centre"))
+        parts.append(tag("text", percent(at), x=x(0) - 8, y=y(at) + 4, class_="small end"))
+    parts.append(tag("text", below, x=x(0.5), y=y(0) + 38, class_="axis centre"))
+    across = f"translate({x(0) - 36:.1f} {y(0.5):.1f}) rotate(-90)"
+    parts.append(tag("text", beside, transform=across, class_="axis centre"))
+    return parts
+
+
+def _apart(places: Mapping[str, float], least: float) -> dict[str, float]:
+    """Labels moved down until each is at least so far below the one above it."""
+    found: dict[str, float] = {}
+    last = -1e9
+    for name, at in sorted(places.items(), key=lambda pair: pair[1]):
+        last = max(at, last + least)
+        found[name] = last
+    return found

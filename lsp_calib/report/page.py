@@ -1,0 +1,411 @@
+"""The report as one page of HTML: no script, nothing from a network, everything escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+
+from lsp_calib import __version__
+from lsp_calib.badges import BADGES
+from lsp_calib.calibration.calibrators.calibrator_store import Listed
+from lsp_calib.feedback.comparison import Comparison, Judged
+from lsp_calib.feedback.outcomes import Outcome, Share
+from lsp_calib.feedback.report import Hidden, Latency, Report
+from lsp_calib.report import figures, words
+from lsp_calib.report.markup import Markup, joined, tag
+from lsp_calib.report.style import style
+from lsp_calib.report.theme import ThemeName
+
+_MARK = '<meta name="generator" content="lsp-calib report">'
+
+
+def html_page(report: Report, theme: ThemeName = "auto") -> str:
+    """The page. theme: "auto" is what the reader's system prefers."""
+    root = {} if theme == "auto" else {"data_theme": theme}
+    return f"<!doctype html>\n{tag('html', _head(), tag('body', _body(report)), lang='en', **root)}\n"
+
+
+def is_report(beginning: bytes) -> bool:
+    """Whether a file that begins so is a page of this kind, of any version, and may be replaced."""
+    return beginning.startswith(b"<!doctype html>") and _MARK.encode() in beginning
+
+
+def _head() -> Markup:
+    digest = base64.b64encode(hashlib.sha256(style().encode()).digest()).decode("ascii")
+    # Only this one style is allowed: nothing that got into the page could run or load anything.
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        Markup(_MARK),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="robots", content="noindex"),
+        tag("title", "lsp-calib: report"),
+        tag("style", Markup(style())),
+    )
+
+
+def _body(report: Report) -> Markup:
+    if not report.statistics.suggestions:
+        return tag("main", _nothing_yet(), _history(report.calibrators), _footer(report))
+    return tag(
+        "main",
+        tag(
+            "header",
+            tag("p", words.PURPOSE),
+            tag("h1", words.headline(report)),
+            tag("p", words.period(report)),
+        ),
+        tag("div", *(_card(one) for one in report.tiers), class_="cards"),
+        None if report.overall else _todo("No suggestion has a known outcome yet"),
+        _compared(report.comparison),
+        _over_time(report),
+        _groups(report),
+        _survival(report),
+        _endings(report),
+        _hidden(report.hidden),
+        _latency(report.latency),
+        _history(report.calibrators),
+        _glossary(),
+        _footer(report),
+    )
+
+
+def _section(title: str, lead: str | None, *children: str | None) -> Markup:
+    return tag("section", tag("h2", title), tag("p", _prose(lead)) if lead else None, *children)
+
+
+def _prose(text: str) -> Markup:
+    """A text in which what stands between backticks is code."""
+    parts = text.split("`")
+    return joined(*(tag("code", part) if at % 2 else part for at, part in enumerate(parts)))
+
+
+def _nothing_yet() -> Markup:
+    return joined(
+        tag(
+            "header",
+            tag("p", words.PURPOSE),
+            tag("h1", "There is nothing to report yet: no suggestion was shown."),
+        ),
+        _todo("What to do"),
+    )
+
+
+def _todo(title: str) -> Markup:
+    return _section(title, None, tag("ol", *(tag("li", text) for text in words.WHAT_TO_DO), class_="todo"))
+
+
+def _card(tier: Outcome) -> Markup:
+    mark = tag("b", BADGES[tier.name]["mark"], class_=tier.name)
+    name = tag(
+        "div", mark, f"{tier.name} ", tag("span", BADGES[tier.name]["words"], class_="muted"), class_="name"
+    )
+    if not tier.share.n:
+        return tag("div", name, tag("p", "No visit yet.", class_="note"), class_=f"card {tier.name}")
+    return tag(
+        "div",
+        name,
+        tag("p", words.share(tier.share.value), tag("small", "right"), class_="big"),
+        figures.scale(tier, tier.name),
+        tag(
+            "p",
+            f"{words.share(tier.promised)} promised: {words.verdict(tier)}. "
+            f"{words.counted(tier.share.n, 'visit')}, 95 % interval {words.share(tier.share.low)} to "
+            f"{words.share(tier.share.high)}.",
+            class_="note",
+        ),
+        class_=f"card {tier.name}",
+    )
+
+
+def _compared(found: Comparison | None) -> Markup | None:
+    if found is None:
+        return None
+    judged = (
+        ("Before", "without what was learned from you", found.before),
+        ("In force", "with what was learned from you", found.after),
+    )
+    shown = judged if found.changed else (("In force", "no calibrator of your own yet", found.after),)
+    panels = [
+        tag(
+            "div",
+            tag("h3", title),
+            tag("p", note),
+            figures.reliability(one.bins, title.lower()),
+            class_="panel",
+        )
+        for title, note, one in shown
+    ]
+    return _section(
+        "Before and after",
+        " ".join(words.comparison(found)),
+        tag("div", *panels, None if found.changed else _scores(found), class_="pair"),
+        _reading(),
+        _scores(found) if found.changed else None,
+        _parts(found) if len(found.parts) > 1 else None,
+    )
+
+
+def _reading() -> Markup:
+    """How to read a diagram."""
+    marks = (
+        (tag("circle", cx=6, cy=6, r=4, class_="point"), "the share that was right, with its 95 % interval"),
+        (
+            tag("rect", x=1, y=1, width=10, height=10, class_="band"),
+            "where it would usually be if the promise is true",
+        ),
+        (tag("rect", x=1, y=2, width=10, height=8, class_="count"), "visits, above"),
+    )
+    return tag("ul", *(tag("li", _key(mark), text) for mark, text in marks), class_="legend")
+
+
+def _key(mark: Markup) -> Markup:
+    return tag("svg", mark, viewBox="0 0 12 12", width=12, height=12, aria_hidden="true")
+
+
+def _scores(found: Comparison) -> Markup:
+    def column(one: Judged) -> list[str]:
+        return [
+            words.share(one.mean),
+            f"{one.brier:.3f}",
+            words.signed(one.skill),
+            f"{one.log_loss:.3f}",
+            f"{one.ece:.3f}",
+        ]
+
+    names = (
+        "mean promise",
+        "Brier score (lower is better)",
+        "skill (higher is better)",
+        "log loss (lower is better)",
+        "calibration error (lower is better)",
+    )
+    columns = [column(found.before), column(found.after)] if found.changed else [column(found.after)]
+    head = ("on these visits", "before", "in force") if found.changed else ("on these visits", "")
+    table = _table(head, list(zip(names, *columns, strict=True)), right=(1, 2))
+    return tag("div", table, class_="scroll scores")
+
+
+def _parts(found: Comparison) -> Markup:
+    rows = [
+        [
+            one.model,
+            one.language,
+            f"{one.n:,}",
+            f"{one.before_brier:.3f}",
+            f"{one.after_brier:.3f}",
+            words.signed(one.before_skill),
+            words.signed(one.after_skill),
+            one.after_id if one.after_id != one.before_id else "as it came",
+        ]
+        for one in found.parts
+    ]
+    head = (
+        *("model", "language", "visits", "Brier before", "in force", "skill before", "in force"),
+        "calibrator in force",
+    )
+    return tag(
+        "details",
+        tag("summary", "By model and language"),
+        tag("div", _table(head, rows, right=range(2, 7)), class_="scroll"),
+    )
+
+
+def _over_time(report: Report) -> Markup | None:
+    if not report.periods:
+        return None
+    drawn = figures.skill_over_time(report.periods, report.calibrators)
+    if drawn is None:
+        return _section("Over time", "Too early: two parts of 40 labelled suggestions or more make a line.")
+    return _section(
+        "Over time",
+        "The skill of the probabilities as they were shown, in parts of equally many labelled suggestions, "
+        "with a 95 % interval. 0: no better than always giving your average.",
+        tag("div", drawn, class_="panel"),
+    )
+
+
+def _groups(report: Report) -> Markup | None:
+    """A row for each language, and for each source of labels."""
+    if not report.languages:
+        return None
+    tables = [
+        tag("div", _outcomes(name, found), class_="scroll")
+        for name, found in (("language", report.languages), ("source", report.sources))
+    ]
+    return _section(
+        "By language and by source",
+        "The stroke is the promise, the dot what was right. Labels from different sources are different "
+        "populations.",
+        *tables,
+    )
+
+
+def _outcomes(name: str, found: Sequence[Outcome]) -> Markup:
+    rows = [
+        [
+            one.name,
+            f"{one.share.n:,}",
+            words.share(one.promised),
+            words.share(one.share.value),
+            figures.scale(one),
+            words.signed(one.skill),
+            tag("span", words.verdict(one), class_=_MOODS.get(one.verdict, "muted")),
+        ]
+        for one in found
+    ]
+    head = (name, "visits", "promised", "right", "0 % to 100 %", "skill", "")
+    return _table(head, rows, right=(1, 2, 3, 5), kind="outcomes")
+
+
+_MOODS = {"asPromised": "good", "more": "good", "less": "bad"}
+
+
+def _survival(report: Report) -> Markup | None:
+    drawn = figures.survival(report.survival)
+    if drawn is None:
+        return None
+    times = list(dict.fromkeys(one.seconds for one in report.survival))
+    found = {(one.tier, one.seconds): one.share for one in report.survival}
+    rows = [
+        [tier or "all", *(_lasted(found.get((tier, seconds))) for seconds in times)]
+        for tier in dict.fromkeys(one.tier for one in report.survival)
+    ]
+    head = ("unchanged after", *(words.seconds_words(seconds) for seconds in times))
+    table = _table(head, rows, right=range(1, len(head)))
+    return _section(
+        "What lasts",
+        "Of the suggestions that you inserted, the share whose line was unchanged some time later. Lines "
+        "whose document was closed before are not counted from then on.",
+        tag("div", drawn, class_="panel"),
+        tag("div", table, class_="scroll"),
+    )
+
+
+def _lasted(share: Share | None) -> str:
+    if share is None or not share.n:
+        return "–"
+    interval = f"{words.counted(share.n, 'visit')}, {words.share(share.low)} to {words.share(share.high)}"
+    return joined(words.share(share.value), tag("div", interval, class_="under"))
+
+
+def _endings(report: Report) -> Markup | None:
+    counts = report.statistics.labels
+    drawn = figures.endings(counts, words.ENDINGS)
+    if drawn is None:
+        return None
+    keys = [
+        tag(
+            "li",
+            _key(tag("rect", x=1, y=1, width=10, height=10, class_=f"end{at}")),
+            f"{words.ENDINGS[name]} ",
+            tag("b", f"{counts[name]:,}"),
+        )
+        for at, name in enumerate(words.ENDINGS)
+        if counts.get(name)
+    ]
+    lead = (
+        "All suggestions with an outcome, each counted. What was kept or typed just so counts as right; what "
+        "was gone too soon, or lost sight of, does not count."
+    )
+    return _section("How they ended", lead, drawn, tag("ul", *keys, class_="legend"))
+
+
+def _hidden(hidden: Hidden) -> Markup | None:
+    if not (hidden.limits or hidden.explored or hidden.withheld or hidden.cut):
+        return None
+    rows = [
+        [
+            words.share(one.below),
+            figures.half_bar(one.wrong_hidden / one.wrong if one.wrong else None, "wrong"),
+            f"{one.wrong_hidden:,} of {one.wrong:,}",
+            figures.half_bar(one.right_hidden / one.right if one.right else None, "right"),
+            f"{one.right_hidden:,} of {one.right:,}",
+        ]
+        for one in hidden.limits
+    ]
+    head = ("hideBelow", "wrong ones hidden", "", "right ones hidden", "")
+    table = tag("div", _table(head, rows), class_="scroll") if rows else None
+    reasons = [
+        tag("p", f"{title}: {', '.join(f'{n:,} {name}' for name, n in counts.items())}.", class_="muted")
+        for title, counts in (("Answers withheld", hidden.withheld), ("Ends cut off", hidden.cut))
+        if counts
+    ]
+    n = hidden.limits[0].right + hidden.limits[0].wrong if hidden.limits else 0
+    lead = (
+        f" What a limit would have hidden of your last {words.counted(n, 'labelled suggestion')}:"
+        if n
+        else ""
+    )
+    return _section("What is hidden", f"{words.explored(hidden)}{lead}", table, *reasons)
+
+
+def _latency(latency: Latency | None) -> Markup | None:
+    if latency is None:
+        return None
+    return _section(
+        "How fast",
+        f"Half of the last answers of this session came within {latency.p50:,.0f} ms, 95 % within "
+        f"{latency.p95:,.0f} ms.",
+    )
+
+
+def _history(calibrators: Sequence[Listed]) -> Markup | None:
+    if not calibrators:
+        return None
+    rows = []
+    for one in sorted(calibrators, key=lambda one: (not words.is_own(one), not one.in_force)):
+        c = one.calibrator
+        skill = c.metrics.get("skill")
+        rows.append(
+            [
+                tag("code", c.id),
+                tag("span", "in force", class_="chip on")
+                if one.in_force
+                else tag("span", "kept", class_="chip"),
+                c.purpose.model.name,
+                c.purpose.language,
+                c.source,
+                f"{c.n:,}",
+                words.signed(None if skill is None else skill.value),
+                c.created,
+            ]
+        )
+    head = ("calibrator", "", "model", "language", "source", "labels", "skill", "made")
+    own = sum(words.is_own(one) for one in calibrators)
+    lead = (
+        f"{words.counted(own, 'calibrator')} of your own. " if own else "None of your own yet. "
+    ) + "`lsp-calib calibrators show ID` says what one weighs, `rollback` takes yours out of force."
+    table = tag("div", _table(head, rows, right=(5, 6)), class_="scroll")
+    return _section("Calibrators", lead, table)
+
+
+def _glossary() -> Markup:
+    entries = [part for term, meaning in words.GLOSSARY for part in (tag("dt", term), tag("dd", meaning))]
+    return _section("What the words mean", None, tag("dl", *entries))
+
+
+def _footer(report: Report) -> Markup:
+    made = f"Made {words.day(report.made_at)} by lsp-calib {__version__} from the feedback on this machine."
+    rest = (
+        "The page holds numbers and names of models and languages, no source text and no paths. It needs no "
+        "network and runs no script. `lsp-calib report --json` prints all its numbers."
+    )
+    return tag("footer", _prose(f"{made} {rest}"))
+
+
+def _table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), kind: str | None = None
+) -> Markup:
+    """A table. right: the columns that are aligned to the right. kind: its class."""
+    kinds = ["n" if at in right else None for at in range(len(head))]
+
+    def line(cell_tag: str, cells: Sequence[str]) -> Markup:
+        return tag("tr", *(tag(cell_tag, cell, class_=kinds[at]) for at, cell in enumerate(cells)))
+
+    body = tag("tbody", *(line("td", row) for row in rows))
+    return tag("table", tag("thead", line("th", head)), body, class_=kind)

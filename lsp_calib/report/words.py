@@ -1,0 +1,203 @@
+"""The sentences of the report, for the page and for the terminal. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+from lsp_calib.badges import percent
+from lsp_calib.calibration.calibrators.calibrator_store import Listed
+from lsp_calib.feedback.comparison import Comparison
+from lsp_calib.feedback.outcomes import ENOUGH, Outcome
+from lsp_calib.feedback.report import Hidden, Report
+from lsp_calib.values import Tier
+
+PURPOSE = "Did the probabilities on your suggestions come true, and what has learning changed?"
+
+WHAT_TO_DO = (
+    "Work in an editor that runs lsp-calib. A suggestion is settled when you save or close its document, "
+    "or 30 seconds after the last change to its line once you have moved on.",
+    "Keep feedback.enabled on (the default). What is stored are numbers, never your text.",
+    "Then make the report again: about 20 settled lines say something, 100 say much.",
+)
+
+GLOSSARY = (
+    (
+        "visit",
+        "The time that you spend on one line. All suggestions shown during a visit count once, together: "
+        "they share their outcome.",
+    ),
+    ("right", "The line ended up as suggested: you kept the suggestion as it was, or typed the same."),
+    ("promised", "The mean of the probabilities that were shown."),
+    (
+        "95 % interval",
+        "The range of shares that such counts do not contradict, if visits are independent. A promise "
+        "inside it has been kept as far as can be told.",
+    ),
+    (
+        "Brier score",
+        "The mean squared difference between the probability and what happened (1 or 0). Lower is better.",
+    ),
+    (
+        "skill",
+        "How much better the Brier score is than that of always giving your average: 0 is no better, 1 is "
+        "perfect.",
+    ),
+    (
+        "calibration error",
+        "How far promised and right are apart, on average over ten bins. A small one alone says little: "
+        "always giving the average has one of 0.",
+    ),
+)
+
+_VERDICTS = {
+    "tooFew": "too few to say",
+    "asPromised": "as promised",
+    "more": "better than promised",
+    "less": "worse than promised",
+}
+ENDINGS = {
+    "kept": "kept as suggested",
+    "typed": "typed just so",
+    "edited": "inserted, then changed",
+    "typed over": "another line instead",
+    "ignored": "left aside",
+    "deleted": "line deleted",
+    "unread": "gone too soon to read",
+    "lost": "lost sight of",
+}
+
+
+def verdict(outcome: Outcome) -> str:
+    """Whether the promise was kept, in a few words."""
+    return _VERDICTS[outcome.verdict]
+
+
+def headline(report: Report) -> str:
+    """The one sentence to read if one reads only one."""
+    accept = next((one for one in report.tiers if one.name == Tier.ACCEPT), None)
+    known = report.overall.share.n if report.overall else 0
+    if not known:
+        return f"{counted(report.statistics.suggestions, 'suggestion')} shown, none settled yet."
+    if known < ENOUGH:
+        return f"{counted(known, 'visit')} with a known outcome: too few to say anything yet."
+    if accept is None or accept.verdict == "tooFew" or accept.share.value is None:
+        n = accept.share.n if accept else 0
+        return f"Too few suggestions were marked accept to judge that mark ({counted(n, 'visit')})."
+    ending = {
+        "asPromised": "as promised",
+        "more": "better than promised",
+        "less": "worse than promised: read before you accept",
+    }[accept.verdict]
+    right, promised = percent(accept.share.value), percent(accept.promised)
+    return f"“Accept” was right {right} of the time, {ending} ({promised})."
+
+
+def period(report: Report) -> str:
+    """How much there is, from when to when."""
+    found = report.statistics
+    known = report.overall.share.n if report.overall else 0
+    parts = [] if found.first is None else [f"{day(found.first)} to {day(found.last)}"]
+    parts += [f"{counted(found.suggestions, 'suggestion')} shown", f"{found.labelled:,} with a known outcome"]
+    parts += [f"on {counted(known, 'visit')} to a line"] if known else []
+    return " · ".join(parts)
+
+
+def comparison(found: Comparison) -> Iterator[str]:
+    """What learning from the user has changed."""
+    if not found.changed:
+        yield (
+            "You have no calibrator of your own yet, so both are the same. `lsp-calib refit` makes one, and "
+            "puts it in force only if it predicts no worse."
+        )
+    elif found.unseen:
+        yield f"On {counted(found.n, 'visit')} that your calibrator has not seen: a fair comparison."
+    else:
+        yield (
+            f"Your calibrator was fitted on some of these {counted(found.n, 'visit')}, so it looks better "
+            f"here than it is. A fair comparison needs {ENOUGH} visits after the last refit, with right and "
+            "wrong ones."
+        )
+    if found.changed:
+        yield gain(found)
+
+
+def gain(found: Comparison) -> str:
+    """The change of the Brier score, and whether it is more than chance."""
+    amount = f"The Brier score changed from {found.before.brier:.3f} to {found.after.brier:.3f}"
+    if found.gain_low is None or found.gain_high is None:
+        return f"{amount}: too few to say whether that is chance."
+    interval = f"{signed(-found.gain_high, 3)} to {signed(-found.gain_low, 3)}, 95 %"
+    if found.n < ENOUGH:
+        return f"{amount}: too few to say whether that is chance."
+    if found.gain_low > 0.0:
+        return f"{amount}, better by more than chance ({interval})."
+    if found.gain_high < 0.0:
+        back = "`lsp-calib calibrators rollback` takes it back"
+        return f"{amount}, worse by more than chance ({interval}). {back}."
+    return f"{amount}; that may be chance ({interval})."
+
+
+def explored(hidden: Hidden) -> str:
+    """What is known of what `hideBelow` hides."""
+    if not hidden.explored:
+        return "Nothing that hideBelow hides was shown so far: it is off, or has hidden less than a hundred."
+    known = hidden.explored_known
+    right = f"; {hidden.explored_right} of the {known} with a known outcome were right" if known else ""
+    return (
+        f"{counted(hidden.explored, 'suggestion')} to be hidden were shown nevertheless, to keep learning. "
+        f"They stand for about {hidden.stands_for:,.0f}{right}."
+    )
+
+
+def is_own(listed: Listed) -> bool:
+    """Whether a calibrator is the user's: fitted on feedback or on a code base, or imported."""
+    return listed.calibrator.source in ("personal", "workspace")
+
+
+def counted(n: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> counted(1, "visit"), counted(12345, "visit")
+    ('1 visit', '12,345 visits')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def day(at: float | None) -> str:
+    """The local date of a time in Unix seconds, such as 3 May 2026; empty for None or an impossible time."""
+    if at is None:
+        return ""
+    try:
+        moment = datetime.datetime.fromtimestamp(at).astimezone()
+    except (OverflowError, OSError, ValueError):
+        return ""
+    return f"{moment.day} {moment:%b %Y}"
+
+
+def iso_day(at: float) -> str:
+    """The local date of a time in Unix seconds, as an ISO date."""
+    return datetime.datetime.fromtimestamp(at).astimezone().date().isoformat()
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """A score with its sign; a dash where it is undefined.
+
+    >>> signed(0.123), signed(-0.5, 1), signed(None)
+    ('+0.12', '−0.5', '–')
+    """
+    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "−")
+
+
+def share(value: float | None) -> str:
+    """A share in whole percent; a dash where there is none."""
+    return "–" if value is None else percent(value)
+
+
+def seconds_words(seconds: int) -> str:
+    """A duration in words.
+
+    >>> seconds_words(30), seconds_words(120)
+    ('30 s', '2 min')
+    """
+    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"

@@ -1,0 +1,419 @@
+"""The numbers of the report: each is computed again here, from the rows, by other means."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import tracemalloc
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from report_scene import SURVIVAL, Shown, calibrators_of, drawn, shipped_calibrator, truth_of, write
+from scipy import stats
+
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.metrics.reliability import ReliabilityBin
+from lsp_calib.feedback import report_data
+from lsp_calib.feedback.outcomes import ENOUGH, Outcome, Share, Sums, outcome_of
+from lsp_calib.feedback.report import LIMITS, Latency, Report, make_report
+from lsp_calib.feedback.report_data import MOST_PERIODS, PERIOD_LABELS, read_data
+from lsp_calib.feedback.report_wire import to_wire
+from lsp_calib.feedback.schema import MIGRATIONS
+from lsp_calib.feedback.store import FeedbackStore
+
+NOW = 1_770_000_000.0
+close = pytest.approx
+
+
+def report_on(path: Path, calibrators: CalibratorStore) -> Report:
+    store = FeedbackStore(path)
+    try:
+        return make_report(read_data(store, calibrators, NOW), NOW)
+    finally:
+        store.close()
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Shown]:
+    return drawn(900)
+
+
+@pytest.fixture(scope="module")
+def until(rows: list[Shown]) -> float:
+    """The calibrator in force has seen the first third of the labels."""
+    return sorted(row.labelled_at for row in rows)[300]
+
+
+@pytest.fixture(scope="module")
+def calibrators(tmp_path_factory: pytest.TempPathFactory, until: float) -> CalibratorStore:
+    return calibrators_of(tmp_path_factory.mktemp("state"), until)
+
+
+@pytest.fixture(scope="module")
+def report(
+    rows: list[Shown], calibrators: CalibratorStore, tmp_path_factory: pytest.TempPathFactory
+) -> Report:
+    path = tmp_path_factory.mktemp("home") / "feedback.db"
+    events = [("withheld", '{"empty": 1}')] * 3 + [("cut", '{"suffix": 1}')] * 2 + [("withheld", "{broken")]
+    write(path, rows, events=events)
+    return report_on(path, calibrators)
+
+
+def labels_of(rows: Sequence[Shown]) -> list[tuple[str, float, bool]]:
+    return [
+        (row.episode, row.confidence, row.correct)
+        for row in rows
+        if row.correct is not None and row.confidence is not None
+    ]
+
+
+def check(outcome: Outcome, rows: Sequence[Shown]) -> None:
+    truth = truth_of(labels_of(rows))
+    assert (outcome.labels, outcome.share.n) == (truth.labels, truth.n)
+    assert outcome.promised == close(truth.promised)
+    assert outcome.brier == close(truth.brier)
+    assert outcome.skill == close(truth.skill)
+    if truth.n >= ENOUGH:
+        assert outcome.skill_low == close(truth.skill - truth.half)
+        assert outcome.skill_high == close(truth.skill + truth.half)
+    else:
+        assert outcome.skill_low is outcome.skill_high is None
+    check_share(outcome.share, truth.right)
+
+
+def check_share(share: Share, value: float) -> None:
+    """The interval of Clopper and Pearson, as scipy has it."""
+    assert share.value == close(value)
+    good, bad = math.floor(value * share.n + 1e-6), math.floor((1 - value) * share.n + 1e-6)
+    low = stats.beta.ppf(0.025, good, share.n - good + 1) if good else 0.0
+    high = 1 - stats.beta.ppf(0.025, bad, share.n - bad + 1) if bad else 1.0
+    assert (share.low, share.high) == (close(low, abs=1e-9), close(high, abs=1e-9))
+
+
+class TestEveryNumber:
+    def test_overall(self, report: Report, rows: list[Shown]) -> None:
+        assert report.overall is not None
+        check(report.overall, rows)
+        assert report.statistics.suggestions == 900
+        assert report.statistics.labelled == sum(row.correct is not None for row in rows)
+        assert report.statistics.labels == Counter(row.how for row in rows)
+
+    def test_tiers(self, report: Report, rows: list[Shown]) -> None:
+        assert [one.name for one in report.tiers] == ["accept", "review", "reject"]
+        for one in report.tiers:
+            truth = truth_of(labels_of([row for row in rows if row.tier == one.name]))
+            assert (one.share.n, one.promised) == (truth.n, close(truth.promised))
+            check_share(one.share, truth.right)
+
+    def test_languages(self, report: Report, rows: list[Shown]) -> None:
+        assert {one.name for one in report.languages} == {"python", "rust", "go"}
+        sizes = [one.share.n for one in report.languages]
+        assert sizes == sorted(sizes, reverse=True)
+        for one in report.languages:
+            check(one, [row for row in rows if row.language == one.name])
+
+    def test_sources(self, report: Report, rows: list[Shown]) -> None:
+        """What was shown by itself, alternatives, and what was shown to keep learning are told apart."""
+        parts: dict[str, list[Shown]] = {}
+        for row in rows:
+            explored = "below hideBelow" if row.chance < 1 else "shown"
+            parts.setdefault("alternatives" if row.kind == "line-2" else explored, []).append(row)
+        assert {one.name for one in report.sources} == set(parts)
+        for one in report.sources:
+            check(one, parts[one.name])
+
+    def test_over_time(self, report: Report, rows: list[Shown]) -> None:
+        known = [row for row in rows if row.correct is not None and row.confidence is not None]
+        known.sort(key=lambda row: (row.labelled_at, row.at, row.id))
+        parts = min(len(known) // PERIOD_LABELS, MOST_PERIODS)
+        assert len(report.periods) == parts > 10
+        for number, period in enumerate(report.periods):
+            mine = [row for at, row in enumerate(known) if at * parts // len(known) == number]
+            check(period.outcome, mine)
+            assert (period.start, period.end) == (mine[0].labelled_at, mine[-1].labelled_at)
+
+    def test_survival(self, report: Report, rows: list[Shown]) -> None:
+        expected = {}
+        for tier in ("", "accept", "review", "reject"):
+            for seconds in SURVIVAL:
+                visits: dict[str, list[bool]] = {}
+                for row in rows:
+                    if seconds in row.survived and tier in ("", row.tier):
+                        visits.setdefault(row.episode, []).append(row.survived[seconds])
+                if visits:
+                    expected[seconds, tier] = visits
+        assert {(one.seconds, one.tier) for one in report.survival} == set(expected)
+        for one in report.survival:
+            visits = expected[one.seconds, one.tier]
+            assert one.share.n == len(visits)
+            check_share(one.share, sum(sum(kept) / len(kept) for kept in visits.values()) / len(visits))
+
+    def test_what_was_hidden(self, report: Report, rows: list[Shown]) -> None:
+        explored = [row for row in rows if row.chance < 1]
+        hidden = report.hidden
+        assert hidden.explored == len(explored)
+        assert hidden.explored_known == sum(row.correct is not None for row in explored)
+        assert hidden.explored_right == sum(bool(row.correct) for row in explored)
+        assert hidden.stands_for == close(100 * len(explored))
+        assert (hidden.withheld, hidden.cut) == ({"empty": 3}, {"suffix": 2})
+
+    def test_before_and_after(
+        self, report: Report, rows: list[Shown], calibrators: CalibratorStore, until: float
+    ) -> None:
+        """On the visits that the calibrator in force has not seen, for each language its own calibrators."""
+        base = shipped_calibrator().purpose
+        chosen = {}
+        for language in ("python", "rust", "go"):
+            purpose = attrs.evolve(base, language=language)
+            chosen[language] = (
+                calibrators.choose(purpose, personal=False).calibrator,
+                calibrators.choose(purpose).calibrator,
+            )
+        last = [row for row in rows if row.correct is not None and row.kind == "line"]
+        last.sort(key=lambda row: (row.labelled_at, row.at, row.id))
+        judged = []
+        for row in last:
+            old, new = (calibrator.probability(row.evidence) for calibrator in chosen[row.language])
+            assert old is not None
+            assert new is not None
+            judged.append((row, old, new))
+        seen = {row.episode for row in last if row.language == "python" and row.labelled_at <= until}
+        fresh = [one for one in judged if not (one[0].language == "python" and one[0].episode in seen)]
+        found = report.comparison
+        assert found is not None
+        assert (found.unseen, found.changed) == (True, True)
+        assert (found.n, found.labels) == (len({row.episode for row, _, _ in fresh}), len(fresh))
+        for judged_by, at in ((found.before, 1), (found.after, 2)):
+            truth = truth_of([(one[0].episode, one[at], bool(one[0].correct)) for one in fresh])
+            assert (judged_by.brier, judged_by.skill) == (close(truth.brier), close(truth.skill))
+            assert judged_by.mean == close(truth.promised)
+            sizes = Counter(one[0].episode for one in fresh)
+            weights = np.array([1 / sizes[one[0].episode] for one in fresh])
+            p = np.array([one[at] for one in fresh])
+            y = np.array([bool(one[0].correct) for one in fresh])
+            assert judged_by.log_loss == close(-np.average(np.log(np.where(y, p, 1 - p)), weights=weights))
+            gaps = [
+                abs(np.sum(weights[mine] * (p[mine] - y[mine])))
+                for k in range(10)
+                if (mine := np.floor(np.minimum(p, 0.999999) * 10) == k).any()
+            ]
+            assert judged_by.ece == close(sum(gaps) / weights.sum())
+            self.check_bins(
+                judged_by.bins, [(one[0].episode, one[at], bool(one[0].correct)) for one in fresh]
+            )
+        visits: dict[str, list[float]] = {}
+        for row, old, new in fresh:
+            visits.setdefault(row.episode, []).append(
+                (old - bool(row.correct)) ** 2 - (new - bool(row.correct)) ** 2
+            )
+        means = [np.mean(ones) for ones in visits.values()]
+        interval = stats.norm.interval(0.95, np.mean(means), stats.sem(means))
+        assert found.gain == close(np.mean(means))
+        assert (found.gain_low, found.gain_high) == (close(interval[0]), close(interval[1]))
+        assert {part.language for part in found.parts} == {"python", "rust", "go"}
+        for part in found.parts:
+            mine = [one for one in fresh if one[0].language == part.language]
+            before = truth_of([(row.episode, old, bool(row.correct)) for row, old, _ in mine])
+            after = truth_of([(row.episode, new, bool(row.correct)) for row, _, new in mine])
+            assert part.n == before.n
+            assert (part.before_brier, part.before_skill) == (close(before.brier), close(before.skill))
+            assert (part.after_brier, part.after_skill) == (close(after.brier), close(after.skill))
+            assert (part.before_id != part.after_id) == (part.language == "python")
+
+        confidences = [new for _, _, new in judged][-1000:]
+        outcomes = [bool(row.correct) for row, _, _ in judged][-1000:]
+        for limit in report.hidden.limits:
+            hidden = [y for p, y in zip(confidences, outcomes, strict=True) if p < limit.below]
+            assert (limit.right_hidden, limit.wrong_hidden) == (sum(hidden), len(hidden) - sum(hidden))
+            assert (limit.right, limit.wrong) == (sum(outcomes), len(outcomes) - sum(outcomes))
+        assert [limit.below for limit in report.hidden.limits] == list(LIMITS)
+
+    def check_bins(self, bins: Sequence[ReliabilityBin], labels: Sequence[tuple[str, float, bool]]) -> None:
+        assert len(bins) == 10
+        for k, item in enumerate(bins):
+            mine = [one for one in labels if min(int(one[1] * 10), 9) == k]
+            if not mine:
+                assert item.n == 0
+                continue
+            visits: dict[str, list[tuple[float, bool]]] = {}
+            for visit, p, y in mine:
+                visits.setdefault(visit, []).append((p, y))
+            n = len(visits)
+            mean = sum(sum(p for p, _ in ones) / len(ones) for ones in visits.values()) / n
+            right = sum(sum(y for _, y in ones) / len(ones) for ones in visits.values()) / n
+            assert (item.n, item.confidence, item.accuracy) == (n, close(mean), close(right))
+            check_share(Share(n, item.accuracy, item.low, item.high), right)
+            band = [stats.binom.ppf(q, n, mean) / n for q in (0.025, 0.975)]
+            assert [item.band_low, item.band_high] == close(band)
+
+    def test_calibrators(self, report: Report, calibrators: CalibratorStore) -> None:
+        assert list(report.calibrators) == calibrators.listed()[0]
+        assert sum(one.calibrator.source == "personal" for one in report.calibrators) == 1
+
+    def test_json_has_the_same_numbers(self, report: Report) -> None:
+        wire = json.loads(json.dumps(to_wire(report), allow_nan=False))
+        assert wire["overall"]["skill"] == report.overall.skill  # type: ignore[union-attr]
+        assert [one["right"] for one in wire["tiers"]] == [one.share.value for one in report.tiers]
+        assert wire["comparison"]["after"]["brier"] == report.comparison.after.brier  # type: ignore[union-attr]
+        assert len(wire["periods"]) == len(report.periods)
+        assert wire["survival"][0]["tier"] is None
+        assert wire["latencyMs"] is None
+
+
+class TestLittleOrOddData:
+    def test_an_empty_store(self, tmp_path: Path) -> None:
+        found = report_on(tmp_path / "feedback.db", calibrators_of(tmp_path))
+        assert (found.overall, found.comparison, found.periods, found.survival) == (None, None, (), ())
+        assert [one.verdict for one in found.tiers] == ["tooFew"] * 3
+        assert to_wire(found)["statistics"]["suggestions"] == 0
+
+    @pytest.mark.parametrize("correct", [True, False])
+    def test_labels_of_one_class(self, tmp_path: Path, correct: bool) -> None:
+        """There are shares, with intervals, and no skill."""
+        rows = [attrs.evolve(row, correct=correct) for row in drawn(80)]
+        write(tmp_path / "feedback.db", rows)
+        found = report_on(tmp_path / "feedback.db", calibrators_of(tmp_path))
+        assert found.overall is not None
+        assert found.overall.share.value == float(correct)
+        assert found.overall.skill is found.overall.skill_low is None
+        assert found.comparison is not None
+        assert found.comparison.after.skill is None
+        assert not found.comparison.changed
+
+    def test_what_is_no_number_is_left_out(self, tmp_path: Path) -> None:
+        """Confidences that are not there or impossible, log-probabilities above 0, broken events."""
+        path = tmp_path / "feedback.db"
+        rows = drawn(60)
+        write(path, rows)
+        expected = report_on(path, calibrators_of(tmp_path)).overall
+        odd = [
+            attrs.evolve(row, id=f"odd{at}", episode=f"odd{at}", correct=True)
+            for at, row in enumerate(rows[:4])
+        ]
+        odd[0] = attrs.evolve(odd[0], confidence=math.nan)
+        odd[1] = attrs.evolve(odd[1], confidence=math.inf)
+        odd[2] = attrs.evolve(odd[2], confidence=-0.5)
+        odd[3] = attrs.evolve(odd[3], confidence=None)
+        odd = [attrs.evolve(row, evidence=type(row.evidence)((0.5,))) for row in odd]
+        events = [("survived", "nonsense"), ("survived", '{"seconds": 77, "unchanged": true}')]
+        write(path, odd, events=events)
+        found = report_on(path, calibrators_of(tmp_path))
+        assert found.overall == expected
+        assert {one.seconds for one in found.survival} <= set(SURVIVAL)
+
+    def test_a_clock_that_was_wrong_stretches_no_time_line(self, tmp_path: Path) -> None:
+        rows = drawn(200)
+        rows[7] = attrs.evolve(rows[7], labelled_at=9e15, correct=True, confidence=0.5)
+        write(tmp_path / "feedback.db", rows)
+        found = report_on(tmp_path / "feedback.db", calibrators_of(tmp_path))
+        assert max(period.end for period in found.periods) < NOW
+
+    def test_a_calibrator_that_has_seen_everything_is_said_to_have(self, tmp_path: Path) -> None:
+        rows = drawn(200)
+        write(tmp_path / "feedback.db", rows)
+        found = report_on(tmp_path / "feedback.db", calibrators_of(tmp_path, until=NOW)).comparison
+        assert found is not None
+        assert (found.changed, found.unseen) == (True, False)
+        assert found.n == len({row.episode for row in rows if row.kind == "line" and row.correct is not None})
+
+    def test_a_store_of_the_first_format(self, tmp_path: Path) -> None:
+        """It has no episodes and no features; labels of one moment are one visit."""
+        path = tmp_path / "feedback.db"
+        connection = sqlite3.connect(path)
+        for statement in MIGRATIONS[0]:
+            connection.execute(statement)
+        connection.execute("PRAGMA user_version = 1")
+        for at in range(60):
+            connection.execute(
+                "INSERT INTO suggestions VALUES (?, 1000.0, 'line', 'python', 'm', 'abc', 'p', 'c', 'x', "
+                "NULL, 0.5, 0.5, 'review', '[-0.5]')",
+                (str(at),),
+            )
+            connection.execute(
+                "INSERT INTO labels VALUES (?, ?, 'kept', ?)", (str(at), at % 3 == 0, 1e9 + at // 2)
+            )
+        connection.commit()
+        connection.close()
+        found = report_on(path, calibrators_of(tmp_path))
+        assert found.overall is not None
+        assert (found.overall.labels, found.overall.share.n) == (60, 30)
+        assert [one.name for one in found.sources] == ["shown"]
+        assert found.comparison is not None
+        assert found.comparison.n == 30
+
+    def test_a_model_that_is_not_known_any_more(self, tmp_path: Path) -> None:
+        """Its labels are judged by what would be borrowed for it."""
+        write(tmp_path / "feedback.db", drawn(100), model="forgotten")
+        found = report_on(tmp_path / "feedback.db", calibrators_of(tmp_path)).comparison
+        assert found is not None
+        assert {part.model for part in found.parts} == {"forgotten"}
+
+
+def test_the_memory_does_not_grow_with_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """200,000 labelled suggestions, of which the last are compared, take hardly more memory than 20,000."""
+    monkeypatch.setattr(report_data, "MOST_COMPARED", 2_000)
+    path = tmp_path / "feedback.db"
+    FeedbackStore(path).close()
+    calibrators = calibrators_of(tmp_path)
+    logprobs = "[-0.1,-0.2,-0.3,-0.4,-0.5,-0.6]"
+    peaks = []
+    for begin, end in ((0, 20_000), (20_000, 200_000)):
+        connection = sqlite3.connect(path)
+        connection.executemany(
+            "INSERT INTO suggestions VALUES (?, ?, 'line', 'python', 'm', 'abc', 'p', 'c', 'x', NULL, ?, ?, "
+            "'review', ?, '{}', 1, '', NULL, NULL, 1.0)",
+            ((str(at), 1e9 + at, at % 100 / 100, at % 100 / 100, logprobs) for at in range(begin, end)),
+        )
+        connection.executemany(
+            "INSERT INTO labels VALUES (?, ?, 'kept', ?, ?)",
+            ((str(at), at % 3 == 0, 1e9 + at, str(at // 2)) for at in range(begin, end)),
+        )
+        connection.commit()
+        connection.close()
+        tracemalloc.start()
+        found = report_on(path, calibrators)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert found.overall is not None
+        assert (found.overall.labels, found.overall.share.n) == (end, end // 2)
+    assert peaks[1] < 1.5 * peaks[0]
+    assert peaks[1] < 16e6
+
+
+def test_the_interval_of_the_skill_score_holds_it_as_often_as_it_says() -> None:
+    """200 visits, calibrated confidences, whose skill is known in closed form: 0.2."""
+    rng = np.random.default_rng(5)
+    n, covered, runs = 200, 0, 600
+    for _ in range(runs):
+        # Uniform on [0, 1] has a variance of 1/12, against 1/4 of the outcomes: a skill of 1/3.
+        p = rng.random(n)
+        y = rng.random(n) < p
+        d = (p - y) ** 2
+        sums = Sums(n, n, p.sum(), y.sum(), d.sum(), (d * d).sum(), (d * y).sum())
+        found = outcome_of("", sums)
+        assert found.skill_low is not None
+        assert found.skill_high is not None
+        covered += found.skill_low <= 1 / 3 <= found.skill_high
+    assert 0.92 <= covered / runs <= 0.98
+
+
+@pytest.mark.parametrize(
+    ("right", "n", "promised", "verdict"),
+    [(10, 19, 1.0, "tooFew"), (50, 100, 0.5, "asPromised"), (50, 100, 0.7, "less"), (50, 100, 0.3, "more")],
+)
+def test_the_verdict_says_no_more_than_the_interval(
+    right: int, n: int, promised: float, verdict: str
+) -> None:
+    assert Outcome("", n, Share.of(right, n), promised).verdict == verdict
+
+
+def test_the_latency_of_a_session_is_passed_on(tmp_path: Path) -> None:
+    store = FeedbackStore(tmp_path / "feedback.db")
+    found = make_report(read_data(store, calibrators_of(tmp_path), NOW), NOW, Latency(120.0, 480.0))
+    store.close()
+    assert to_wire(found)["latencyMs"] == {"p50": 120.0, "p95": 480.0}

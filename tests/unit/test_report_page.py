@@ -1,0 +1,311 @@
+"""The page: its numbers are those of the report, and nothing in it can run or load anything."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+
+import attrs
+import pytest
+from report_scene import Shown, calibrators_of, drawn, truth_of, write
+
+from lsp_calib.badges import percent
+from lsp_calib.feedback.outcomes import Outcome, Share
+from lsp_calib.feedback.report import Latency, Report, make_report
+from lsp_calib.feedback.report_data import read_data
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.report import words
+from lsp_calib.report.page import html_page
+from lsp_calib.report.theme import THEMES
+
+NOW = 1_770_000_000.0
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>\u202e'
+
+
+class Page(HTMLParser):
+    """The elements, the texts and the tables of a page."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.tables: list[list[list[str]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(source)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes)))
+        if tag not in ("meta", "br"):
+            self._open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag, "elements are nested"
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self._open:
+            return
+        self.text += data + "\n"
+        if {"td", "th"} & set(self._open) and "svg" not in self._open:
+            self.tables[-1][-1][-1] += data
+
+    def table(self, first: str) -> list[list[str]]:
+        """The rows below the head of the table with this first head."""
+        return next(rows[1:] for rows in self.tables if rows[0][0] == first)
+
+    def titles(self) -> str:
+        return self.text
+
+
+def report_of(folder: Path, rows: Sequence[Shown], *, until: float | None = None, model: str = "") -> Report:
+    write(folder / "feedback.db", rows, model=model)
+    store = FeedbackStore(folder / "feedback.db")
+    try:
+        return make_report(read_data(store, calibrators_of(folder, until), NOW), NOW, Latency(123.4, 987.6))
+    finally:
+        store.close()
+
+
+def labels_of(rows: Sequence[Shown]) -> list[tuple[str, float, bool]]:
+    return [
+        (row.episode, row.confidence, row.correct)
+        for row in rows
+        if row.correct is not None and row.confidence is not None
+    ]
+
+
+def signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Shown]:
+    return drawn(500)
+
+
+@pytest.fixture(scope="module")
+def report(rows: list[Shown], tmp_path_factory: pytest.TempPathFactory) -> Report:
+    until = sorted(row.labelled_at for row in rows)[150]
+    return report_of(tmp_path_factory.mktemp("home"), rows, until=until)
+
+
+@pytest.fixture(scope="module")
+def page(report: Report) -> Page:
+    return Page(html_page(report))
+
+
+class TestNumbers:
+    def test_languages_and_sources(self, page: Page, rows: list[Shown]) -> None:
+        for name, of in (("language", "language"), ("source", None)):
+            found = {row[0]: row[1:] for row in page.table(name)}
+            groups: dict[str, list[Shown]] = {}
+            for row in rows:
+                source = "alternatives" if row.kind != "line" else "shown"
+                source = "below hideBelow" if source == "shown" and row.chance < 1 else source
+                groups.setdefault(getattr(row, of) if of else source, []).append(row)
+            assert set(found) == set(groups)
+            for group, ones in groups.items():
+                truth = truth_of(labels_of(ones))
+                visits, promised, right, _, skill, _ = found[group]
+                assert (visits, promised, right) == (
+                    f"{truth.n:,}",
+                    percent(truth.promised),
+                    percent(truth.right),
+                )
+                assert skill == signed(truth.skill)
+
+    def test_cards(self, page: Page, report: Report, rows: list[Shown]) -> None:
+        for tier in report.tiers:
+            truth = truth_of(labels_of([row for row in rows if row.tier == tier.name]))
+            interval = f"{percent(tier.share.low)} to {percent(tier.share.high)}"
+            assert f"{percent(truth.promised)} promised: " in page.text
+            assert f"{truth.n:,} visits, 95 % interval {interval}." in page.text
+            assert f"{percent(truth.right)}\nright\n" in page.text
+
+    def test_before_and_after(self, page: Page, report: Report) -> None:
+        """Scores as `test_report` computes them, three digits; the diagrams' words name each bin."""
+        comparison = report.comparison
+        assert comparison is not None
+        columns = list(zip(*page.table("on these visits"), strict=True))[1:]
+        for shown, one in zip(columns, (comparison.before, comparison.after), strict=True):
+            assert one.skill is not None
+            numbers = f"{one.brier:.3f}", signed(one.skill), f"{one.log_loss:.3f}", f"{one.ece:.3f}"
+            assert shown == (percent(one.mean), *numbers)
+            for item in one.bins:
+                if item.n:
+                    visits = f"{item.n:,} visit{'s' * (item.n != 1)}"
+                    said = f"promised {percent(item.confidence)}, right {percent(item.accuracy)} of {visits}"
+                    assert said in page.text
+        assert f"On {comparison.n:,} visits that your calibrator has not seen" in page.text
+        assert [row[1:3] for row in page.table("model")] == [
+            [part.language, f"{part.n:,}"] for part in comparison.parts
+        ]
+
+    def test_what_lasts(self, page: Page, report: Report) -> None:
+        found = {row[0]: row[1:] for row in page.table("unchanged after")}
+        for one in report.survival:
+            cell = found[one.tier or "all"][(30, 120, 300, 600).index(one.seconds)]
+            assert cell.startswith(percent(one.share.value))
+            assert f"{one.share.n:,} visit" in cell
+
+    def test_over_time_hidden_endings_and_latency(self, page: Page, report: Report) -> None:
+        for period in report.periods:
+            o = period.outcome
+            assert f"skill {signed(o.skill or 0.0)}" in page.text
+            assert f"{o.share.n:,} visits" in page.text
+        assert [row[0] for row in page.table("hideBelow")] == ["5 %", "10 %", "20 %", "30 %", "40 %", "50 %"]
+        for row, one in zip(page.table("hideBelow"), report.hidden.limits, strict=True):
+            assert row[2] == f"{one.wrong_hidden:,} of {one.wrong:,}"
+            assert row[4] == f"{one.right_hidden:,} of {one.right:,}"
+        assert f"kept as suggested \n{report.statistics.labels['kept']:,}\n" in page.text
+        assert "came within 123 ms, 95 % within 988 ms" in page.text
+
+    def test_calibrators(self, page: Page, report: Report) -> None:
+        found = {row[0]: row for row in page.table("calibrator")}
+        assert set(found) == {one.calibrator.id for one in report.calibrators}
+        (own,) = [row for row in found.values() if row[4] == "personal"]
+        assert own[1] == "in force"
+        assert "1 calibrator of your own." in page.text
+
+    def test_nothing_is_drawn_outside_its_figure(self, report: Report) -> None:
+        """No coordinate is NaN, and circles lie inside the view box."""
+        source = html_page(report)
+        assert "nan" not in re.sub(r"<style>.*?</style>", "", source).lower().replace("finance", "")
+        for box, inside in re.findall(r'<svg viewBox="0 0 ([\d. ]+)"(.*?)</svg>', source, re.S):
+            width, height = map(float, box.split())
+            for x, y in re.findall(r'<circle cx="([-\d.]+)" cy="([-\d.]+)"', inside):
+                assert 0 <= float(x) <= width
+                assert 0 <= float(y) <= height
+
+
+class TestItIsSafe:
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> str:
+        """A page from a store in which somebody has written names that are code."""
+        rows = [attrs.evolve(row, language=HOSTILE) for row in drawn(60)]
+        return html_page(report_of(tmp_path, rows, until=NOW, model=HOSTILE))
+
+    def test_names_are_text(self, source: str) -> None:
+        page = Page(source)
+        assert HOSTILE[:-1] in page.text
+        assert "\u202e" not in source
+        used = {tag for tag, _ in page.elements}
+        assert used.isdisjoint({"script", "img", "iframe", "link", "object", "a"})
+
+    def test_nothing_runs_and_nothing_is_loaded(self, source: str) -> None:
+        for tag, attributes in Page(source).elements:
+            for name, value in attributes.items():
+                assert not name.startswith("on"), (tag, name)
+                assert name not in ("src", "href", "style", "action", "srcset"), (tag, name)
+                assert "://" not in (value or ""), (tag, name)
+        (style,) = re.findall(r"<style>(.*?)</style>", source, re.S)
+        assert "url(" not in style
+        assert "@import" not in style
+        assert "<" not in style
+
+    def test_the_policy_allows_the_one_style_and_nothing_else(self, source: str) -> None:
+        (style,) = re.findall(r"<style>(.*?)</style>", source, re.S)
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        (policy,) = [
+            attributes["content"]
+            for tag, attributes in Page(source).elements
+            if attributes.get("http-equiv") == "Content-Security-Policy"
+        ]
+        rules = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+        assert policy == rules
+        assert source.index("Content-Security-Policy") < source.index("<style>")
+
+
+class TestLittle:
+    def test_an_empty_store_says_what_to_do(self, tmp_path: Path) -> None:
+        page = Page(html_page(report_of(tmp_path, [])))
+        assert "There is nothing to report yet" in page.text
+        assert "feedback.enabled" in page.text
+        assert "Before and after" not in page.text
+
+    def test_shown_and_not_settled(self, tmp_path: Path) -> None:
+        rows = [attrs.evolve(row, correct=None, how="unread", survived={}) for row in drawn(5)]
+        page = Page(html_page(report_of(tmp_path, rows)))
+        assert "5 suggestions shown, none settled yet." in page.text
+        assert "No suggestion has a known outcome yet" in page.text
+
+    def test_a_dozen_labels_are_too_few_to_say(self, tmp_path: Path) -> None:
+        rows = [
+            attrs.evolve(row, episode=row.id, correct=bool(at % 2), confidence=0.6, language="python")
+            for at, row in enumerate(drawn(12))
+        ]
+        page = Page(html_page(report_of(tmp_path, rows)))
+        assert "12 visits with a known outcome: too few to say anything yet." in page.text
+        assert page.table("language")[0][-1] == "too few to say"
+        assert "You have no calibrator of your own yet" in page.text
+
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    @pytest.mark.parametrize("correct", [True, False])
+    def test_hardly_any_and_of_one_class(self, tmp_path: Path, n: int, correct: bool) -> None:
+        rows = [attrs.evolve(row, correct=correct, confidence=0.5) for row in drawn(n)[:n]]
+        page = Page(html_page(report_of(tmp_path, rows, until=NOW)))
+        assert "too few to say" in page.text
+        assert page.table("language")[0][5] == "–"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_theme_of_the_root(report: Report, theme: str) -> None:
+    """Left to the reader's system unless one is chosen."""
+    (root,) = [attributes for tag, attributes in Page(html_page(report, theme)).elements if tag == "html"]  # type: ignore[arg-type]
+    assert root.get("data-theme") == (None if theme == "auto" else theme)
+
+
+class TestSentences:
+    @pytest.mark.parametrize(
+        ("low", "high", "n", "said"),
+        [
+            (0.01, 0.03, 50, "better by more than chance (−0.030 to −0.010, 95 %)"),
+            (
+                -0.03,
+                -0.01,
+                50,
+                "worse by more than chance (+0.010 to +0.030, 95 %). `lsp-calib calibrators rollback`",
+            ),
+            (-0.01, 0.02, 50, "that may be chance (−0.020 to +0.010, 95 %)"),
+            (0.01, 0.03, 19, "too few to say whether that is chance"),
+            (None, None, 1, "too few to say whether that is chance"),
+        ],
+    )
+    def test_a_difference_is_called_one_only_beyond_chance(
+        self, report: Report, low: float | None, high: float | None, n: int, said: str
+    ) -> None:
+        assert report.comparison is not None
+        found = attrs.evolve(report.comparison, gain_low=low, gain_high=high, n=n)
+        assert said in words.gain(found)
+
+    @pytest.mark.parametrize(
+        ("promised", "said"),
+        [
+            (0.8, "as promised (80 %)."),
+            (0.95, "worse than promised: read before you accept (95 %)."),
+            (0.6, "better than promised (60 %)."),
+        ],
+    )
+    def test_the_headline(self, report: Report, promised: float, said: str) -> None:
+        accept = Outcome("accept", 100, Share.of(80, 100), promised)
+        found = words.headline(attrs.evolve(report, tiers=(accept, *report.tiers[1:])))
+        assert found == f"“Accept” was right 80 % of the time, {said}"
+
+    def test_the_headline_says_when_nothing_was_marked_accept(self, report: Report) -> None:
+        accept = Outcome("accept", 3, Share.of(3, 3), 0.9)
+        found = words.headline(attrs.evolve(report, tiers=(accept, *report.tiers[1:])))
+        assert found == "Too few suggestions were marked accept to judge that mark (3 visits)."
+
+    def test_a_calibrator_that_has_seen_the_labels_is_said_to_look_better(self, report: Report) -> None:
+        assert report.comparison is not None
+        found = " ".join(words.comparison(attrs.evolve(report.comparison, unseen=False)))
+        assert "it looks better here than it is" in found
