@@ -21,7 +21,7 @@ from lsp_calib.settings.tiers import tier_policy
 def refit_now(given: Trusted, say: Say) -> Refits:
     """Refit from the feedback store, as `lsp-calib.refit` does. given, say: as for `with_engine`."""
 
-    wish = _wish(settings_in_force(given, lambda _: None))
+    wish = wish_of(settings_in_force(given, lambda _: None))
 
     async def ask(engine: Engine) -> Refits:
         # Only the model's identity is asked for: labels of other models say nothing about it.
@@ -37,7 +37,7 @@ def refit_now(given: Trusted, say: Say) -> Refits:
     return with_engine(ask, given, say)
 
 
-def _wish(trusted: Trusted) -> Wish:
+def wish_of(trusted: Trusted) -> Wish:
     """What the user's own settings promise of the tiers; without a policy there, what the editor last did."""
     if trusted.policy is None:
         return "as before"

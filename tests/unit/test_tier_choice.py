@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 
 from lsp_calib.calibration import CostPolicy, RiskPolicy, TierPolicy
 from lsp_calib.calibration.policies.choice import TierWishes, policy_of
+from lsp_calib.calibration.policies.ledger import Promise
+from lsp_calib.commands.engine import estimator_for, settings_in_force
+from lsp_calib.commands.refit import wish_of
 from lsp_calib.settings import Settings, Trusted, parse, parse_trusted
 from lsp_calib.settings.tiers import tier_policy
 from lsp_calib.values import Tier
@@ -84,3 +88,16 @@ def test_by_risk_nothing_is_accepted_without_a_certificate() -> None:
     policy, _ = tier_policy(Trusted(), Settings(policy="risk"))
     assert policy.decide(0.999, source="personal")[0] is Tier.REVIEW
     assert not policy.certified
+
+
+def test_commands_follow_the_users_own_policy(home: Path) -> None:
+    """Without one, a refit goes on as the editor last asked, and tiers are by threshold."""
+    assert wish_of(Trusted()) == "as before"
+    assert isinstance(estimator_for(Trusted()).policy, TierPolicy)
+    (home / "config.toml").write_text('[tiers]\npolicy = "risk"\nrisk = 0.2\n')
+    trusted = settings_in_force(Trusted(), pytest.fail)
+    assert wish_of(trusted) == Promise(risk=0.2)
+    policy = estimator_for(Trusted()).policy
+    assert isinstance(policy, RiskPolicy)
+    assert policy.risk == 0.2
+    assert wish_of(Trusted(policy="cost")) is None
