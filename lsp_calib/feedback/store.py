@@ -34,6 +34,11 @@ _DIGITS = 5
 # What the hashes are of: these names are part of them.
 _LINE, _WORKSPACE, _HALF = "line", "workspace", "half"
 
+SETTLES_WITHIN = 7 * 86_400.0
+"""Seconds within which nearly all suggestions settle: what is new is found by the index of times."""
+
+_AFTER = "AND l.at > ? AND s.shown_at > ?"
+
 
 @attrs.frozen
 class Counts:
@@ -177,16 +182,17 @@ class FeedbackStore(StoreFile):
     ) -> list[LabelledRow]:
         """The suggestions of a kind (`task`) with a known outcome, by time of their label.
 
-        after: only those that settled later (Unix seconds).
+        after: only those that settled later (Unix seconds), and were shown at most SETTLES_WITHIN before it.
         Suggestions shown at successive keystrokes on one line are separate rows of one episode, and far from
         independent.
         """
         with self._reading():
             rows = self._connection.execute(
-                f"SELECT {COLUMNS} FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
+                f"SELECT {COLUMNS} FROM suggestions s {_by_time(after)}"
+                "JOIN labels l ON l.suggestion_id = s.id "
                 "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
-                "AND l.at > ? ORDER BY l.at, s.shown_at, s.id",
-                (model_sha256, prompt_version, task, after),
+                f"{_AFTER} ORDER BY l.at, s.shown_at, s.id",
+                (model_sha256, prompt_version, task, after, after - SETTLES_WITHIN),
             ).fetchall()
         return [LabelledRow.of(row) for row in rows]
 
@@ -213,14 +219,20 @@ class FeedbackStore(StoreFile):
         return [language for (language,) in rows]
 
     def visits_after(self, purpose: Purpose, moment: float) -> int:
-        """How many visits to a line of a purpose have a label that settled later (Unix seconds)."""
+        """How many visits to a line of a purpose have a label that settled later (Unix seconds).
+
+        They were shown at most SETTLES_WITHIN before it.
+        """
         with self._reading():
             (n,) = self._connection.execute(
                 f"SELECT COUNT(DISTINCT {EPISODE}) "
-                "FROM labels l JOIN suggestions s ON s.id = l.suggestion_id "
-                "WHERE l.at > ? AND l.correct IS NOT NULL AND s.model_sha256 = ? AND s.prompt_version = ? "
-                "AND s.kind = ? AND s.language = ?",
-                (moment, purpose.model.sha256, purpose.prompt_version, purpose.task, purpose.language),
+                f"FROM suggestions s {_by_time(moment)}JOIN labels l ON l.suggestion_id = s.id "
+                "WHERE l.correct IS NOT NULL AND s.model_sha256 = ? AND s.prompt_version = ? "
+                f"AND s.kind = ? AND s.language = ? {_AFTER}",
+                (
+                    *(purpose.model.sha256, purpose.prompt_version, purpose.task, purpose.language),
+                    *(moment, moment - SETTLES_WITHIN),
+                ),
             ).fetchone()
         return int(n)
 
@@ -360,6 +372,11 @@ class FeedbackStore(StoreFile):
     def _hashed(self, kind: str, text: str) -> str | None:
         """Only inside a transaction that writes."""
         return self._hash.of(kind, text) if text else None
+
+
+def _by_time(after: float) -> str:
+    """Of the new ones, few are read; SQLite would otherwise take the index by model, and read all."""
+    return "INDEXED BY suggestions_by_time " if after > SETTLES_WITHIN else ""
 
 
 def _stored_kind(suggestion: Suggestion) -> str:

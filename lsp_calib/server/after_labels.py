@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.self_refit import LEAST_NEW
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +19,8 @@ IDLE = 20.0
 
 
 class AfterLabels:
-    """Calls `watch` soon after labels, and `refit` once they are there and the user pauses.
+    """Calls `watch` soon after labels, and `refit` when the user pauses: once at the start, then after every
+    LEAST_NEW labels, since it reads what is stored.
 
     watch: counts and watches the new labels. refit: refits where enough is new. Both raise LspCalibError,
     which is logged: neither was asked for by the user.
@@ -27,17 +29,24 @@ class AfterLabels:
     def __init__(self, watch: Callable[[], Awaitable[None]], refit: Callable[[], Awaitable[None]]) -> None:
         self._watch = watch
         self._refit = refit
-        self._new = False
+        self._new = 0
+        self._due = False
         self._soon: asyncio.TimerHandle | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
-    def labelled(self) -> None:
-        """There are new labels, or perhaps some from an earlier session."""
+    def begin(self) -> None:
+        """Labels may be left from an earlier session, or be used in another way from now on."""
+        self._due = True
+        self.labelled(0)
+
+    def labelled(self, n: int) -> None:
+        """There are n new labels."""
         if self._stopped:
             return
-        self._new = True
+        self._new += n
+        self._due = self._due or self._new >= LEAST_NEW
         if self._soon is None:
             self._soon = asyncio.get_running_loop().call_later(SOON, self._begin_watch)
         self.active()
@@ -47,7 +56,7 @@ class AfterLabels:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
-        if self._new and not self._stopped:
+        if self._due and not self._stopped:
             self._idle = asyncio.get_running_loop().call_later(IDLE, self._begin_refit)
 
     def stop(self) -> None:
@@ -64,7 +73,7 @@ class AfterLabels:
         self._begin(self._watch())
 
     def _begin_refit(self) -> None:
-        self._idle, self._new = None, False
+        self._idle, self._new, self._due = None, 0, False
         self._begin(self._refit())
 
     def _begin(self, work: Awaitable[None]) -> None:

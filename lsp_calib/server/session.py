@@ -159,7 +159,7 @@ class Session:
             on_marks_changed=lambda uri: self.diagnostics.refresh(uri),
             on_refitted=self._refitted,
             on_inserted=self._inserted,
-            on_labelled=lambda: self._after_labels.labelled(),
+            on_labelled=lambda n: self._after_labels.labelled(n),
             promise=lambda: self._estimator.promise,
         )
         self._after_labels = AfterLabels(self._watch_labels, self._refit_where_due)
@@ -432,7 +432,7 @@ class Session:
         if now != (self._estimator.policy, self._estimator.measure, self._estimator.overrides):
             self._estimator.policy, self._estimator.measure, self._estimator.overrides = now
             self._forget_assessments()
-            self._after_labels.labelled()  # a promise may be wanted now
+            self._after_labels.begin()  # a promise may be wanted now
         if settings.hide_below != self._hidden_below:
             self._hidden_below = settings.hide_below
             self._forget_replies()
@@ -549,7 +549,7 @@ class Session:
             return
         self._report_complaints()
         self._notify_status()
-        self._after_labels.labelled()  # perhaps some are left from an earlier session
+        self._after_labels.begin()  # perhaps some are left from an earlier session
 
     def _languages(self) -> list[str]:
         """The languages of the open documents, the one opened last at the end; Python if there are none."""

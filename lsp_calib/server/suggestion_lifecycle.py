@@ -29,7 +29,7 @@ class SuggestionLifecycle:
     on_marks_changed: called with the URI of each document whose inserted suggestions have changed.
     on_inserted: called with the URI and the line of each suggestion that a change has inserted.
     on_refitted: called with the calibrator that a refit has put in force.
-    on_labelled: called when there are new labels. promise: what the tiers promise now; None: nothing.
+    on_labelled: called with the number of new labels. promise: what the tiers promise now; None: nothing.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class SuggestionLifecycle:
         on_marks_changed: Callable[[str], None],
         on_refitted: Callable[[CalibratorRef], None],
         on_inserted: Callable[[str, int], None] = lambda *_: None,
-        on_labelled: Callable[[], None] = lambda: None,
+        on_labelled: Callable[[int], None] = lambda _: None,
         promise: Callable[[], Promise | None] = lambda: None,
     ) -> None:
         self.tracking = SuggestionTracking(
@@ -118,5 +118,6 @@ class SuggestionLifecycle:
 
     def _record(self, events: Sequence[Event]) -> None:
         self._recorder.record(events)
-        if any(event.label is not None and event.label.correct is not None for event in events):
-            self._on_labelled()
+        labels = sum(event.label is not None and event.label.correct is not None for event in events)
+        if labels:
+            self._on_labelled(labels)

@@ -22,14 +22,14 @@ RISK = {"tiers": {"policy": "risk"}, "confidence": {"measure": "geometric-mean"}
 KEY = bytes(range(32))
 
 
-def learn(editor: Editor, n: int, *, begin: int = 0, wrong: float = 0.0) -> None:
+def learn(home: Path, n: int, *, begin: int = 0, wrong: float = 0.0) -> None:
     """Labels of lines as in SCRIPT, by turns; of every 100 sure ones `wrong` are wrong."""
     from lsp_calib.feedback.events import Event, EventKind, How, Label
     from lsp_calib.feedback.store import FeedbackStore
     from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Suggestion, Tier, Timing
 
-    (editor.home / "feedback.key").write_bytes(KEY)  # decides which labels are set aside
-    store = FeedbackStore(editor.home / "feedback.db")
+    store = FeedbackStore(home / "feedback.db")
+    (home / "feedback.key").write_bytes(KEY)  # decides which labels are set aside
     ref = CalibratorRef("c", "prior", "learning", 0)
     confidence = Confidence(0.5, 0.5, "m", Tier.REVIEW, "", False, ref, 4)
     model = ModelIdentity("scripted", "Q0", "5c" * 32)
@@ -82,7 +82,7 @@ async def certified(connect: Connect, **options: Any) -> Editor:
     editor = await connect(SCRIPT, options=RISK | options)
     editor.open("sure\npoor\n")
     await editor.suggestion(0, 4)
-    learn(editor, 300)
+    learn(editor.home, 300)
     result = await editor.command("refit")
     assert result["certificate"]["certified"], result
     return editor
@@ -114,7 +114,7 @@ async def test_a_certificate_is_earned_by_a_refit_and_said_with_each_suggestion(
 async def test_drift_revokes_it_for_good_and_the_status_says_why(connect: Connect, tmp_path: Path) -> None:
     editor = await certified(connect)
     identity = (await editor.suggestion(0, 4))["calibrator"]["id"]
-    learn(editor, 60, begin=300, wrong=100)
+    learn(editor.home, 60, begin=300, wrong=100)
     await label(editor)
     found = await until_certificate(editor, "revoked", True)
     assert found["reason"].startswith("revoked: ")
@@ -153,7 +153,7 @@ async def test_by_threshold_nothing_is_promised(connect: Connect) -> None:
     suggestion = await editor.suggestion(0, 4)
     assert (suggestion["tier"], suggestion["certified"]) == ("accept", False)
     assert await certificate(editor) is None
-    learn(editor, 60)
+    learn(editor.home, 60)
     assert "certificate" not in await editor.command("refit")
 
 
@@ -161,13 +161,13 @@ def logged(editor: Editor) -> list[str]:
     return [message.message for message in editor.client.log_messages]
 
 
-async def test_a_refit_by_itself_in_a_pause_is_a_line_in_the_log(connect: Connect) -> None:
-    script = SCRIPT | {"afterLabels": {"soon": 0.05, "idle": 0.3}}
+async def test_a_refit_by_itself_in_a_pause_is_a_line_in_the_log(connect: Connect, tmp_path: Path) -> None:
+    """Also of labels from an earlier session."""
+    learn(tmp_path / "home", 300)
+    script = SCRIPT | {"afterLabels": {"soon": 0.05, "idle": 0.5}}
     editor = await connect(script, options=RISK)
     editor.open("sure\npoor\n")
     before = await editor.suggestion(0, 4)
-    learn(editor, 300)
-    await label(editor)
     await until(lambda: logged(editor), "a line in the log")
     (line,) = logged(editor)
     assert line.startswith("python: a new calibrator is in force (")
@@ -176,15 +176,19 @@ async def test_a_refit_by_itself_in_a_pause_is_a_line_in_the_log(connect: Connec
     after = await editor.suggestion(0, 4)
     assert after["calibrator"]["id"] != before["calibrator"]["id"]
     assert after["certified"] is True
+    # Few labels more are no reason for another one.
+    await label(editor)
+    await editor.settled(301)
+    await asyncio.sleep(1.0)
+    assert logged(editor) == [line]
 
 
-async def test_no_refit_by_itself_where_it_is_turned_off(connect: Connect) -> None:
+async def test_no_refit_by_itself_where_it_is_turned_off(connect: Connect, tmp_path: Path) -> None:
+    learn(tmp_path / "home", 300)
     script = SCRIPT | {"afterLabels": {"soon": 0.05, "idle": 0.1}}
     editor = await connect(script, options={"autoRefit": False})
     editor.open("sure\npoor\n")
     before = await editor.suggestion(0, 4)
-    learn(editor, 300)
-    await label(editor)
     await asyncio.sleep(1.0)
     assert logged(editor) == []
     assert (await editor.suggestion(0, 4))["calibrator"] == before["calibrator"]
