@@ -72,17 +72,19 @@ def number(low: int, high: int) -> Kind:
     return _kind(words, schema, lambda value: _between(low, value, high, (int, float)), float)
 
 
-def share() -> Kind:
-    """A number between 0 and 1, neither of them."""
-    schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
-    return _kind("a number above 0 and below 1", schema, _is_share, float)
+def chance() -> Kind:
+    """A number from 0.001 to 0.999: with smaller ones the labels that it takes could not be counted."""
+    low, high = 0.001, 0.999
+    schema = {"type": "number", "minimum": low, "maximum": high}
+    words = f"a number from {low} to {high}"
+    return _kind(words, schema, lambda value: _between(low, value, high, (int, float)), float)
 
 
 def share_or_off() -> Kind:
     """A number between 0 and 1, or false, which becomes 0.0. Editors leave it unset instead of false."""
 
     def fits(value: object) -> bool:
-        return value is False or _is_share(value)
+        return value is False or (_between(0, value, 1, (int, float)) and value not in (0, 1))
 
     schema = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
     return _kind("false or a number above 0 and below 1", schema, fits, float)
@@ -158,11 +160,7 @@ def _kind(
     return Kind(words, schema, read)
 
 
-def _is_share(value: object) -> bool:
-    return _between(0, value, 1, (int, float)) and value not in (0, 1)
-
-
-def _between(low: int, value: object, high: int, types: tuple[type, ...]) -> bool:
+def _between(low: float, value: object, high: float, types: tuple[type, ...]) -> bool:
     if isinstance(value, bool) or not isinstance(value, types):
         return False
     return low <= value <= high  # type: ignore[operator]

@@ -17,11 +17,11 @@ from lsp_calib.inference.choice import URL_WORDS, is_url
 from lsp_calib.languages import ANY, is_choice
 from lsp_calib.settings.kinds import (
     Kind,
+    chance,
     checked_text,
     number,
     one_of,
     or_auto,
-    share,
     share_or_off,
     switch,
     text,
@@ -93,7 +93,7 @@ def _policy(default: str | None) -> Any:
 def _risk() -> Any:
     return _setting(
         "tiers.risk",
-        share(),
+        chance(),
         None,
         "with the policy `risk`: at most this share of what is marked accept is wrong. More than 0.1, or "
         "than the user's own value, does not count from a workspace",
@@ -104,7 +104,7 @@ def _risk() -> Any:
 def _delta() -> Any:
     return _setting(
         "tiers.delta",
-        share(),
+        chance(),
         None,
         "with the policy `risk`: the probability that the promise is wrong nevertheless. More than 0.1, or "
         "than the user's own value, does not count from a workspace",

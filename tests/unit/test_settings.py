@@ -36,8 +36,8 @@ SHARE: tuple[list[Any], list[Any]] = (
     [-0.1, 1.1, "0.5", True, float("nan"), [], 10**400],
 )
 OPEN_SHARE: tuple[list[Any], list[Any]] = (
-    [0.05, 0.5, 0.999],
-    [0, 1, 0.0, 1.0, -0.1, 1.1, "0.1", True, float("nan"), [], {}],
+    [0.001, 0.05, 0.5, 0.999],
+    [0, 1, 0.0, 1.0, 1e-300, 0.0009, 0.9991, -0.1, 1.1, "0.1", True, float("nan"), [], {}],
 )
 KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
     "inlineCompletion.enabled": ("inline_completion", SWITCH),
