@@ -24,6 +24,10 @@ class TurnOver(Interrupted):
     """A run stopped to let another client take its turn."""
 
 
+EIGHT_BIT = "cpu-eight-bit"
+"""The name of the acceleration that converts weights."""
+
+
 @attrs.frozen
 class Acceleration:
     """Which hardware features a model may use.
@@ -44,7 +48,7 @@ class Acceleration:
         if self.gpu_layers:
             return "gpu"
         if self.eight_bit:
-            return "cpu-eight-bit"
+            return EIGHT_BIT
         if not self.repack:
             return "cpu-without-repacking"
         return "cpu" if self.amx else "cpu-without-amx"

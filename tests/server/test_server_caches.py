@@ -170,6 +170,7 @@ class TestNextLine:
         await editor.suggestion(0, 4)
         editor.insert(0, 4, "f(a):")
         await editor.engine.until("answered", 2)
+        await editor.in_order()
         editor.insert(0, 9, "\n    ")
         suggestion = await editor.suggestion(1, 4)
         assert (suggestion["text"], suggestion["source"]) == ("pass", "memory")

@@ -72,6 +72,11 @@ class TestChoice:
         assert acceleration.failure(choice) == (
             "The model runs without weights of 8 bits: llama.cpp crashed with weights of 8 bits (signal 4)."
         )
+        worse = Machine(cpu_eight_bit="signal 4", cpu="signal 4", cpu_without_repacking=1.0)
+        last = choose(CONVERTS, 0, worse.attempt, slow_weights=True, careful=True)
+        assert acceleration.failure(last) == (
+            "The model runs without repacked weights: llama.cpp crashed with repacked weights (signal 4)."
+        )
         question = Question(CONVERTS, "0" * 64, 0, slow_weights=True)
         question.remember(choice)
         assert question.recall() == choice

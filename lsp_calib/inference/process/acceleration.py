@@ -140,7 +140,7 @@ def failure(choice: Choice) -> str:
     words = {
         "gpu": "the GPU",
         "cpu": "AMX" if "cpu-without-amx" in names else "repacked weights",
-        "cpu-eight-bit": "weights of 8 bits",
+        "cpu-eight-bit": "weights of 8 bits" if choice.acceleration.repack else "repacked weights",
     }
     what = words.get(first.name, "repacked weights")
     return f"The model runs without {what}: llama.cpp crashed with {what} ({first.outcome.how})."

@@ -7,6 +7,7 @@ where native code has crashed. After three deaths without an answer the client g
 
 from __future__ import annotations
 
+from lsp_calib.inference.backend import EIGHT_BIT
 from lsp_calib.inference.process import starting
 from lsp_calib.inference.process.starting import Safety
 
@@ -65,8 +66,10 @@ class Deaths:
         crashed = starting.crashed(code) and not self._answered
         self.at_once = crashed or not self._loaded
         if crashed:
-            # An acceleration that crashed although its trial succeeded is not used again.
-            again = (self._acceleration,) if self.safety.careful and self._acceleration else ()
+            # An acceleration that crashed although its trial succeeded is not used again; nor is one that the
+            # model can do without at little cost.
+            hopeless = self.safety.careful or self._acceleration == EIGHT_BIT
+            again = (self._acceleration,) if hopeless and self._acceleration else ()
             self.safety = Safety(careful=True, avoid=(*self.safety.avoid, *again))
         self._loaded = self._answered = False
         self._acceleration = ""
