@@ -84,9 +84,9 @@ def test_converted_weights_are_given_up_at_their_first_crash() -> None:
     """The model runs without them; three deaths would not be enough to find what works."""
     deaths = Deaths()
     deaths.ready("cpu-eight-bit")
-    deaths.died(-signal.SIGSEGV)
+    deaths.died(SEGV)
     assert deaths.safety == Safety(careful=True, avoid=("cpu-eight-bit",))
     deaths.ready("cpu")
-    deaths.died(-signal.SIGSEGV)
+    deaths.died(SEGV)
     assert deaths.safety == Safety(careful=True, avoid=("cpu-eight-bit", "cpu"))
     assert not deaths.too_many
