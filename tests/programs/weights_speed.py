@@ -1,4 +1,4 @@
-"""How fast llama.cpp reads and writes with a model's weights converted to other kinds, and how far they agree.
+"""How fast llama.cpp is with weights converted to other kinds, and how far these agree.
 
     python tests/programs/weights_speed.py MODEL.gguf SOURCE... [--kinds Q8_0,Q4_0,BF16] [--threads 2]
 
@@ -101,9 +101,8 @@ def main() -> None:
         if not texts:
             return
         known = {kind: scored(path, texts, given.threads) for kind, path in files.items()}
-    print(
-        "\n| weights | mean difference, absolute | with its sign | another token is likeliest |\n|---|---|---|---|"
-    )
+    print("\n| weights | mean difference, absolute | with its sign | another token is likeliest |")
+    print("|---|---|---|---|")
     for (one, (p, top)), (other, (q, likeliest)) in itertools.combinations(known.items(), 2):
         off = p - q
         cells = (f"{np.abs(off).mean():.3f}", f"{off.mean():+.4f}", f"{np.mean(top != likeliest):.1%}")
