@@ -349,7 +349,7 @@ def _latency(latency: Latency | None) -> Markup | None:
         return None
     return _section(
         "How fast",
-        f"Half of the last answers of this session came within {latency.p50:,.0f} ms, 95 % within "
+        f"Half of the last answers since the server started came within {latency.p50:,.0f} ms, 95 % within "
         f"{latency.p95:,.0f} ms.",
     )
 

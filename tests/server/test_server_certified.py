@@ -56,7 +56,7 @@ def learn(home: Path, n: int, *, begin: int = 0, wrong: float = 0.0) -> None:
 
 
 async def label(editor: Editor) -> None:
-    """Keep the suggestion of the first line: a label of this session has the others read as well."""
+    """Keep the suggestion of the first line: a label given since the start has the others read as well."""
     await asyncio.sleep(0.8)  # shorter would be too short to read
     editor.insert(0, 4, " = 1")
     editor.save()

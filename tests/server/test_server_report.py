@@ -36,7 +36,7 @@ async def test_the_client_opens_the_page(connect: Connect) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     page = path.read_text("utf-8")
     assert "1 visit with a known outcome: too few to say anything yet." in page
-    assert "Half of the last answers of this session came within" in page
+    assert "Half of the last answers since the server started came within" in page
     for trace in ("_secret_text", "module.py", "file:", str(editor.home)):
         assert trace not in page
     await until(lambda: bool(editor.client.shown_documents), "the page is opened")
