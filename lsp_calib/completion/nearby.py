@@ -33,8 +33,9 @@ class Nearby:
         known = self.known(document, cursor, layout)
         if known is not None:
             return known
-        found = await asyncio.to_thread(self._find(document, cursor, layout))
+        # Of a document that is closed meanwhile nothing is kept: `forget` lets go of these.
         windows = self._documents.setdefault(document, OrderedDict())
+        found = await asyncio.to_thread(self._find(document, cursor, layout))
         # Another request may have been faster: its prompt is the one that is cached.
         found = windows.setdefault(_window(cursor, layout), found)
         if len(windows) > _MOST:
