@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -165,12 +166,35 @@ class Row:
         }
 
 
+@attrs.frozen
+class Part:
+    """The last row of a ladder on the items of one condition.
+
+    asked: items; n of them have an answer, and n_correct of these are right. metrics, tiers: as in `Row`.
+    """
+
+    asked: int
+    n: int
+    n_correct: int
+    metrics: Mapping[str, Interval]
+    tiers: Mapping[str, Share]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "asked": self.asked,
+            "n": self.n,
+            "right": self.n_correct,
+            "metrics": {name: attrs.asdict(interval) for name, interval in self.metrics.items()},
+            "tiers": {tier: share.to_json() for tier, share in self.tiers.items()},
+        }
+
+
 @attrs.frozen(eq=False)
 class Ladder:
     """The rows of one model's records.
 
     asked: items. groups, correct: the group of each of the n items that count, and whether it is right, bool
-    array of shape (n,).
+    array of shape (n,). parts: the last row by condition, those with `FEWEST` answers at least.
     """
 
     header: Header
@@ -178,6 +202,7 @@ class Ladder:
     groups: tuple[str, ...]
     correct: BoolArray
     rows: tuple[Row, ...]
+    parts: Mapping[str, Part]
 
     @property
     def model(self) -> str:
@@ -190,6 +215,7 @@ class Ladder:
             "asked": self.asked,
             "groups": len(set(self.groups)),
             "rows": [row.to_json() for row in self.rows],
+            "conditions": {name: part.to_json() for name, part in self.parts.items()},
         }
 
 
@@ -217,7 +243,9 @@ def climb(
         confidence = items.predict(step)
         if confidence is not None:
             rows.append(items.row(step.name, confidence, _cost(step, costs or {})))
-    return Ladder(header, len(records), tuple(items.groups), items.correct, tuple(rows))
+    asked = Counter(record.condition for record in records)
+    parts = items.parts(rows[-1].confidence, asked) if rows else {}
+    return Ladder(header, len(records), tuple(items.groups), items.correct, tuple(rows), parts)
 
 
 def _cost(step: Step, costs: Mapping[str, float]) -> float | None:
@@ -235,8 +263,9 @@ class _Items:
         self._fold = grouped_folds(self.groups, seed=seed)
         self._parts = {place: np.array([record.stratum == place for record in records]) for place in PLACES}
         conditions = np.array([record.condition for record in records])
+        self._conditions = {condition: conditions == condition for condition in CONDITIONS}
         if len(set(conditions)) > 1:
-            self._parts |= {condition: conditions == condition for condition in CONDITIONS}
+            self._parts |= self._conditions
         self._evidences = {
             below: [record.evidence(header, above=not below) for record in records] for below in (True, False)
         }
@@ -275,6 +304,20 @@ class _Items:
             cost_ms=cost_ms,
             confidence=confidence,
         )
+
+    def parts(self, confidence: FloatArray, asked: Mapping[str, int]) -> dict[str, Part]:
+        """The quality of a confidence in each condition. asked: items by condition."""
+        found = {}
+        for condition, mask in self._conditions.items():
+            p, y = confidence[mask], self.correct[mask]
+            if y.size < FEWEST:
+                continue
+            groups = [group for group, inside in zip(self.groups, mask, strict=True) if inside]
+            with quietly():
+                metrics = summarise(p, y, groups, resamples=self._resamples, seed=self._seed)
+            right = int(np.count_nonzero(y))
+            found[condition] = Part(asked[condition], int(y.size), right, metrics, _tiers(p, y))
+        return found
 
 
 def acceptable(confidence: FloatArray, correct: BoolArray, fold: IntArray, target: float) -> Share:

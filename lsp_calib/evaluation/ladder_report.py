@@ -38,7 +38,8 @@ _QUALITY = (
 
 
 def tables(ladder: Ladder) -> list[Table]:
-    """Two tables: the quality of each row, and its calibration error by kind of place."""
+    """Three tables: the quality of each row, its calibration error by kind of place, and the quality of the
+    last row in each condition."""
     costs = ["" if row.cost_ms is None else f"{row.cost_ms:.1f}" for row in ladder.rows]
     quality = [_quality(row) for row in ladder.rows]
     columns = _QUALITY
@@ -53,6 +54,34 @@ def tables(ladder: Ladder) -> list[Table]:
             ("evidence", *parts),
             [[row.name, *(_error(row.errors.get(part)) for part in parts)] for row in ladder.rows],
         ),
+        (
+            f"{ladder.model}: {ladder.rows[-1].name if ladder.rows else 'nothing'}, by condition",
+            CONDITION_COLUMNS,
+            condition_rows(ladder),
+        ),
+    ]
+
+
+CONDITION_COLUMNS = (
+    *("condition", "asked, with an answer", "right of those asked"),
+    *("skill", "AUC", "ECE (calibrated)", "accept: share, right", "reject: share, right"),
+)
+
+
+def condition_rows(ladder: Ladder) -> list[list[str]]:
+    """A row for each condition of the ladder's items."""
+    return [
+        [
+            condition,
+            f"{part.asked}, {part.n}",
+            f"{part.n_correct} ({percent(part.n_correct / part.asked)})",
+            signed(part.metrics["skill"]),
+            plain(part.metrics["auc"]),
+            plain(part.metrics["ece"], digits=3),
+            share(part.tiers["accept"], least=True),
+            share(part.tiers["reject"]),
+        ]
+        for condition, part in ladder.parts.items()
     ]
 
 

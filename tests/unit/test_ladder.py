@@ -36,6 +36,7 @@ from lsp_calib.evaluation.ladder import (
     climb,
     platt,
 )
+from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import FeatureList, Header, Record, write_records
 from lsp_calib.values import ModelIdentity
 
@@ -153,6 +154,30 @@ def test_tiers_and_places_add_up(ladder: Ladder) -> None:
         assert set(row.errors) == {ALL, *PLACES}
         assert sum(row.errors[place].n for place in PLACES) == row.errors[ALL].n == row.n
         assert row.calibrated == all(error.value <= error.limit for error in row.errors.values())
+
+
+def test_the_last_row_is_told_apart_by_condition() -> None:
+    """Each condition's numbers are those of its own items, predicted with all others."""
+    records = made_up()
+    # Whole projects, so that the intervals of both conditions have groups to draw.
+    writing = [attrs.evolve(one, condition=WRITING_ON) for one in records[::2]]
+    mixed = climb(HEADER, [*writing, *records[1::2]], FEW[:3], resamples=40)
+    assert list(mixed.parts) == [INSERTING, WRITING_ON]
+    assert mixed.parts[WRITING_ON].asked == len(writing)
+    assert sum(part.asked for part in mixed.parts.values()) == mixed.asked
+    assert sum(part.n for part in mixed.parts.values()) == mixed.rows[-1].n
+    assert sum(part.n_correct for part in mixed.parts.values()) == mixed.rows[-1].n_correct
+    for condition, part in mixed.parts.items():
+        chosen = np.array([r.condition == condition for r in [*writing, *records[1::2]] if r.shown])
+        expected = skill_score(mixed.rows[-1].confidence[chosen], mixed.correct[chosen])
+        assert part.metrics["skill"].value == pytest.approx(expected)
+        assert sum(share.n for share in part.tiers.values()) == part.n
+
+
+def test_a_condition_with_few_answers_is_left_out() -> None:
+    records = made_up()
+    few = [attrs.evolve(one, condition=WRITING_ON) for one in records[:12]]
+    assert list(climb(HEADER, [*few, *records[12:]], FEW[:2], resamples=40).parts) == [INSERTING]
 
 
 def test_costs_are_those_of_what_a_row_needs(ladder: Ladder) -> None:
