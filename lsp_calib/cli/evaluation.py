@@ -187,12 +187,14 @@ def _take_workers(options: dict[str, Any]) -> Any:
 @_observe
 @_workers
 @_quiet
+@click.option("--progress", type=click.Choice(["bar", "lines"]), default="bar", hidden=True)  # for the server
 @json_option
 @model_option
 @threads_option
 def calibrate(
     as_json: bool,
     quiet: bool,
+    progress: str,
     sources: Path | None,
     from_git: bool,
     authors: tuple[str, ...],
@@ -223,6 +225,7 @@ def calibrate(
         held_out_projects=apart,
         workers=workers,
         quiet=quiet or as_json,
+        lines=progress == "lines",
         say=warn,
     )
     if as_json:

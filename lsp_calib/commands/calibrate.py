@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -20,12 +21,14 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
 from lsp_calib.calibration.calibrators.promotion import may_replace
+from lsp_calib.calibration.calibrators.rank_curves import Ranked
 from lsp_calib.calibration.calibrators.refit import MIN_LABELS
 from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.committed import FromGit, committed_task
 from lsp_calib.commands.comparison import Comparison
 from lsp_calib.commands.engine import Say
+from lsp_calib.completion.alternatives import shares
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
@@ -105,6 +108,7 @@ def calibrate(
     observe: frozenset[Observed] = frozenset(),
     window: WindowSize | None = None,
     quiet: bool = False,
+    lines: bool = False,
     language: str | None = None,
     from_git: FromGit | None = None,
 ) -> Report:
@@ -120,7 +124,7 @@ def calibrate(
     install: put it in force without that proof. created: ISO date; None: the day of the records.
     held_out_projects: the number of projects left out of the fit; None: those that the records name.
     writing_on: the number of further lines, with nothing below them.
-    model, threads, observe, window, quiet, say: as for `collect_records`.
+    model, threads, observe, window, quiet, lines, say: as for `collect_records`.
     Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
     calibrator is for others); SettingsError if there is nothing to fit on.
     """
@@ -152,6 +156,7 @@ def calibrate(
                 threads=threads,
                 seed=seed,
                 quiet=quiet,
+                lines=lines,
                 created=created,
                 held_out=apart,
                 observe=observe,
@@ -296,8 +301,17 @@ def _fit(
         created=created,
         strata=dict(sorted(Counter(record.stratum for record in shown).items())),
         provenance=sources_of(shown),
+        ranked=[ranked(record) for record in shown],
     )
     return attrs.evolve(fitted, calibrator=_rounded(fitted.calibrator)), shown
+
+
+def ranked(record: Record) -> Ranked:
+    """The shares and verdicts of a record's alternatives; none if they were not asked for."""
+    given = shares(
+        math.fsum(record.logprobs_given_typed), [other.logprob(record) for other in record.alternatives]
+    )
+    return [(share, other.correct["exact"]) for share, other in zip(given, record.alternatives, strict=True)]
 
 
 def _projects(groups: Iterable[str]) -> list[str]:
@@ -311,6 +325,10 @@ def _rounded(calibrator: Calibrator) -> Calibrator:
     return attrs.evolve(
         calibrator,
         curves=tuple(curve.rounded(_nine) for curve in calibrator.curves),
+        ranks=tuple(
+            attrs.evolve(curve, slope=_nine(curve.slope), intercept=_nine(curve.intercept))
+            for curve in calibrator.ranks
+        ),
         metrics=_rounded_metrics(calibrator.metrics),
         by_place={place: _rounded_metrics(metrics) for place, metrics in calibrator.by_place.items()},
     )

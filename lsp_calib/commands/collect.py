@@ -25,12 +25,14 @@ def collect_records(
     threads: int,
     seed: int,
     quiet: bool,
+    lines: bool = False,
     created: str | None = None,
     held_out: frozenset[str] = frozenset(),
     observe: frozenset[Observed] = frozenset(),
     window: WindowSize | None = None,
 ) -> tuple[Header, list[Record]]:
-    """The records of a task, kept in `path`; progress goes to standard error unless `quiet`.
+    """The records of a task, kept in `path`; progress goes to standard error unless `quiet`, as `lines` for a
+    program if these are wanted.
 
     model, threads: of the command line, as for `settings_in_force`. say: reports settings that cannot be
     used. observe, window: as for `evaluation.collect.collect`, whose errors it raises.
@@ -40,7 +42,7 @@ def collect_records(
     else:
         given = Trusted(model=model, threads=threads)
     choice = engine_choice(settings_in_force(given, say))
-    with item_progress("Completing lines", quiet=quiet) as show:
+    with item_progress("Completing lines", quiet=quiet, lines=lines) as show:
         return collect(
             task,
             choice,

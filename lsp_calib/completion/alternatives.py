@@ -110,21 +110,18 @@ def _requests(request: Request, first: Generation, *, draws: bool) -> Iterator[t
         yield None, attrs.evolve(base, sampling=Sampling(_TEMPERATURE, seed))
 
 
-def shares(first: float | None, first_logprob: float, logprobs: Sequence[float]) -> tuple[float | None, ...]:
-    """How likely each alternative is to be right, of what the first answer leaves; all together at most 1.
+def shares(first_logprob: float, logprobs: Sequence[float]) -> tuple[float, ...]:
+    """The share of each alternative in what the first answer leaves, by the model; all together at most 1.
 
-    first: the calibrated probability of the first answer, in [0, 1]; None: there is none for any.
     first_logprob, logprobs: natural logarithms of the raw probabilities of the first answer and of the n
         alternatives.
-    Returns n numbers in [0, 1 - first]. For raw probabilities P, an alternative gets
-    (1 - first) * P(alternative) / (1 - P(first)): what the model thinks of it if the first one is wrong.
+    Returns n numbers in [0, 1]: P(alternative) / (1 - P(first)) of the raw probabilities P, what the model
+    thinks of it if the first one is wrong.
 
-    >>> shares(0.6, math.log(0.5), [math.log(0.25), math.log(0.125)])
-    (0.2, 0.1)
+    >>> shares(math.log(0.5), [math.log(0.25), math.log(0.125)])
+    (0.5, 0.25)
     """
-    if first is None:
-        return (None,) * len(logprobs)
     raw = [math.exp(min(logprob, 0.0)) for logprob in logprobs]
     # Different tokens can make the same text, and numbers are rounded: so the sum is looked at as well.
     left = max(-math.expm1(min(first_logprob, 0.0)), math.fsum(raw))
-    return tuple((1.0 - first) * p / left if left > 0.0 else 0.0 for p in raw)
+    return tuple(p / left if left > 0.0 else 0.0 for p in raw)

@@ -225,22 +225,28 @@ class CompletionService:
         if answer is None or not found:
             return ()
         found.sort(key=lambda one: -math.fsum(one[0].logprobs))
-        probabilities = shares(
-            known.confidence.calibrated,
-            math.fsum(answer.logprobs),
-            [math.fsum(generation.logprobs) for generation, _ in found],
-        )
         features = self._features.of(document)
+        evidences = [
+            await asyncio.to_thread(features.evidence, cursor, text, generation) for generation, text in found
+        ]
+        given = shares(math.fsum(answer.logprobs), [math.fsum(other.logprobs) for other, _ in found])
+        confidences = self._estimator.alternatives(
+            loaded.identity,
+            prompt.version,
+            "line",
+            cursor.language,
+            known.confidence.calibrated,
+            list(zip(given, evidences, strict=True)),
+            document=document,
+        )
         made: list[Completion] = []
-        for (generation, text), probability in zip(found, probabilities, strict=True):
-            if probability is not None and probability < hide_below:
+        for (generation, text), evidence, confidence in zip(found, evidences, confidences, strict=True):
+            if confidence.calibrated is not None and confidence.calibrated < hide_below:
                 continue
-            evidence = await asyncio.to_thread(features.evidence, cursor, text, generation)
-            own = self._estimator.assess(loaded.identity, prompt.version, "line", cursor.language, evidence)
             suggestion = Suggestion.new(
                 "line",
                 text,
-                self._estimator.alternative(own, probability, language=cursor.language, document=document),
+                confidence,
                 loaded.identity.name,
                 generation,
                 doubt=doubtful_span(generation, text),

@@ -106,6 +106,10 @@ class Alternative:
             values |= header.features.named(self.features)
         return Evidence(logprobs, values, record.stratum if record.stratum in features.PLACES else "")
 
+    def logprob(self, record: Record) -> float:
+        """The log-probability of all its tokens, given what is typed. record: the one it is in."""
+        return math.fsum((*record.logprobs_given_typed[: self.at], *self.logprobs))
+
     def to_row(self) -> dict[str, Any]:
         row: dict[str, Any] = {"at": self.at, "correct": dict(self.correct), "stop": self.stop}
         row |= {"tokens": list(self.tokens), "surprisal": _whole(self.logprobs, -_NAT)}

@@ -1,51 +1,80 @@
-"""How often ranks 2 and 3 are right, and whether their shares say so, from records that hold them.
+"""How often ranks 2 and 3 are right, and whether their confidence says so, from records that hold them.
 
     lsp-calib eval line PROJECTS... --model MODEL --observe alternatives --output FOLDER
     python tests/programs/alternatives.py FOLDER/records.jsonl
 
-Prints, for each rank: how many there are, the share of them that is right, the mean confidence, and the Brier
-skill score. The first answer's confidence is that of the calibrator in force, as in the editor. If that was
-fitted on these lines, rank 1 looks better than it is.
+Prints, for each rank: how many there are, the share of them that is right, and for both measures (the share
+of what the first answer leaves, and what labels of the rank make of it) the mean confidence and the Brier
+skill score. All out of fold by project: the first answer's confidence, and the curves of the ranks.
 """
 
 from __future__ import annotations
 
-import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from lsp_calib.calibration.calibrators.calibrator import Purpose
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.metrics.scores import skill_score
-from lsp_calib.completion.alternatives import shares
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.calibration.calibrators.rank_curves import Ranked, rank_probabilities, ranks_out_of_fold
+from lsp_calib.calibration.metrics.scores import auc, skill_score
+from lsp_calib.commands.calibrate import ranked
+from lsp_calib.evaluation.ladder import SHIPPED, STEPS, climb
+from lsp_calib.evaluation.records import Header, Record, read_records
+from lsp_calib.evaluation.report import percent, table_lines
+from lsp_calib.evaluation.scores import groups_of
+
+COLUMNS = (
+    *("rank", "n", "right", "share of the rest: mean", "skill"),
+    *("by labels of the rank: mean", "skill", "AUC", "from 25 %: share, right"),
+)
+
+
+def table(header: Header, records: Sequence[Record]) -> list[list[str]]:
+    """A row for each rank from 2 on."""
+    steps = [step for step in STEPS if step.name == SHIPPED]
+    shown = [record for record in records if record.shown and record.logprobs]
+    ladder = climb(header, shown, steps, resamples=2)
+    first = ladder.rows[-1].confidence
+    places = [ranked(record) for record in shown]
+    fitted = ranks_out_of_fold(places, first, ladder.correct, groups_of(shown))
+    plain = [
+        rank_probabilities((), float(p), [share for share, _ in place])
+        for p, place in zip(first, places, strict=True)
+    ]
+    return [row for rank in range(2) if (row := _row(rank, places, plain, fitted))]
+
+
+def _row(
+    rank: int,
+    places: Sequence[Ranked],
+    plain: Sequence[tuple[float | None, ...]],
+    fitted: Sequence[tuple[float, ...]],
+) -> list[str]:
+    there = [at for at, place in enumerate(places) if len(place) > rank]
+    right = np.array([places[at][rank][1] for at in there], dtype=np.bool_)
+    if right.all() or not right.any():
+        return []
+    shares = np.array([plain[at][rank] for at in there], dtype=np.float64)
+    labelled = np.array([fitted[at][rank] for at in there])
+    likely = labelled >= 0.25
+    return [
+        str(rank + 2),
+        str(right.size),
+        f"{100 * right.mean():.1f} %",
+        f"{100 * shares.mean():.1f} %",
+        f"{skill_score(shares, right):+.2f}",
+        f"{100 * labelled.mean():.1f} %",
+        f"{skill_score(labelled, right):+.2f}",
+        f"{auc(labelled, right):.2f}",
+        f"{percent(likely.mean())}, {percent(right[likely].mean())}" if likely.any() else "none",
+    ]
 
 
 def main() -> None:
     header, records = read_records(Path(sys.argv[1]))
-    purpose = Purpose(header.model, header.prompt_version, "line", header.language)
-    calibrator = CalibratorStore.open().choose(purpose).calibrator
-    found: dict[int, list[tuple[float, bool]]] = {}
-    for record in records:
-        evidence = record.evidence(header)
-        p = calibrator.probability(evidence) if record.shown else None
-        if p is None:
-            continue
-        others = [(math.fsum(one.evidence(record, header).logprobs), one) for one in record.alternatives]
-        given = shares(p, math.fsum(evidence.logprobs), [logprob for logprob, _ in others])
-        found.setdefault(1, []).append((p, record.correct["exact"]))
-        for rank, (share, (_, one)) in enumerate(zip(given, others, strict=True), start=2):
-            assert share is not None, "the first answer has a confidence"
-            found.setdefault(rank, []).append((share, one.correct["exact"]))
-    print(f"{calibrator.id}, {len(records)} records\n")
-    print("| rank | n | right | confidence | skill |\n|---|--:|--:|--:|--:|")
-    for rank, pairs in sorted(found.items()):
-        confidence = np.array([p for p, _ in pairs])
-        right = np.array([correct for _, correct in pairs])
-        skill = skill_score(confidence, right)
-        print(f"| {rank} | {right.size} | {right.mean():.1%} | {confidence.mean():.1%} | {skill:+.2f} |")
+    print(f"{header.model.name}, {header.prompt_version}: {len(records)} records\n")
+    print("\n".join(table_lines(COLUMNS, table(header, records))))
 
 
 if __name__ == "__main__":

@@ -145,29 +145,23 @@ def test_the_token_that_was_given_has_the_text_between() -> None:
 logprobs = st.floats(-60.0, 0.0)
 
 
-@given(st.floats(0.0, 1.0), logprobs, st.lists(logprobs, max_size=2))
-def test_shares_add_up_to_what_is_left_at_most_and_keep_the_order(
-    first: float, first_logprob: float, others: list[float]
-) -> None:
-    found = [share for share in shares(first, first_logprob, others) if share is not None]
+@given(logprobs, st.lists(logprobs, max_size=2))
+def test_shares_add_up_to_one_at_most_and_keep_the_order(first_logprob: float, others: list[float]) -> None:
+    found = shares(first_logprob, others)
     assert len(found) == len(others)
     assert all(share >= 0.0 for share in found)
-    assert first + sum(found) <= 1.0 + 1e-12
+    assert sum(found) <= 1.0 + 1e-12
     for one, two in itertools.combinations(range(len(others)), 2):
         assert (found[one] <= found[two]) or others[one] > others[two]
-
-
-def test_without_a_confidence_of_the_first_there_is_none() -> None:
-    assert shares(None, -1.0, [-2.0, -3.0]) == (None, None)
 
 
 @given(trees())
 def test_where_the_model_is_right_about_itself_the_shares_are_its_probabilities(tree: Tree) -> None:
     first = tree.answer(REQUEST)
     p = tree.probability(first.text)
-    (share,) = shares(p, math.log(p), [math.log(tree.probability("ab"))])
+    (share,) = shares(math.log(p), [math.log(tree.probability("ab"))])
     if first.text != "ab":
-        assert share == pytest.approx(tree.probability("ab"))
+        assert (1.0 - p) * share == pytest.approx(tree.probability("ab"))
 
 
 LINES = [

@@ -17,6 +17,7 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import FloatArray
 from lsp_calib.calibration.calibrators.curve import Curve, Wanted, curve_of, in_order, is_plain
+from lsp_calib.calibration.calibrators.rank_curves import RankCurve
 from lsp_calib.calibration.calibrators.reasons import reason as reason_of
 from lsp_calib.calibration.calibrators.stored_metrics import by_place_of, metrics_of, metrics_to_json
 from lsp_calib.calibration.document import Fields, parse
@@ -73,6 +74,7 @@ class Calibrator:
     metrics: of out-of-fold predictions of the first curve, by name (METRICS), each with its interval.
     by_place: some of these metrics for each kind of place of the cursor.
     strata: how many labels of each kind of place.
+    ranks: curves of the alternatives' ranks, from 2 on, where labels exist for them.
     created: ISO date, YYYY-MM-DD. parent: id of the calibrator that it replaced, or None.
     schema: of its file. One read from a file of schema 1 keeps it: its id is computed from that form.
     Raises CalibratorError for values that contradict each other.
@@ -91,6 +93,7 @@ class Calibrator:
     state: State
     created: str
     parent: str | None = None
+    ranks: tuple[RankCurve, ...] = ()
     schema: Schema = SCHEMA
 
     def __attrs_post_init__(self) -> None:
@@ -223,6 +226,8 @@ class Calibrator:
         else:
             curves = {"rawMeasure": self.raw_measure, **first}
             curves |= {"curves": [curve.to_json() for curve in self.curves]}
+            # Left out where there are none, so that files from before keep their ids.
+            curves |= {"ranks": [curve.to_json() for curve in self.ranks]} if self.ranks else {}
         return {
             "task": self.purpose.task,
             "language": self.purpose.language,
@@ -266,6 +271,7 @@ class Calibrator:
                 if schema == 1
                 else [Curve.from_json(curve) for curve in fields.objects("curves")]
             )
+            ranks = fields.objects("ranks") if "ranks" in fields.values else []
             calibrator = cls(
                 purpose=Purpose(
                     ModelIdentity(
@@ -289,6 +295,7 @@ class Calibrator:
                 state=cast(State, fields.choice("state", STATES)),
                 created=fields.text("created"),
                 parent=fields.optional_text("parent"),
+                ranks=tuple(RankCurve.from_json(curve) for curve in ranks),
                 schema=1 if schema == 1 else SCHEMA,
             )
         except DataError as error:
@@ -347,7 +354,7 @@ _COMMON = {
 }
 _FIELDS = {
     1: _COMMON | {"measure", "slope", "intercept", "input", "offsets", "prior"},
-    SCHEMA: _COMMON | {"rawMeasure", "curves", "byPlace"},
+    SCHEMA: _COMMON | {"rawMeasure", "curves", "byPlace", "ranks"},
 }
 
 
@@ -375,7 +382,7 @@ def _validate(calibrator: Calibrator, what: str) -> None:
             calibrator.curves[0].to_schema_1()
         except DataError as error:
             raise CalibratorError(f"{what}: {error}.") from error
-        if measures != [calibrator.raw_measure] or calibrator.by_place:
+        if measures != [calibrator.raw_measure] or calibrator.by_place or calibrator.ranks:
             raise CalibratorError(f"{what} has more than a file of schema 1 can hold.")
     try:
         date = datetime.date.fromisoformat(calibrator.created).isoformat()

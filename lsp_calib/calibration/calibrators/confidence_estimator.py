@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -11,6 +11,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, Ta
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.carrying_over import note
 from lsp_calib.calibration.calibrators.curve import Wanted
+from lsp_calib.calibration.calibrators.rank_curves import rank_probabilities
 from lsp_calib.calibration.policies.ledger import Ledger, Promise
 from lsp_calib.calibration.policies.overrides import Override, StricterPolicy
 from lsp_calib.calibration.policies.tiers import PRESETS, Policy, RiskPolicy
@@ -18,8 +19,9 @@ from lsp_calib.errors import CalibratorError
 from lsp_calib.exclusion import matches
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
 
-ALTERNATIVE_MEASURE = "share-of-the-rest-1"
-"""The name of the measure of alternatives, see `completion.alternatives.shares`."""
+ALTERNATIVE_MEASURE = "share-of-the-rest"
+"""The measure of alternatives, see `completion.alternatives.shares`: version 1 is the share itself, 2 what
+labels of the rank make of it."""
 
 _NO_LABELS = (
     "it has no labels of its own, so its share of what the first suggestion leaves is the model's word alone"
@@ -107,25 +109,43 @@ class ConfidenceEstimator:
         policy = self._stricter(self.policy, language, document)
         return policy.decide(probability, source=like.calibrator.source)
 
-    def alternative(
-        self, own: Confidence, probability: float | None, *, language: str = "", document: str = ""
-    ) -> Confidence:
-        """The confidence of an alternative, which has no labels of its own: never above review.
+    def alternatives(
+        self,
+        model: ModelIdentity,
+        prompt_version: str,
+        task: Task,
+        language: str,
+        first: float | None,
+        others: Sequence[tuple[float, Evidence]],
+        *,
+        document: str = "",
+    ) -> list[Confidence]:
+        """The confidences of the alternatives at a place, from rank 2 on: never above review.
 
-        own: that of the first answer's calibrator for its evidence. probability: its share of what the first
-            answer leaves, in [0, 1]; None if there is none.
+        first: the calibrated probability of the first answer; None if there is none. others: each one's share
+        of what the first answer leaves, by the model, in [0, 1], and its evidence.
         """
-        tier, reason = self.tier(probability, own, language=language, document=document)
-        if probability is not None:
-            reason = f"{reason}; an alternative: {_NO_LABELS}"
-        return attrs.evolve(
-            own,
-            calibrated=probability,
-            measure=ALTERNATIVE_MEASURE,
-            tier=Tier.REVIEW if tier is Tier.ACCEPT else tier,
-            reason=reason,
-            certified=False,
-        )
+        ranks = self.calibrator(Purpose(model, prompt_version, task, language)).ranks
+        probabilities = rank_probabilities(ranks, first, [share for share, _ in others])
+        found = []
+        for rank, ((_, evidence), p) in enumerate(zip(others, probabilities, strict=True)):
+            own = self.assess(model, prompt_version, task, language, evidence)
+            tier, reason = self.tier(p, own, language=language, document=document)
+            curve = ranks[rank] if rank < len(ranks) else None
+            why = _NO_LABELS
+            if curve is not None:
+                why = f"of its rank, {curve.n_correct} of {curve.n} were right where the first one was wrong"
+            found.append(
+                attrs.evolve(
+                    own,
+                    calibrated=p,
+                    measure=f"{ALTERNATIVE_MEASURE}-{1 if curve is None else 2}",
+                    tier=Tier.REVIEW if tier is Tier.ACCEPT else tier,
+                    reason=reason if p is None else f"{reason}; an alternative: {why}",
+                    certified=False,
+                )
+            )
+        return found
 
     def calibrator(self, purpose: Purpose) -> Calibrator:
         """The calibrator in force for a purpose now. Costs three system calls if nothing has changed.

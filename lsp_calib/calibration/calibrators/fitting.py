@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Purpose, Source, State
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENTROPIES, Curve
+from lsp_calib.calibration.calibrators.rank_curves import Ranked, fit_ranks
 from lsp_calib.calibration.calibrators.recipes import RECIPES, FeatureData, Recipe
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, Prior
 from lsp_calib.calibration.validation.cross_validation import CANDIDATES, out_of_fold, select_first_t
@@ -55,6 +56,7 @@ def fit_calibrator(
     strata: Mapping[str, int] | None = None,
     provenance: Sequence[Origin] = (),
     parent: str | None = None,
+    ranked: Sequence[Ranked] | None = None,
     seed: int = 0,
 ) -> Fitted:
     """Fit a curve over features, one without entropies, one over the total and one over a geometric mean.
@@ -64,6 +66,7 @@ def fit_calibrator(
     groups: array of shape (n,); a group (repository, file) is never split between fitting and testing.
     created: ISO date. candidates: numbers of first tokens, of which the one whose geometric mean has the best
         skill becomes the raw confidence. recipes: of curves over features; the best is chosen.
+    ranked: the alternatives at the n places, where they have labels: their ranks get curves as well.
     prior: of plain measures; it does not trust raw confidences as they stand, because those of code models
         are not probabilities. The other arguments are the calibrator's fields.
     The metrics are those of predictions whose choices (recipe, spread, t) and fit never saw the item's group.
@@ -109,6 +112,7 @@ def fit_calibrator(
         state=state,
         created=created,
         parent=parent,
+        ranks=() if ranked is None else fit_ranks(ranked, labels),
     )
     return Fitted(calibrator, {measure: confidence for measure, (_, confidence) in curves.items()})
 
