@@ -11,6 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import alternatives
 import numpy as np
 
 from lsp_calib import home
@@ -31,11 +32,11 @@ RECORDS = sorted((MODELS / "records").glob("*.jsonl"), key=lambda path: (path.st
 # By the name of the records and the calibrator, without `line-`.
 TITLES = {
     "qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B",
-    "smollm2-135m": "SmolLM2-135M",
-    "smollm2-135m-large": "SmolLM2-135M, large window",
+    "smollm2-135m": "SmolLM2-135M, small window",
+    "smollm2-135m-large": "SmolLM2-135M",
 }
 # What editors are served with by default.
-IN_USE = ("qwen2.5-coder-1.5b", "smollm2-135m")
+IN_USE = ("qwen2.5-coder-1.5b", "smollm2-135m-large")
 PLACES = {
     "line-start": "start of the line",
     "after-indentation": "after the indentation",
@@ -81,14 +82,41 @@ def ladder_blocks() -> dict[str, str]:
     """For each model a table of the ladder; one of the calibration error by place; presets, weights."""
     blocks = {}
     for name, ladder in ladders().items():
-        (_, columns, rows), (_, places, errors) = ladder_report.tables(ladder)
+        (_, columns, rows), (_, places, errors), _ = ladder_report.tables(ladder)
         title = TITLES[name]
         sentence = ladder_report.summary(ladder).replace(ladder.model, f"**{title}**", 1)
         blocks[f"ladder of {name}"] = _block(sentence, "", *table_lines(columns, rows))
         blocks[f"places of {name}"] = _block(
             f"**{title}**", "", *table_lines(["evidence", *(PLACES.get(p, p) for p in places[1:])], errors)
         )
-    return {**blocks, "presets": presets(), "weights": weights(), "typed": typed()}
+    return {
+        **blocks,
+        "conditions": conditions(),
+        "alternatives": ranks(),
+        "presets": presets(),
+        "weights": weights(),
+        "typed": typed(),
+    }
+
+
+def conditions() -> str:
+    """What ships, out of fold, by model and condition."""
+    rows = [
+        [TITLES[name], *row]
+        for name, ladder in ladders().items()
+        for row in ladder_report.condition_rows(ladder)
+    ]
+    return _block(*table_lines(("model", *ladder_report.CONDITION_COLUMNS), rows))
+
+
+def ranks() -> str:
+    """How often alternatives are right, and what they promise, for records that hold them."""
+    rows = []
+    for path in SHIPPED:
+        header, records = read_records(records_of(path))
+        if any(record.alternatives for record in records):
+            rows += [[TITLES[name_of(path)], *row] for row in alternatives.table(header, records)]
+    return _block(*table_lines(("model", *alternatives.COLUMNS), rows))
 
 
 def weights() -> str:
