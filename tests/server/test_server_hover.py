@@ -45,6 +45,17 @@ async def test_summary_tier_and_words(connect: Connect) -> None:
         assert f"**{tier}** · {words}: about 50 % likely" in (await shown(editor)).value
 
 
+async def test_without_labels_for_summaries_there_is_no_number(connect: Connect) -> None:
+    """No calibrator of lines, and none of another model, says how likely a summary is to be right."""
+    editor = await connect({"summary": {"text": "Add.", "logprobs": [-0.001]}}, calibrated=False)
+    editor.open(TEXT)
+    (tier,) = [part for part in (await shown(editor)).value.split("\n\n") if "**" in part]
+    assert "**review**" in tier
+    assert "no labels for summaries of this model yet" in tier
+    assert "lsp\\-calib calibrate PATH" in tier
+    assert "%" not in tier
+
+
 async def test_only_on_a_signature(connect: Connect) -> None:
     """Every line of a signature has it; bodies, other code and other languages do not, and cost nothing."""
     editor = await connect()

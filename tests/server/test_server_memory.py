@@ -179,7 +179,7 @@ async def test_remembered_completions_keep_neither_documents_nor_their_earlier_v
     # Without a grammar: a tree of syntax takes more than all of this.
     item = {"uri": uri, "languageId": "yaml", "version": 1, "text": text}
     scene.tell("didOpen", textDocument=item)
-    requests = scene.server.session.completions
+    requests = scene.server.session.completions.requests
 
     async def type_in(first: int, last: int) -> None:
         for line in range(first, last):

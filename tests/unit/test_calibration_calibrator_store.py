@@ -96,6 +96,23 @@ def test_no_other_task_lends(store):
     assert borrowed.purpose.task == "summary"
     assert borrowed.curves[0].intercept == -2.0
     assert borrowed.provenance == ()
+    confidence = borrowed.assess(Evidence((-0.001,)), TierPolicy())
+    assert (confidence.calibrated, confidence.tier) == (None, Tier.REVIEW)
+    assert confidence.raw == pytest.approx(0.999, abs=1e-4)
+    assert confidence.reason.startswith("no labels for summaries of this model yet")
+    assert "lsp-calib calibrate PATH --task summary" in confidence.reason
+
+
+def test_summaries_borrow_from_no_other_model_but_from_other_languages(store):
+    """A summary that one model makes of sentences it likes says nothing of another's."""
+    ship(store, other("a", 0.6, 1.0, task="summary"))
+    model = ModelIdentity("a", "Q4", "a" * 64)
+    purpose = attrs.evolve(PURPOSE, task="summary")
+    policy = TierPolicy()
+    assert store.choose(purpose).calibrator.assess(Evidence((-0.001,)), policy).calibrated is None
+    same = store.choose(attrs.evolve(purpose, model=model, language="go")).calibrator
+    assert (same.source, len(same.provenance)) == ("prior", 1)
+    assert same.assess(Evidence((-0.001,)), policy).calibrated is not None
 
 
 def test_without_anything_a_cautious_default(store):

@@ -40,6 +40,11 @@ State = Literal["shipped", "learning", "ready", "drifted"]
 TASKS: tuple[Task, ...] = ("line", "summary")
 SOURCES: tuple[Source, ...] = ("prior", "shipped", "workspace", "personal")
 STATES: tuple[State, ...] = ("shipped", "learning", "ready", "drifted")
+NO_SUMMARY_LABELS = (
+    "no labels for summaries of this model yet; `lsp-calib calibrate PATH --task summary` gets some from "
+    "documented code"
+)
+"""The reason for the tier of a summary while no calibrator of summaries exists for its model."""
 METRICS = ("skill", "auc", "brier", "logLoss", "ece", "baseRate")
 
 
@@ -144,8 +149,11 @@ class Calibrator:
         try:
             if evidence.logprobs:
                 raw = by_name(self.raw_measure)(evidence.logprobs)
-                used, calibrated = self._predicted(evidence, wanted)
+                if self.has_evidence:
+                    used, calibrated = self._predicted(evidence, wanted)
             tier, reason = policy.decide(calibrated, source=self.source)
+            if not self.has_evidence:
+                reason = NO_SUMMARY_LABELS
             # The tier of a calibrator without labels follows from that, not from the features.
             if self.source == "prior":
                 # The policy does not know what it judges.
@@ -164,6 +172,14 @@ class Calibrator:
             calibrator=ref,
             first_tokens=self.first_tokens,
         )
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether its curves come from labels of its task. If not, `assess` gives no probability.
+
+        The built-in curve of `pooled_prior.borrow` is one of lines; summaries only begin a fit with it.
+        """
+        return self.purpose.task == "line" or self.source != "prior" or bool(self.provenance)
 
     @property
     def _what(self) -> str:

@@ -28,7 +28,8 @@ def borrow(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
 
     others: shipped calibrators. Those of another task do not count: what a score means for lines says nothing
         about summaries. Where the model has any, for other languages, those of other models do not count
-        either. Without any of the task it has a built-in curve.
+        either; for summaries they never do. Without any it has a built-in curve, which was made for lines:
+        a calibrator of summaries that has nothing else gives no probability (`Calibrator.has_evidence`).
     Each mean curve has the mean score of the curves of its measure. Its `shift`, which moves nothing, carries
     their spread: how far the curve of this model may lie. The variance counts the built-in one as one more
     deviation, so that one or two calibrators do not look certain. Of the geometric means of different numbers
@@ -37,7 +38,8 @@ def borrow(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
     pool = sorted(
         (other for other in others if other.purpose.task == purpose.task), key=lambda other: other.id
     )
-    pool = [other for other in pool if _is_of(other, purpose)] or pool
+    of_model = [other for other in pool if _is_of(other, purpose)]
+    pool = of_model if of_model or purpose.task == "summary" else pool
     if not pool:
         prior = Prior(BUILT_IN_SLOPE, BUILT_IN_INTERCEPT, SLOPE_SD, INTERCEPT_SD)
         plain = Curve.of_measure(measure_name(), prior.slope, prior.intercept, prior)

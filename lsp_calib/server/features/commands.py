@@ -43,7 +43,7 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.rollbackCalibrator")
     async def rollback_calibrator(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
         with _errors_as_answers():
-            return await ls.session.roll_back(_calibrator_id(arguments))
+            return await ls.session.user_requests.roll_back(_calibrator_id(arguments))
 
     @server.command("lsp-calib.exportFeedback")
     async def export_feedback(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
@@ -54,18 +54,18 @@ def register(server: CalibServer) -> None:
                     "A client over TCP may not choose a file: leave the path out, and the export is written "
                     "to the state folder."
                 )
-            return await ls.session.export_feedback(path)
+            return await ls.session.user_requests.export_feedback(path)
 
     @server.command("lsp-calib.purgeFeedback")
     async def purge_feedback(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
         with _errors_as_answers():
-            return {"n": await ls.session.purge_feedback()}
+            return {"n": await ls.session.user_requests.purge_feedback()}
 
     @server.command("lsp-calib.showReport")
     async def show_report(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
         with _errors_as_answers():
             # A client over TCP may be on another machine, where the page is not.
-            return {"path": await ls.session.show_report(opens=not ls.over_tcp)}
+            return {"path": await ls.session.user_requests.show_report(opens=not ls.over_tcp)}
 
     @server.command("lsp-calib.status")
     async def status(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def register(server: CalibServer) -> None:
         uri = _uri(arguments)
         document = None if uri is None else ls.open_document(uri)
         # Clients escape one URI in several ways: the one with which the document was opened counts.
-        return ls.session.explain(uri if document is None else document.uri)
+        return ls.session.user_requests.explain(uri if document is None else document.uri)
 
     @server.command("lsp-calib.pause")
     async def pause(ls: CalibServer, *arguments: Any) -> None:

@@ -31,13 +31,13 @@ def register(server: CalibServer) -> None:
         context = params.context
         invoked = context is not None and context.trigger_kind is types.CompletionTriggerKind.Invoked
         until = time.monotonic() + PATIENCE
-        reply = await ls.session.completions.newest(uri, cursor, patience=PATIENCE)
+        reply = await ls.session.completions.requests.newest(uri, cursor, patience=PATIENCE)
         made = [] if reply is None or reply.completion is None else [reply.completion]
         if made and invoked:
             # Each typed letter invokes the menu: no alternatives are made while the first is typed.
             fresh = made[0].suggestion.source == "model"
             left = max(until - time.monotonic(), 0.001) if fresh else 0.0
-            made += await ls.session.alternatives.of(uri, made[0], patience=left)
+            made += await ls.session.completions.alternatives.of(uri, made[0], patience=left)
         start = _word_start(cursor.before)
         at = column_units(document, cursor.before, start)
         edit_range = types.Range(types.Position(cursor.line, at), position_of(document, cursor))

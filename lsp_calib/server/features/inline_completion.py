@@ -37,14 +37,14 @@ def register(server: CalibServer) -> None:
                 return types.InlineCompletionList(items=[])
             cursor = selected.cursor
         by_hand = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
-        reply = await ls.session.completions.newest(uri, cursor, by_hand=by_hand)
+        reply = await ls.session.completions.requests.newest(uri, cursor, by_hand=by_hand)
         if reply is None:
             return None
         made = [] if reply.completion is None else [reply.completion]
-        block = await ls.session.block(uri, made[0]) if made and selected is None else None
+        block = await ls.session.completions.block(uri, made[0]) if made and selected is None else None
         if made and by_hand:
-            made += await ls.session.alternatives.of(uri, made[0])
-        if made and ls.session.is_superseded(uri, cursor):
+            made += await ls.session.completions.alternatives.of(uri, made[0])
+        if made and ls.session.completions.is_superseded(uri, cursor):
             return None  # while its follow-ups were made
         if selected is not None:
             made = [selected.extended(completion) for completion in made]
