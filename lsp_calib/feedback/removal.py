@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
+
+CALIBRATING = "calibrating"
+"""The folder with the records of calibrations that the editor began and that are not finished."""
 
 
 def empty_logs(state: Path) -> int:
@@ -29,12 +33,14 @@ def empty_logs(state: Path) -> int:
 
 
 def remove_everything(store: FeedbackStore, state: Path) -> int:
-    """Remove all feedback and the report on it, and empty the logs; returns how many suggestions there were.
+    """Remove all feedback, the report on it and unfinished calibrations, and empty the logs.
 
-    state: the state folder. The user's calibrators stay. Raises LspCalibError.
+    state: the state folder. The user's calibrators stay. Returns how many suggestions there were. Raises
+    LspCalibError.
     """
     n = store.purge()
     remove_report(state)
+    shutil.rmtree(state / CALIBRATING, ignore_errors=True)
     empty_logs(state)
     return n
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 from lsprotocol import types
 
@@ -35,6 +36,7 @@ from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
 from lsp_calib.server.summary_requests import SummaryRequests
 from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.server.user_requests import UserRequests
+from lsp_calib.server.workspace_calibration import CalibrationWish, WorkspaceCalibration
 from lsp_calib.settings.tiers import tier_policy
 from lsp_calib.summarization import SummaryService
 from lsp_calib.values import CalibratorRef
@@ -52,7 +54,9 @@ class Session:
         self._messages = UserMessages(connection.window_show_message)
         window = connection.client_capabilities.window
         shows_progress = window is not None and window.work_done_progress
-        self._progress = LoadProgress(connection.work_done_progress if shows_progress else None)
+        work_done = connection.work_done_progress if shows_progress else None
+        self._progress = LoadProgress(work_done)
+        self._calibration = WorkspaceCalibration(work_done)
         calibrators = CalibratorStore.open()
         self._estimator = ConfidenceEstimator(
             calibrators,
@@ -157,6 +161,14 @@ class Session:
         """The item selected in the completion menu is none that a suggestion can go on from."""
         self._last_requests.refused(uri, SELECTED_ITEM)
 
+    async def calibrate_workspace(self, wish: CalibrationWish) -> dict[str, Any]:
+        """Calibrate on a workspace folder; returns the result as it goes to the client. Raises
+        LspCalibError."""
+        result = await self._calibration.run(wish)
+        self._estimator.notice()
+        self._messages.inform(result["sentence"])
+        return result
+
     async def restart_model(self) -> None:
         """Restart the engine and load the model again. Raises LspCalibError."""
         await self.engine.restart()
@@ -176,6 +188,7 @@ class Session:
         self._admission.stop()
         if self._loading is not None:
             self._loading.cancel()
+        await self._calibration.close()
         await self.completions.close()
         await self._admission.close()
         await self.summaries.close()

@@ -155,6 +155,16 @@ function M.rollback(id)
     words = function(result) return 'lsp-calib: ' .. result.message end })
 end
 
+--- Fit a calibrator on lines of the workspace. from: 'git' for lines that you have committed; empty: of its files.
+function M.calibrate(from)
+  if from ~= '' and from ~= 'git' then
+    return vim.notify('lsp-calib: :LspCalibCalibrate takes git, or nothing', vim.log.levels.ERROR)
+  end
+  local wanted = { uri = vim.uri_from_bufnr(0), fromGit = from == 'git' }
+  M.command('calibrateWorkspace', { arguments = { wanted },
+    words = function(result) return 'lsp-calib: ' .. result.sentence end })
+end
+
 --- Export what is stored of your suggestions. file: a new one; empty: one in the state folder.
 function M.export(file)
   local path = file ~= '' and vim.fs.abspath(file) or nil
@@ -215,6 +225,8 @@ function M.setup(opts)
   vim.keymap.set('i', opts.keys.next, function() M.select(1) end, { desc = 'Next suggestion' })
   vim.keymap.set('i', opts.keys.prev, function() M.select(-1) end, { desc = 'Previous suggestion' })
   api.nvim_create_user_command('LspCalibRefit', function() M.command('refit') end, { desc = 'Refit the calibrator' })
+  api.nvim_create_user_command('LspCalibCalibrate', function(args) M.calibrate(args.args) end,
+    { nargs = '?', complete = function() return { 'git' } end, desc = 'Fit a calibrator on lines of the workspace' })
   api.nvim_create_user_command('LspCalibRollback', function(args) M.rollback(args.args) end,
     { nargs = '?', desc = 'Take the calibrator back that was learned last' })
   api.nvim_create_user_command('LspCalibExport', function(args) M.export(args.args) end,

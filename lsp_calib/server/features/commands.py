@@ -12,6 +12,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.server.language_server import CalibServer
+from lsp_calib.server.workspace_calibration import FEWEST, MOST, SAMPLES, CalibrationWish
 from lsp_calib.values import is_suggestion_id
 
 # A week.
@@ -39,6 +40,15 @@ def register(server: CalibServer) -> None:
     async def refit(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
         with _errors_as_answers():
             return await ls.session.suggestions.refit()
+
+    @server.command("lsp-calib.calibrateWorkspace")
+    async def calibrate_workspace(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
+        """Fit a calibrator on lines of the workspace folder, or on those that the user has committed."""
+        wanted = _calibration(arguments)
+        with _errors_as_answers():
+            if ls.over_tcp:
+                raise SettingsError("A client over TCP may not choose a folder on this machine.")
+            return await ls.session.calibrate_workspace(CalibrationWish.of(ls, **wanted))
 
     @server.command("lsp-calib.rollbackCalibrator")
     async def rollback_calibrator(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
@@ -148,6 +158,22 @@ def _minutes(arguments: tuple[Any, ...]) -> float | None:
             "left out to pause until lsp-calib.resume."
         )
     return minutes
+
+
+def _calibration(arguments: tuple[Any, ...]) -> dict[str, Any]:
+    """The document, the number of lines and where they come from that the argument names."""
+    argument = arguments[0] if arguments and arguments[0] is not None else {}
+    if not isinstance(argument, dict):
+        raise JsonRpcInvalidParams("The argument must be an object, or left out.")
+    uri, task = argument.get("uri"), argument.get("task", "line")
+    samples, from_git = argument.get("samples", SAMPLES), argument.get("fromGit", False)
+    counts = isinstance(samples, int) and not isinstance(samples, bool) and FEWEST <= samples <= MOST
+    if not (isinstance(uri, str | None) and task == "line" and counts and isinstance(from_git, bool)):
+        raise JsonRpcInvalidParams(
+            'The argument must be an object with "uri" (of a document), "task" ("line"), "samples" '
+            f'({FEWEST} to {MOST}) and "fromGit" (true or false), each of which may be left out.'
+        )
+    return {"uri": uri, "samples": samples, "from_git": from_git}
 
 
 def _id(arguments: tuple[Any, ...]) -> str:
