@@ -15,6 +15,10 @@ CALIBRATING = "calibrating"
 """The folder with the records of calibrations that the editor began and that are not finished."""
 
 
+OFFERED = "git-offers"
+"""The file of the workspaces for which the user was asked whether to calibrate on commits."""
+
+
 def empty_logs(state: Path) -> int:
     """Empty the logs in the state folder; returns how many held something.
 
@@ -41,6 +45,8 @@ def remove_everything(store: FeedbackStore, state: Path) -> int:
     n = store.purge()
     remove_report(state)
     shutil.rmtree(state / CALIBRATING, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        (state / OFFERED).unlink(missing_ok=True)
     empty_logs(state)
     return n
 

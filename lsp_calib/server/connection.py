@@ -24,6 +24,7 @@ class Connection(Protocol):
     settings: Settings
     trusted: Trusted
     problems: list[str]
+    over_tcp: bool
     protocol: CalibProtocol
     make_engine: Callable[[StateListener], Engine]
 
@@ -47,6 +48,10 @@ class Connection(Protocol):
     def window_show_document_async(
         self, params: types.ShowDocumentParams
     ) -> Awaitable[types.ShowDocumentResult]: ...
+
+    def window_show_message_request_async(
+        self, params: types.ShowMessageRequestParams
+    ) -> Awaitable[types.MessageActionItem | None]: ...
 
     def workspace_diagnostic_refresh(self, params: None) -> object: ...
 

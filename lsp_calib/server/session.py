@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
+from pygls import uris
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.completion import Cursor
 from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.removal import OFFERED
 from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.workspace import folder_of
@@ -26,6 +29,7 @@ from lsp_calib.server.connection import Connection
 from lsp_calib.server.convert import language_of
 from lsp_calib.server.diagnostics import Diagnostics
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
+from lsp_calib.server.git_offer import GitOffer
 from lsp_calib.server.hiding_notice import HidingNotice
 from lsp_calib.server.last_requests import LastRequests
 from lsp_calib.server.progress import LoadProgress
@@ -36,9 +40,10 @@ from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
 from lsp_calib.server.summary_requests import SummaryRequests
 from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.server.user_requests import UserRequests
-from lsp_calib.server.workspace_calibration import CalibrationWish, WorkspaceCalibration
+from lsp_calib.server.workspace_calibration import SAMPLES, CalibrationWish, WorkspaceCalibration
 from lsp_calib.settings.tiers import tier_policy
 from lsp_calib.summarization import SummaryService
+from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.values import CalibratorRef
 
 logger = logging.getLogger(__name__)
@@ -57,6 +62,7 @@ class Session:
         work_done = connection.work_done_progress if shows_progress else None
         self._progress = LoadProgress(work_done)
         self._calibration = WorkspaceCalibration(work_done)
+        self._git_offer = GitOffer(connection, self._calibrate_on_commits, home.home() / OFFERED)
         calibrators = CalibratorStore.open()
         self._estimator = ConfidenceEstimator(
             calibrators,
@@ -188,6 +194,7 @@ class Session:
         self._admission.stop()
         if self._loading is not None:
             self._loading.cancel()
+        self._git_offer.stop()
         await self._calibration.close()
         await self.completions.close()
         await self._admission.close()
@@ -256,12 +263,34 @@ class Session:
             self._log(sentence)
         self._estimator.notice()
 
+    async def _calibrate_on_commits(self, folder: Path) -> None:
+        wish = CalibrationWish.of(self._connection, folder.as_uri(), samples=SAMPLES, from_git=True)
+        await self.calibrate_workspace(wish)
+
     async def _refit_where_due(self) -> None:
+        await self._offer_commits()
         if not self._connection.settings.auto_refit:
             return
         for sentence in await self.suggestions.refit_where_due():
             self._log(sentence)
         self._estimator.notice()
+
+    async def _offer_commits(self) -> None:
+        """In the first pause: with no labels of the user's there is nothing better."""
+        connection, language = self._connection, self._languages()[-1]
+        folders = [uris.to_fs_path(uri) for uri in connection.workspace.folders if uri.startswith("file:")]
+        if (
+            not connection.trusted.git_history
+            or connection.trusted.remote_url is not None
+            or connection.over_tcp
+            or len(folders) != 1
+            or folders[0] is None
+            or language not in LANGUAGES
+        ):
+            return
+        purpose = await self.completions.purpose(language)
+        if self._estimator.calibrator(purpose).source in ("prior", "shipped"):
+            self._git_offer.make(Path(folders[0]), SAMPLES)
 
     def _log(self, sentence: str) -> None:
         """A line in the editor's log; no message that interrupts."""

@@ -355,6 +355,13 @@ class Trusted:
         365,
         "for how many days feedback is kept; what is older is deleted, a little at a time",
     )
+    git_history: bool = _setting(
+        "feedback.gitHistory",
+        switch(),
+        True,
+        "offer, once for each workspace, to calibrate on lines that you have committed",
+        see="[Calibrating on the workspace](#calibrating-on-the-workspace)",
+    )
 
 
 DEFAULTS = Settings()

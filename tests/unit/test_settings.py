@@ -275,7 +275,7 @@ def test_a_change_keeps_what_was_set_before() -> None:
     "key",
     [
         *("model", "threads", "gpuLayers", "mlock", "remote.url", "remote.model", "remote.keyFile"),
-        "feedback.retentionDays",
+        *("feedback.retentionDays", "feedback.gitHistory"),
     ],
 )
 def test_what_names_a_file_or_a_host_costs_the_machine_or_deletes_is_not_taken_from_a_workspace(
