@@ -9,8 +9,9 @@ from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.evaluation.collect import Workers, collect
+from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Observed
-from lsp_calib.evaluation.records import Header, Record
+from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.settings import Trusted, engine_choice
 

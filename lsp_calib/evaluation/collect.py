@@ -13,8 +13,9 @@ import attrs
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.executors import DaskPool, DirectPool, JoblibPool, TeamPool
+from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Answerer, Completing, Observed, close_engines
-from lsp_calib.evaluation.records import Header, Record, read_records
+from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.runner import Pool, run
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.inference.choice import EngineChoice, Remote

@@ -34,9 +34,10 @@ from lsp_calib.completion.second_decode import Agreement, agreement, second_requ
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import DataError, EngineDiedError, SettingsError
 from lsp_calib.evaluation.criteria import is_correct
+from lsp_calib.evaluation.header import FeatureList
 from lsp_calib.evaluation.lines import LineItem, without_below
 from lsp_calib.evaluation.projection import project
-from lsp_calib.evaluation.records import Alternative, FeatureList, Record
+from lsp_calib.evaluation.records import Alternative, Record
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.evaluation.tasks import line_item_of

@@ -20,7 +20,8 @@ from lsp_calib.calibration.validation.intervals import Interval, summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence import measure_name, raw_confidences
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.records import Header, Record
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.tasks import FEWEST
 from lsp_calib.values import Tier
 

@@ -17,17 +17,8 @@ from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.completion.second_decode import Agreement
 from lsp_calib.confidence.features import FEATURES, VERSION, probability_features
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.records import (
-    Alternative,
-    FeatureList,
-    Header,
-    Record,
-    State,
-    origin,
-    read_records,
-    sources_of,
-    write_records,
-)
+from lsp_calib.evaluation.header import FeatureList, Header, origin
+from lsp_calib.evaluation.records import Alternative, Record, State, read_records, sources_of, write_records
 from lsp_calib.values import Evidence, ModelIdentity, Stop
 
 HEADER = Header(
