@@ -45,6 +45,24 @@ class FeatureList:
 
 
 @attrs.frozen
+class SimilarityList:
+    """The similarities that the records of a file hold, in this order.
+
+    version: the `evaluation.similarity.VERSION` that they were computed with. encoder, sha256: the name of
+    the encoder's card, and the checksum of its network.
+    """
+
+    version: int
+    encoder: str
+    sha256: str
+    names: tuple[str, ...]
+
+    def named(self, values: Sequence[float]) -> dict[str, float]:
+        """The values by name; empty if there are none."""
+        return dict(zip(self.names, values, strict=True)) if values else {}
+
+
+@attrs.frozen
 class Header:
     """The header of a file of records: how its records were made.
 
@@ -53,6 +71,7 @@ class Header:
     created: ISO date of the first generation, "" if unknown.
     package: the version of this package that made the records, "" if unknown.
     features: the text features in the records, None if they hold none.
+    similarity: the similarities in the records, None if they hold none.
     """
 
     task: str
@@ -65,6 +84,7 @@ class Header:
     created: str = ""
     package: str = __version__
     features: FeatureList | None = None
+    similarity: SimilarityList | None = None
 
     def asks_the_same_as(self, other: Header) -> bool:
         """Whether generations under both headers may be in one file. Records without features may be with
@@ -73,12 +93,13 @@ class Header:
         return self._question() == other._question() and (one is None or two is None or one == two)
 
     def _question(self) -> tuple[object, ...]:
-        return self.task, self.language, self.model, self.prompt_version, self.seed
+        return self.task, self.language, self.model, self.prompt_version, self.seed, self.similarity
 
     def to_line(self) -> str:
         row = {"schema": SCHEMA, **attrs.asdict(self)}
-        if self.features is None:
-            del row["features"]
+        for optional in ("features", "similarity"):
+            if row[optional] is None:
+                del row[optional]
         return json_line(row)
 
     @classmethod
@@ -96,6 +117,10 @@ class Header:
         if "features" in values:
             listed = values["features"]
             values["features"] = FeatureList(int(listed["version"]), tuple(map(str, listed["names"])))
+        if "similarity" in values:
+            values["similarity"] = SimilarityList(
+                **{**values["similarity"], "names": tuple(map(str, values["similarity"]["names"]))}
+            )
         return cls(**values)
 
 

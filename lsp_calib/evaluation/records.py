@@ -26,8 +26,8 @@ from lsp_calib.evaluation.lines import INSERTING
 from lsp_calib.files import replace_file
 from lsp_calib.values import Evidence, Stop
 
-# A file holds integers: log-probabilities in 1e-5 nat, entropies and margins in 1e-3 nat, features and shares
-# in 1e-4.
+# A file holds integers: log-probabilities in 1e-5 nat, entropies and margins in 1e-3 nat, features,
+# shares and similarities in 1e-4.
 _NAT = 100_000
 _ENTROPY = 1_000
 _FEATURE = 10_000
@@ -120,6 +120,7 @@ class Record:
     agreement, state: None if they were not asked for, or cannot be had.
     alternatives: ranks 2 and 3, as far as there are; empty if they were not asked for.
     condition, source: as in `evaluation.lines.LineItem`.
+    similarity: to what a person wrote, in the order of `Header.similarity`; empty if there is no answer.
     """
 
     item: str
@@ -145,6 +146,7 @@ class Record:
     alternatives: tuple[Alternative, ...] = ()
     condition: str = INSERTING
     source: str = ""
+    similarity: tuple[float, ...] = ()
 
     def evidence(self, header: Header, *, above: bool = False) -> Evidence:
         """What a calibrator needs of it. header: of its file. above: nothing of the text below was used.
@@ -201,6 +203,7 @@ class Record:
         row |= {"condition": self.condition} if self.condition != INSERTING else {}
         row |= {"source": self.source} if self.source else {}
         row |= {"added": self.added} if self.added is not None else {}
+        row |= {"similarity": _scaled(self.similarity)} if self.similarity else {}
         row |= {"features": with_below} if with_below else {}
         row |= {"features_above": above} if above != with_below else {}
         row |= {"margin": _whole(self.margins, _ENTROPY)} if self.margins else {}
@@ -259,9 +262,12 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
         header = Header.from_row(first)
         records = [Record.from_row(json.loads(line), first["schema"]) for line in lines[1:-1]]
         sizes = {0, 0 if header.features is None else len(header.features.names)}
+        similarities = 0 if header.similarity is None else len(header.similarity.names)
         for record in records:
             if not sizes.issuperset((len(record.features), len(record.features_above))):
                 raise ValueError(f"the record of {record.item!r} has other features than the header says")
+            if len(record.similarity) not in (0, similarities):
+                raise ValueError(f"the record of {record.item!r} has other similarities than the header says")
         return header, records
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
@@ -290,6 +296,7 @@ def _read_optional(values: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"features": _unscaled(values.pop("features", ()))}
     above = values.pop("features_above", None)
     found["features_above"] = found["features"] if above is None else _unscaled(above)
+    found["similarity"] = tuple(value / _FEATURE for value in values.pop("similarity", ()))
     found["margins"] = tuple(value / _ENTROPY for value in values.pop("margin", ()))
     found["newlines"] = tuple(_logprob(value) for value in values.pop("newline", ()))
     if (second := values.pop("agreement", None)) is not None:
