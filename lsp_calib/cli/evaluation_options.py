@@ -85,9 +85,15 @@ def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, An
     as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
     records, apart, seed = options.pop("records"), options.pop("held_out"), options.pop("seed")
     resamples, workers = options.pop("resamples"), take_workers(options)
-    observe = options.pop("observe")
     if records is not None:
-        report = replay(name, records, output, seed=seed, held_out_projects=apart, resamples=resamples)
+        thresholds = options.pop("thresholds", None)
+        report = replay(
+            *(name, records, output),
+            seed=seed,
+            held_out_projects=apart,
+            resamples=resamples,
+            thresholds=thresholds,
+        )
     else:
         report = run(
             make_task(),
@@ -97,7 +103,6 @@ def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, An
             seed=seed,
             held_out_projects=apart or 0,
             resamples=resamples,
-            observe=observe,
             quiet=quiet or as_json,
             **options,
         )

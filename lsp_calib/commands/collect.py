@@ -12,8 +12,11 @@ from lsp_calib.evaluation.collect import Workers, collect
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.settings import Trusted, engine_choice
+
+_DOING = {SUMMARY: "Summarising functions"}
 
 
 def collect_records(
@@ -41,7 +44,7 @@ def collect_records(
     else:
         given = Trusted(model=model, threads=threads)
     choice = engine_choice(settings_in_force(given, say))
-    with item_progress("Completing lines", quiet=quiet) as show:
+    with item_progress(_DOING.get(task.name, "Completing lines"), quiet=quiet) as show:
         return collect(
             task,
             choice,
