@@ -77,4 +77,6 @@ def summary(data_dir: Path | None, language: str, samples: int | None, **options
     from lsp_calib.evaluation.summary_task import SUMMARY, summary_task
 
     seed = options["seed"]
+    if options["records"] is None and options["output"] is None:
+        options["output"] = Path("lsp-calib-eval") / f"{SUMMARY}-{language}"
     run_or_replay(SUMMARY, lambda: summary_task(data_dir, language, samples, seed), options)

@@ -310,10 +310,14 @@ class TestCommand:
 
     @needs_data
     @needs_encoder
-    async def test_a_run_from_data_to_tables(self, home: Path, tmp_path: Path) -> None:
+    async def test_a_run_from_data_to_tables(
+        self, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Over HTTP, with a server that knows about every other function's documentation by heart."""
         install(home)
         summary_worker.shared_encoder.cache_clear()
+        monkeypatch.chdir(tmp_path)
+        out = tmp_path / "lsp-calib-eval" / "summary-java"
         payloads = [payload for _, payload in summary_task(None, "java", 40, 4).items]
         shown = [(summary_item_of(payload).function.code[:300], payload) for payload in payloads]
 
@@ -327,7 +331,7 @@ class TestCommand:
 
         async with serving(tokens=says) as server:
             options = ("--language", "java", "--samples", 40, "--seed", 4, "--resamples", 20, "--json")
-            options += ("--remote", server.url, "--output", tmp_path / "out")
+            options += ("--remote", server.url)
             result = await asyncio.to_thread(self.invoke, *options)
             assert result.exit_code == 0, result.output
             asked = len(server.completions)
@@ -338,14 +342,14 @@ class TestCommand:
         sure = sum(len(payload["code"]) % 2 == 0 for payload in payloads)
         assert document["asked"] == 40
         assert document["right"]["best-f1"] == sure
-        header, records = read_records(tmp_path / "out" / "records.jsonl")
+        header, records = read_records(out / "records.jsonl")
         assert header.similarity == LISTED
         assert (header.task, header.language, header.prompt_version) == (SUMMARY, "java", prompts.VERSION)
         assert [record.item for record in records] == [payload["item"] for payload in payloads]
-        text = "".join(path.read_text("utf-8") for path in (tmp_path / "out").iterdir())
+        text = "".join(path.read_text("utf-8") for path in out.iterdir())
         for payload in payloads:
             assert payload["reference"] not in text
-        options = ("--records", tmp_path / "out" / "records.jsonl", "--seed", 4, "--resamples", 20, "--json")
+        options = ("--records", out / "records.jsonl", "--seed", 4, "--resamples", 20, "--json")
         replayed = self.invoke(*options)
         assert json.loads(replayed.stdout)["rows"] == document["rows"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lsp_calib.errors import DataError, NoModelError, SettingsError
+from lsp_calib.evaluation import overlap
 from lsp_calib.evaluation.overlap import bleu, rouge_l
 from lsp_calib.evaluation.similarity import NAMES, similarities
 from lsp_calib.summarization.encoder import Encoder
@@ -157,6 +159,20 @@ def test_without_the_extra_the_command_is_named(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(SettingsError, match=r"pip install 'lsp-calib\[similarity\]'"):
         Encoder.open()
+
+
+@pytest.mark.parametrize(
+    ("missing", "cached", "measure"),
+    [("nltk.translate.bleu_score", "_nltk", bleu), ("rouge_score.rouge_scorer", "_rouge", rouge_l)],
+)
+def test_without_the_other_extra_the_command_is_named(
+    monkeypatch: pytest.MonkeyPatch, missing: str, cached: str, measure: Callable[[str, str], float]
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    # What was imported before is remembered; the one that asks anew is tried.
+    monkeypatch.setattr(overlap, cached, getattr(overlap, cached).__wrapped__)
+    with pytest.raises(SettingsError, match=r"pip install 'lsp-calib\[evaluation\]'"):
+        measure("get name", "get size")
 
 
 def test_without_the_files_the_command_is_named(home: Path) -> None:
