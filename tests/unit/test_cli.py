@@ -513,11 +513,14 @@ def test_the_core_imports_without_the_local_extra(tmp_path: Path) -> None:
 
 
 def test_serving_needs_neither_scikit_learn_nor_llama_cpp_before_it_answers() -> None:
+    """Nor the client for downloads, nor the encoder that compares summaries."""
     result = python("""
         import sys
+        from lsp_calib.inference.models import cards
         from lsp_calib.server.main import create_server
         create_server()
-        print(sorted({"sklearn", "scipy", "llama_cpp"} & sys.modules.keys()))
+        late = {"sklearn", "scipy", "llama_cpp", "httpx", "onnxruntime", "tokenizers", "nltk"}
+        print(sorted(late & sys.modules.keys()))
     """)
     assert result.stdout == "[]\n", result.stderr
 

@@ -14,7 +14,7 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.errors import NoModelError, SettingsError
-from lsp_calib.inference.models import checksum, download, memory
+from lsp_calib.inference.models import checksum, memory
 from lsp_calib.inference.models.card import Source, source_of
 
 DEFAULT = "minilm-l6-v2"
@@ -166,6 +166,9 @@ def pull_encoder(card: EncoderCard, on_progress: Callable[[int, int, str], None]
 
     A file that is there already is checked and kept, so a stopped pull goes on with what is missing.
     """
+    # The client for downloads takes a while to import, and the server reads this module when it starts.
+    from lsp_calib.inference.models import download
+
     before = 0
     for file in card.files:
 
