@@ -27,6 +27,7 @@ from lsp_calib.cli.shared import (
     threads_option,
     warn,
 )
+from lsp_calib.cli.summaries import summary, thresholds
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.report.theme import THEMES, ThemeName
 from lsp_calib.tools.bench import PARTS
@@ -273,5 +274,7 @@ def doctor(as_json: bool, quick: bool, bundle: Path | None) -> None:
     raise SystemExit(run(as_json=as_json, quick=quick, bundle=bundle))
 
 
+for command in (summary, thresholds):
+    evaluate.add_command(command)
 for command in (calibrate, calibrators, data, evaluate, feedback, models):
     main.add_command(command)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from lsp_calib.cli.evaluation_options import (
+    FILE,
+    FOLDER,
+    held_out_option,
+    output_option,
+    quiet_option,
+    replay_option,
+    resamples_option,
+    run_or_replay,
+    seed_option,
+    take_workers,
+    worker_options,
+)
 from lsp_calib.cli.shared import (
     Command,
     Group,
@@ -20,36 +32,13 @@ from lsp_calib.cli.shared import (
 )
 from lsp_calib.errors import SettingsError
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_FOLDER = click.Path(file_okay=False, path_type=Path)
 _SOURCE = click.Path(exists=True, path_type=Path)
 
-_seed = click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random draws.")
 _language = click.option(
     "--language",
     metavar="ID",
     help="The language of the source, by its LSP identifier, such as java. Default: python if there is any, "
     "else the only language there is.",
-)
-_quiet = click.option("--quiet", is_flag=True, help="No progress on standard error.")
-_held_out = click.option(
-    "--held-out",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Hold out N projects: nothing is fitted on them, and they are reported separately. Default: those "
-    "that the records name, if any.",
-)
-_resamples = click.option(
-    "--resamples",
-    type=click.IntRange(20),
-    default=1000,
-    show_default=True,
-    help="Bootstrap resamples for the intervals.",
-)
-_output = click.option(
-    "--output", type=_FOLDER, help="Keep records and tables in this folder; a stopped run resumes from it."
 )
 _writing_on = click.option(
     "--writing-on",
@@ -96,47 +85,6 @@ _window = click.option(
     help="How much the model sees. large: twice as much of the document as small, and pieces of other files "
     "of the project for models that know of files. auto: as when it serves an editor on this machine.",
 )
-_replay = click.option(
-    "--records", type=_FILE, help="Score the records in this file, without a model or source."
-)
-
-
-def _workers(command: F) -> F:
-    """The options for workers, which `_take_workers` turns into one value."""
-    for option in (
-        click.option(
-            "--remote",
-            "remotes",
-            metavar="URL",
-            multiple=True,
-            help="Ask the OpenAI-compatible server at this address; repeat it for several servers.",
-        ),
-        click.option("--scheduler", metavar="ADDRESS", help="With --backend dask: tcp://host:port."),
-        click.option(
-            "--backend",
-            type=click.Choice(["joblib", "dask"]),
-            default="joblib",
-            help="Processes on this machine (the default), or a running Dask cluster.",
-        ),
-        click.option("--own-model", is_flag=True, help="Each of the --jobs loads a model of its own."),
-        click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Worker processes."),
-    ):
-        command = option(command)
-    return command
-
-
-def _take_workers(options: dict[str, Any]) -> Any:
-    from lsp_calib.evaluation.collect import Workers
-
-    backend, scheduler = options.pop("backend"), options.pop("scheduler")
-    if (backend == "dask") != bool(scheduler):
-        raise SettingsError("--backend dask and --scheduler ADDRESS belong together.")
-    return Workers(
-        jobs=options.pop("jobs"),
-        own_model=options.pop("own_model"),
-        scheduler=scheduler or "",
-        remotes=options.pop("remotes"),
-    )
 
 
 @click.command(cls=Command)
@@ -166,11 +114,11 @@ def _take_workers(options: dict[str, Any]) -> Any:
 )
 @_writing_on
 @_window
-@_seed
-@_held_out
+@seed_option
+@held_out_option
 @click.option(
     "--records",
-    type=_FILE,
+    type=FILE,
     help="Keep (and resume) generations in this file; without PATH, fit on those in it.",
 )
 @click.option(
@@ -179,14 +127,14 @@ def _take_workers(options: dict[str, Any]) -> Any:
     help="Before fitting on --records, compute their text features again from the projects in this folder "
     "(`data pull projects`), and write them into the file. Takes the model's vocabulary, no decoding.",
 )
-@click.option("--output", type=_FILE, help="Write the calibrator to this file only; the one in force stays.")
+@click.option("--output", type=FILE, help="Write the calibrator to this file only; the one in force stays.")
 @click.option(
     "--install", is_flag=True, help="Put the new calibrator in force even if the present one predicts better."
 )
 @click.option("--created", metavar="DATE", help="YYYY-MM-DD; default: the day of the records, or today.")
 @_observe
-@_workers
-@_quiet
+@worker_options
+@quiet_option
 @click.option("--progress", type=click.Choice(["bar", "lines"]), default="bar", hidden=True)  # for the server
 @json_option
 @model_option
@@ -217,7 +165,7 @@ def calibrate(
         from lsp_calib.commands.recompute import recompute
 
         tell(recompute(options["records"], options["paths"], sources, options["model"]))
-    workers = _take_workers(options)
+    workers = take_workers(options)
     apart = options.pop("held_out")
     report = run(
         **options,
@@ -245,14 +193,14 @@ def evaluate() -> None:
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
 @_writing_on
 @_window
-@_seed
-@_held_out
-@_resamples
+@seed_option
+@held_out_option
+@resamples_option
 @_observe
-@_replay
-@_output
-@_workers
-@_quiet
+@replay_option
+@output_option
+@worker_options
+@quiet_option
 @json_option
 @model_option
 @threads_option
@@ -265,25 +213,25 @@ def line(
     if bool(paths) == bool(options["records"]):
         raise SettingsError("Name source files (PATH...) or --records to score, not both.")
     seed = options["seed"]
-    _evaluate("line", lambda: line_task(paths, samples, seed, writing_on, language=language), options)
+    run_or_replay("line", lambda: line_task(paths, samples, seed, writing_on, language=language), options)
 
 
 @evaluate.command()
-@click.option("--data-dir", type=_FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
+@click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
 @click.option(
     "--samples", type=click.IntRange(20), help="Number of lines, drawn at random; default: all 1,033."
 )
 @click.option(
     "--tests/--no-tests", default=True, help="Run the functions' tests on the answers as well, in a sandbox."
 )
-@_seed
-@_held_out
-@_resamples
+@seed_option
+@held_out_option
+@resamples_option
 @_observe
-@_replay
-@_output
-@_workers
-@_quiet
+@replay_option
+@output_option
+@worker_options
+@quiet_option
 @json_option
 @model_option
 @threads_option
@@ -292,7 +240,7 @@ def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: A
     from lsp_calib.evaluation.tasks import infill_task
 
     seed = options["seed"]
-    _evaluate("infill", lambda: infill_task(data_dir, samples, seed, tests=tests), options)
+    run_or_replay("infill", lambda: infill_task(data_dir, samples, seed, tests=tests), options)
 
 
 def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -313,7 +261,7 @@ def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[st
 @click.argument(
     "records", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option("--output", type=_FOLDER, help="Write the tables to this folder.")
+@click.option("--output", type=FOLDER, help="Write the tables to this folder.")
 @click.option("--figure", is_flag=True, help="Draw the figures as well, to the --output folder.")
 @click.option(
     "--cost",
@@ -323,44 +271,14 @@ def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[st
     callback=_costs,
     help="Milliseconds a suggestion for features that need entropies or text (text=1.5), for the table.",
 )
-@_seed
-@_resamples
+@seed_option
+@resamples_option
 @json_option
 def confidence(as_json: bool, **options: Any) -> None:
     """What each step of evidence adds to the confidence of lines: a ladder for each file of records."""
     from lsp_calib.commands.confidence import compare_evidence
 
     report = compare_evidence(**options)
-    if as_json:
-        print_json(report.to_wire())
-    else:
-        report.print()
-
-
-def _evaluate(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
-    """Run a task or replay its records, and print the scores."""
-    from lsp_calib.commands.evaluate import evaluate as run
-    from lsp_calib.commands.evaluate import replay
-
-    as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
-    records, apart, seed = options.pop("records"), options.pop("held_out"), options.pop("seed")
-    resamples, workers = options.pop("resamples"), _take_workers(options)
-    observe = options.pop("observe")
-    if records is not None:
-        report = replay(name, records, output, seed=seed, held_out_projects=apart, resamples=resamples)
-    else:
-        report = run(
-            make_task(),
-            output or Path("lsp-calib-eval") / name,
-            workers,
-            warn,
-            seed=seed,
-            held_out_projects=apart or 0,
-            resamples=resamples,
-            observe=observe,
-            quiet=quiet or as_json,
-            **options,
-        )
     if as_json:
         print_json(report.to_wire())
     else:

@@ -10,6 +10,8 @@ from lsp_calib.cli.shared import Group, json_option, model_argument, print_json,
 
 if TYPE_CHECKING:
     from lsp_calib.commands.models import Outcome
+    from lsp_calib.inference.models.encoders import EncoderCard
+    from lsp_calib.inference.models.inventory import Entry
 
 
 @click.group(cls=Group)
@@ -22,9 +24,10 @@ def models() -> None:
 def models_list(as_json: bool) -> None:
     """Known models: installed or not, licence, memory, speed."""
     from lsp_calib.commands.models import row
+    from lsp_calib.inference.models.encoders import load_encoders
     from lsp_calib.inference.models.inventory import inventory
 
-    entries = inventory()
+    entries: list[Entry | EncoderCard] = [*inventory(), *load_encoders().values()]
     if as_json:
         print_json([entry.to_wire() for entry in entries])
         return
@@ -47,13 +50,9 @@ def pull(name: str, as_json: bool) -> None:
 @json_option
 def path(name: str, as_json: bool) -> None:
     """Print the path of an installed model."""
-    from lsp_calib.inference.models.cards import locate
+    from lsp_calib.commands.models import path_of
 
-    card, file = locate(name)
-    if as_json:
-        print_json({"name": card.name, "path": str(file)})
-    else:
-        click.echo(file)
+    _print(path_of(name), as_json=as_json)
 
 
 @models.command()
@@ -71,13 +70,9 @@ def verify(name: str, as_json: bool) -> None:
 @json_option
 def remove(name: str, as_json: bool) -> None:
     """Remove an installed model, by its name or its file's."""
-    from lsp_calib.inference.models.inventory import remove as run
+    from lsp_calib.commands.models import remove_model
 
-    removed = run(name)
-    if as_json:
-        print_json({"removed": str(removed)})
-    else:
-        click.echo(f"Removed {removed}.")
+    _print(remove_model(name), as_json=as_json)
 
 
 def _print(outcome: Outcome, *, as_json: bool) -> None:

@@ -33,8 +33,9 @@ from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
 from lsp_calib.evaluation.datasets.blind import refuse_blind
+from lsp_calib.evaluation.header import Header, origin
 from lsp_calib.evaluation.item_worker import Observed
-from lsp_calib.evaluation.records import Header, Record, origin, read_records, sources_of
+from lsp_calib.evaluation.records import Record, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.tasks import held_out, line_task
 

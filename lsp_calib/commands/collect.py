@@ -9,10 +9,14 @@ from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.evaluation.collect import Workers, collect
+from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Observed
-from lsp_calib.evaluation.records import Header, Record
+from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.settings import Trusted, engine_choice
+
+_DOING = {SUMMARY: "Summarising functions"}
 
 
 def collect_records(
@@ -42,7 +46,8 @@ def collect_records(
     else:
         given = Trusted(model=model, threads=threads)
     choice = engine_choice(settings_in_force(given, say))
-    with item_progress("Completing lines", quiet=quiet, lines=lines) as show:
+    doing = _DOING.get(task.name, "Completing lines")
+    with item_progress(doing, quiet=quiet, lines=lines) as show:
         return collect(
             task,
             choice,

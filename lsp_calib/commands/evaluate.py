@@ -14,10 +14,12 @@ from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
 from lsp_calib.evaluation.collect import Workers
+from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Observed
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, score
 from lsp_calib.evaluation.tasks import Task, held_out
+from lsp_calib.evaluation.thresholds import Thresholds, shipped_thresholds
 
 RECORDS = "records.jsonl"
 
@@ -52,11 +54,13 @@ def evaluate(
     resamples: int = RESAMPLES,
     observe: frozenset[Observed] = frozenset(),
     window: WindowSize | None = None,
+    thresholds: Path | None = None,
     quiet: bool = False,
 ) -> Report:
     """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
 
-    The same call resumes a run that was stopped. The other arguments are as for `collect_records`.
+    The same call resumes a run that was stopped. thresholds: as for `replay`. The other arguments are as for
+    `collect_records`.
     Raises SettingsError if the folder cannot be made, and what `collect` and `score` raise.
     """
     # An impossible split fails before the model is asked.
@@ -76,7 +80,7 @@ def evaluate(
         window=window,
     )
     apart = frozenset(header.held_out).intersection(record.group for record in records)
-    scores = score(header, records, apart, resamples=resamples, seed=seed)
+    scores = score(header, _judged(header, records, thresholds), apart, resamples=resamples, seed=seed)
     report.write(scores, output)
     return Report(scores, output)
 
@@ -89,11 +93,13 @@ def replay(
     seed: int,
     held_out_projects: int | None = None,
     resamples: int = RESAMPLES,
+    thresholds: Path | None = None,
 ) -> Report:
     """Score existing records, without a model.
 
-    held_out_projects: their number; None: those that the records name. Raises DataError if they are of
-    another task.
+    held_out_projects: their number; None: those that the records name. thresholds: of similarities, by which
+    records that hold some are judged; None: the shipped ones. Raises DataError if they are of another task,
+    or the thresholds are for other similarities.
     """
     header, found = read_records(records)
     if header.task != task:
@@ -103,11 +109,21 @@ def replay(
         apart = frozenset(header.held_out).intersection(groups)
     else:
         apart = held_out(groups, held_out_projects, seed)
-    scores = score(header, found, apart, resamples=resamples, seed=seed)
+    scores = score(header, _judged(header, found, thresholds), apart, resamples=resamples, seed=seed)
     if output is not None:
         _make(output)
         report.write(scores, output)
     return Report(scores, output)
+
+
+def _judged(header: Header, records: list[Record], thresholds: Path | None) -> list[Record]:
+    """The records, those with similarities judged by these thresholds and not by those of their time."""
+    if header.similarity is None and thresholds is None:
+        return records
+    if thresholds is not None:
+        return Thresholds.load(thresholds).judge(header, records)
+    assert header.similarity is not None
+    return shipped_thresholds(header.similarity).judge(header, records)
 
 
 def _make(folder: Path) -> None:

@@ -8,11 +8,18 @@ import attrs
 
 from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
-from lsp_calib.errors import SettingsError
+from lsp_calib.errors import NoModelError, SettingsError
 from lsp_calib.inference.models import checksum, download
 from lsp_calib.inference.models.card import ModelCard, load_cards
-from lsp_calib.inference.models.cards import choose
-from lsp_calib.inference.models.inventory import Entry
+from lsp_calib.inference.models.cards import choose, locate
+from lsp_calib.inference.models.encoders import (
+    EncoderCard,
+    load_encoders,
+    pull_encoder,
+    remove_encoder,
+    verify_encoder,
+)
+from lsp_calib.inference.models.inventory import Entry, remove
 from lsp_calib.inference.process.converting import convert
 
 
@@ -24,9 +31,13 @@ class Outcome:
     sentences: tuple[str, ...]
 
 
-def row(entry: Entry) -> str:
+def row(entry: Entry | EncoderCard) -> str:
     """A model in one line."""
-    card, speed = entry.card, entry.speed
+    card: ModelCard | EncoderCard
+    if isinstance(entry, EncoderCard):
+        card, speed = entry, None
+    else:
+        card, speed = entry.card, entry.speed
     size = f"{card.size >> 20} MB" if card.size else "size ?"
     state = (entry.fault and "damaged") or ("installed" if entry.installed else "-")
     needs = f"needs {entry.needs / (1 << 30):.1f} GB"
@@ -41,6 +52,8 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
 
     Raises SettingsError for an unknown name, and what `download.pull` raises.
     """
+    if name in load_encoders():
+        return _pull_encoder(load_encoders()[name], quiet=quiet)
     card = _card(name)
     if card.notice:
         say(card.notice)
@@ -61,6 +74,9 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
 
 def verify_model(name: str) -> Outcome:
     """Compute the checksum of a model's file and compare it. Raises ModelFileError if it differs."""
+    if (encoder := load_encoders().get(name)) is not None:
+        verify_encoder(encoder, fresh=True)
+        return _of_encoder(encoder)
     card, file = choose(name)
     actual = checksum.verify(file, card.sha256, fresh=True)
     compared, words = _compared(card)
@@ -68,6 +84,43 @@ def verify_model(name: str) -> Outcome:
         {"name": card.name, "path": str(file), "sha256": actual, "checked": compared},
         (f"{file}: SHA-256 {actual}, {words}.",),
     )
+
+
+def path_of(name: str) -> Outcome:
+    """Where an installed model is. Raises as `cards.locate` does."""
+    if (encoder := load_encoders().get(name)) is None:
+        card, file = locate(name)
+        return Outcome({"name": card.name, "path": str(file)}, (str(file),))
+    if not encoder.installed:
+        raise NoModelError(f"{name} is not installed. Run `lsp-calib models pull {name}` to get it.")
+    return Outcome({"name": name, **_paths(encoder)}, (str(encoder.model.path),))
+
+
+def remove_model(name: str) -> Outcome:
+    """Remove a model, by its name or its file's. Raises as `inventory.remove` does."""
+    encoder = load_encoders().get(name)
+    removed = remove(name) if encoder is None else remove_encoder(encoder)
+    return Outcome({"removed": str(removed)}, (f"Removed {removed}.",))
+
+
+def _pull_encoder(card: EncoderCard, *, quiet: bool) -> Outcome:
+    if quiet:
+        pull_encoder(card, lambda *_: None)
+    else:
+        with download_progress(card.title) as progress:
+            pull_encoder(card, progress)
+    return _of_encoder(card)
+
+
+def _of_encoder(card: EncoderCard) -> Outcome:
+    """What is said of an encoder whose files were just compared with their checksums."""
+    sentences = [f"{file.path}: SHA-256 {file.sha256}, as it should be." for file in card.files]
+    wire = {"name": card.name, "sha256": card.sha256, "checked": "card", **_paths(card)}
+    return Outcome(wire, tuple(sentences))
+
+
+def _paths(card: EncoderCard) -> dict[str, str]:
+    return {"path": str(card.model.path), "tokenizer": str(card.tokenizer.path)}
 
 
 def _compared(card: ModelCard) -> tuple[str, str]:
@@ -85,5 +138,6 @@ def _compared(card: ModelCard) -> tuple[str, str]:
 def _card(name: str) -> ModelCard:
     cards = load_cards()
     if name not in cards:
-        raise SettingsError(f"There is no model called {name!r}. Known models: {', '.join(cards)}.")
+        known = ", ".join((*cards, *load_encoders()))
+        raise SettingsError(f"There is no model called {name!r}. Known models: {known}.")
     return cards[name]

@@ -7,17 +7,22 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol, Self
 
 import attrs
 
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.engine_host import Answerer, close_engines
 from lsp_calib.evaluation.executors import DaskPool, DirectPool, JoblibPool, TeamPool
-from lsp_calib.evaluation.item_worker import Answerer, Completing, Observed, close_engines
-from lsp_calib.evaluation.records import Header, Record, read_records
-from lsp_calib.evaluation.runner import Pool, run
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.item_worker import Completing, Observed
+from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.evaluation.runner import Plain, Pool, run
+from lsp_calib.evaluation.summary_task import SUMMARY
+from lsp_calib.evaluation.summary_worker import Summarising
 from lsp_calib.evaluation.tasks import Task
-from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.inference.choice import EngineChoice
 
 
 @attrs.frozen
@@ -48,6 +53,26 @@ class Workers:
 
 
 ALONE = Workers()
+
+
+class Asking(Protocol):
+    """A `runner.Ask` that knows whom it asks: `Completing` or `Summarising`."""
+
+    def __call__(self, payload: Plain) -> Plain: ...
+
+    def describe(self) -> Answerer: ...
+
+    def expecting(self, answerer: Answerer) -> Self:
+        """The same, refusing to ask another one."""
+        ...
+
+    def at(self, url: str) -> Self:
+        """The same, asking the server at this address."""
+        ...
+
+    def privately(self, folder: str) -> Self:
+        """The same, with a model process for each process that asks."""
+        ...
 
 
 def collect(
@@ -96,10 +121,11 @@ def collect(
             held_out=tuple(sorted(held_out)),
             created=created,
             features=answerer.features,
+            similarity=answerer.similarity,
         )
         if isinstance(pool, TeamPool):
-            pool = TeamPool([_expecting(one, answerer) for one in asks])
-        records = run(task.items, _expecting(ask, answerer), pool, path, header, on_progress=on_progress)
+            pool = TeamPool([one.expecting(answerer) for one in asks])
+        records = run(task.items, ask.expecting(answerer), pool, path, header, on_progress=on_progress)
     found, _ = read_records(path)
     return found, records
 
@@ -110,24 +136,17 @@ def _asks(
     workers: Workers,
     observe: frozenset[Observed],
     window: WindowSize | None,
-) -> list[Completing]:
-    ask = Completing(choice, task.criteria, observe=observe, window=window)
-    if not workers.remotes:
-        return [ask]
-    known = choice.remote or Remote("")
-    return [
-        attrs.evolve(ask, choice=attrs.evolve(choice, remote=attrs.evolve(known, url=url)))
-        for url in workers.remotes
-    ]
-
-
-def _expecting(ask: Completing, answerer: Answerer) -> Completing:
-    """Asks for the same prompts everywhere: the speeds of machines, and so their windows, differ."""
-    return attrs.evolve(ask, expected=answerer, window=answerer.window)
+) -> list[Asking]:
+    ask: Asking
+    if task.name == SUMMARY:
+        ask = Summarising(choice)
+    else:
+        ask = Completing(choice, task.criteria, observe=observe, window=window)
+    return [ask.at(url) for url in workers.remotes] or [ask]
 
 
 @contextlib.contextmanager
-def _pool(asks: list[Completing], workers: Workers) -> Iterator[tuple[Pool, Completing]]:
+def _pool(asks: list[Asking], workers: Workers) -> Iterator[tuple[Pool, Asking]]:
     """The pool and the function it runs. On exit the pool and the engines of this process are closed."""
     ask = asks[0]
     pool: Pool
@@ -140,7 +159,7 @@ def _pool(asks: list[Completing], workers: Workers) -> Iterator[tuple[Pool, Comp
             if workers.own_model:
                 folder = tempfile.mkdtemp(prefix="lsp-calib-")
                 stack.callback(shutil.rmtree, folder, ignore_errors=True)
-                ask = attrs.evolve(ask, private=folder)
+                ask = ask.privately(folder)
         else:
             pool = TeamPool(asks) if len(asks) > 1 else DirectPool()
         stack.callback(pool.close)

@@ -1,28 +1,19 @@
-"""Asks a model for one item: in this process, in another one, or on another machine.
+"""Asks a model for one line: in this process, in another one, or on another machine.
 
-The server's own functions make the prompt and read the answer. Each process opens an engine once and keeps
-it; the engine runs on an event loop in its own thread, so that any thread may ask.
+The server's own functions make the prompt and read the answer.
 """
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import enum
 import functools
-import hashlib
-import json
 import math
 import operator
-import os
-import threading
-from collections.abc import Coroutine, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Self
 
 import attrs
 
-from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion import Cursor
 from lsp_calib.completion.alternatives import alternatives
@@ -32,23 +23,27 @@ from lsp_calib.completion.postprocess import judged
 from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.completion.second_decode import Agreement, agreement, second_request
 from lsp_calib.completion.service import MOST_TOKENS
-from lsp_calib.errors import DataError, EngineDiedError, SettingsError
+from lsp_calib.errors import SettingsError
 from lsp_calib.evaluation.criteria import is_correct
+from lsp_calib.evaluation.engine_host import (
+    Answerer,
+    EngineHost,
+    host_for,
+    is_believable,
+    patiently,
+    prompt_hash,
+    timing_of,
+)
+from lsp_calib.evaluation.header import FeatureList
 from lsp_calib.evaluation.lines import LineItem, without_below
 from lsp_calib.evaluation.projection import project
-from lsp_calib.evaluation.records import Alternative, FeatureList, Record
+from lsp_calib.evaluation.records import Alternative, Record
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.evaluation.tasks import line_item_of
-from lsp_calib.inference.choice import EngineChoice
-from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
-from lsp_calib.inference.engines import open_engine
-from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop, Token
-
-T = TypeVar("T")
-
-# The next request restarts a model process that died. If it dies three times, the request is the cause.
-_TRIES = 3
+from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.inference.engine import Observe, Priority, Request
+from lsp_calib.values import Generation, Prompt, Stop, Token
 
 
 class Observed(enum.StrEnum):
@@ -82,19 +77,6 @@ class _Answer:
 
 
 @attrs.frozen
-class Answerer:
-    """The model that answers, how it is asked and the features of the answers: for a header of records.
-
-    window: the size that the prompt's version has.
-    """
-
-    model: ModelIdentity
-    prompt_version: str
-    features: FeatureList
-    window: WindowSize
-
-
-@attrs.frozen
 class Completing:
     """A `runner.Ask` for places in source.
 
@@ -111,6 +93,19 @@ class Completing:
     expected: Answerer | None = None
     observe: frozenset[Observed] = frozenset()
     window: WindowSize | None = None
+
+    def expecting(self, answerer: Answerer) -> Self:
+        """Asks for the same prompts everywhere: the speeds of machines, and so their windows, differ."""
+        return attrs.evolve(self, expected=answerer, window=answerer.window)
+
+    def at(self, url: str) -> Self:
+        """The same, asking the server at this address."""
+        known = self.choice.remote or Remote("")
+        return attrs.evolve(self, choice=attrs.evolve(self.choice, remote=attrs.evolve(known, url=url)))
+
+    def privately(self, folder: str) -> Self:
+        """The same, with a model process for each process that asks."""
+        return attrs.evolve(self, private=folder)
 
     def describe(self) -> Answerer:
         """The model that answers.
@@ -133,22 +128,12 @@ class Completing:
         """Ask, apply the criteria, drop the text. Raises EngineError; DataError if another model answers."""
         item = line_item_of(payload)
         host = self._host()
-        if self.expected is not None and self.describe() != self.expected:
-            raise DataError(
-                f"A worker answers with another model, prompt or features ({self.describe()}) than the one "
-                f"whose records these are ({self.expected}): these are not mixed. Give each worker "
-                "the same model and version of lsp-calib."
-            )
-        for attempt in range(1, _TRIES + 1):
-            try:
-                answer = host.ask(item, self.observe)
-                break
-            except EngineDiedError:
-                if attempt == _TRIES:
-                    raise
+        if self.expected is not None:
+            self.describe().check(self.expected)
+        answer = patiently(lambda: host.ask(item, self.observe))
         generation = answer.generation
         text = judged(generation.text, item.cursor, answer.prompt.version)
-        tokens = () if generation.doubt or not _believable(generation) else generation.tokens
+        tokens = generation.tokens if is_believable(generation) else ()
         # As in the editor, an empty or runaway answer is not offered.
         shown = bool(text) and generation.stop is not Stop.LENGTH
         record = Record(
@@ -177,16 +162,7 @@ class Completing:
             if shown and tokens
             else (),
         )
-        timing = generation.timing
-        return {
-            "record": record.to_row(),
-            "timing": {
-                "ms": round(timing.total_ms, 1),
-                "decode_ms": round(timing.decode_ms, 1),
-                "prompt_tokens": timing.prompt_tokens,
-                "generated_tokens": timing.generated_tokens,
-            },
-        }
+        return {"record": record.to_row(), "timing": timing_of(generation)}
 
     def _alternative(self, item: LineItem, payload: Plain, answer: _Answer, other: Generation) -> Alternative:
         """What a record holds of an alternative."""
@@ -218,101 +194,42 @@ def _text_features(cursor: Cursor, text: str) -> tuple[float | None, ...]:
     return FeatureList.present().ordered(text_features(cursor, text))
 
 
-def prompt_hash(prompt: Prompt) -> str:
-    """A checksum of the prompt: 16 hexadecimal digits."""
-    parts = [[kind.value, text] for kind, text in prompt.segments]
-    return hashlib.sha256(json.dumps([*parts, prompt.forced]).encode()).hexdigest()[:16]
-
-
-def close_engines() -> None:
-    """Close the engines of this process."""
-    with _lock:
-        while _hosts:
-            _hosts.popitem()[1].close()
-
-
-class _Host:
-    """An engine on an event loop of its own."""
+class _Host(EngineHost):
+    """The engine, and the layout of prompts for lines."""
 
     def __init__(self, choice: EngineChoice, window: WindowSize | None) -> None:
+        super().__init__(choice)
         self.layouts = Layouts(CalibratorStore.open().has_labels, lambda: window)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
-        self._thread.start()
-        self._engine = open_engine(choice)
-
-    def loaded(self) -> LoadedModel:
-        return self._wait(self._engine.ready())
 
     def ask(self, item: LineItem, observed: frozenset[Observed]) -> _Answer:
         """The answer, evaluated afresh, so that earlier requests change no number."""
-        return self._wait(self._ask(item, observed))
+        return self.wait(self._ask(item, observed))
 
     async def _ask(self, item: LineItem, observed: frozenset[Observed]) -> _Answer:
         observe = functools.reduce(operator.or_, (_NEEDS[one] for one in observed), Observe.ENTROPY)
-        cursor, layout = item.cursor, self.layouts.of(await self._engine.ready())
+        cursor, layout = item.cursor, self.layouts.of(await self.engine.ready())
         prompt = build_prompt(cursor, layout, surroundings_of(item, layout))
         request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False, observe=observe)
-        first = await self._engine.generate(request)
+        first = await self.engine.generate(request)
         answer = _Answer(prompt, first)
         if first.doubt or first.stop is Stop.LENGTH:
             return answer
         # The first answer's request, so that the others go on in what it left in the cache.
         request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False)
         if Observed.AGREEMENT in observed and (second := second_request(request, first)) is not None:
-            agrees = agreement(first, await self._engine.generate(second))
+            agrees = agreement(first, await self.engine.generate(second))
             answer = attrs.evolve(answer, second=agrees)
 
         def text_of(text: str) -> str:
             return judged(text, cursor, prompt.version)
 
         if Observed.ALTERNATIVES in observed and text_of(first.text):
-            ways = alternatives(self._engine.generate, request, first, text_of, draws=False)
+            ways = alternatives(self.engine.generate, request, first, text_of, draws=False)
             others = [other async for other, _ in ways]
             others.sort(key=lambda other: -math.fsum(other.logprobs))
             answer = attrs.evolve(answer, others=tuple(others))
         return answer
 
-    def close(self) -> None:
-        self._wait(self._engine.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            # On Ctrl-C, stop the model: its answer is no longer wanted. No effect if the work itself failed.
-            future.cancel()
-            raise
-
-
-_hosts: dict[tuple[EngineChoice, str, WindowSize | None], _Host] = {}
-_lock = threading.Lock()
-atexit.register(close_engines)
-
 
 def _host_for(choice: EngineChoice, private: str, window: WindowSize | None) -> _Host:
-    with _lock:
-        key = (choice, private, window)
-        if key not in _hosts:
-            if private:
-                _move_in(Path(private))
-            _hosts[key] = _Host(choice, window)
-        return _hosts[key]
-
-
-def _move_in(base: Path) -> None:
-    """Give this worker process its own state folder, with the user's models in it."""
-    models = home.home() / "models"
-    own = home.private_folder(base / str(os.getpid()))
-    (own / "models").symlink_to(models, target_is_directory=True)
-    os.environ["LSP_CALIB_HOME"] = str(own)
-
-
-def _believable(generation: Generation) -> bool:
-    return all(
-        math.isfinite(token.logprob) and math.isfinite(token.typed_logprob) for token in generation.tokens
-    )
+    return host_for(_Host, (choice, window), private, lambda: _Host(choice, window))

@@ -19,7 +19,8 @@ import attrs
 
 from lsp_calib import lockfile
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.records import Header, Record, read_records, sources_of, write_records
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record, read_records, sources_of, write_records
 from lsp_calib.files import replace_file, sync_folder
 
 Timings = Mapping[str, float]

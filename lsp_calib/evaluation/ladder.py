@@ -24,8 +24,9 @@ from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence import raw_confidences
 from lsp_calib.confidence.features import FEATURES, PLACES
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
-from lsp_calib.evaluation.records import Header, Record
+from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.scores import RESAMPLES, groups_of
 from lsp_calib.evaluation.tasks import FEWEST
 from lsp_calib.values import Tier

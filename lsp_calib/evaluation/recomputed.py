@@ -18,9 +18,10 @@ from lsp_calib.completion.features import text_features
 from lsp_calib.completion.postprocess import judged
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import DataError, ModelError
-from lsp_calib.evaluation.item_worker import prompt_hash
+from lsp_calib.evaluation.engine_host import prompt_hash
+from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.lines import WRITING_ON, LineItem, without_below
-from lsp_calib.evaluation.records import FeatureList, Header, Record, read_records, write_records
+from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.inference.models import checksum

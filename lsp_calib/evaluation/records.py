@@ -17,19 +17,17 @@ from typing import Any, Self
 
 import attrs
 
-from lsp_calib import __version__
 from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.completion.second_decode import Agreement
 from lsp_calib.confidence import features
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.header import SCHEMA, Header, json_line, origin
 from lsp_calib.evaluation.lines import INSERTING
 from lsp_calib.files import replace_file
-from lsp_calib.values import Evidence, ModelIdentity, Stop
+from lsp_calib.values import Evidence, Stop
 
-SCHEMA = 2
-
-# A file holds integers: log-probabilities in 1e-5 nat, entropies and margins in 1e-3 nat, features and shares
-# in 1e-4.
+# A file holds integers: log-probabilities in 1e-5 nat, entropies and margins in 1e-3 nat, features,
+# shares and similarities in 1e-4.
 _NAT = 100_000
 _ENTROPY = 1_000
 _FEATURE = 10_000
@@ -37,34 +35,6 @@ _FEATURE = 10_000
 _BYTE = 128
 # The lowest log-probability; it stands for minus infinity, which JSON cannot represent.
 _LEAST = -10_000.0
-
-
-@attrs.frozen
-class FeatureList:
-    """The text features that the records of a file hold, in this order.
-
-    version: the `confidence.features.VERSION` that they were computed with.
-    """
-
-    version: int
-    names: tuple[str, ...]
-
-    @classmethod
-    def present(cls) -> Self:
-        """The text features of this version of the package."""
-        text = (name for name, feature in features.FEATURES.items() if feature.needs == "text")
-        return cls(features.VERSION, tuple(text))
-
-    def ordered(self, values: Mapping[str, float]) -> tuple[float | None, ...]:
-        """The values in the order of the names, None for a missing one."""
-        return tuple(values.get(name) for name in self.names)
-
-    def named(self, values: Sequence[float | None]) -> dict[str, float]:
-        """The inverse of `ordered`. Empty if the names are of another version: numbers of two versions are
-        never mixed."""
-        if self.version != features.VERSION or not values:
-            return {}
-        return {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
 
 
 @attrs.frozen
@@ -136,61 +106,6 @@ class Alternative:
 
 
 @attrs.frozen
-class Header:
-    """The header of a file of records: how its records were made.
-
-    sources: the sampled sources; by default the projects that the records come from.
-    held_out: projects (or other groups) that are excluded from fitting.
-    created: ISO date of the first generation, "" if unknown.
-    package: the version of this package that made the records, "" if unknown.
-    features: the text features in the records, None if they hold none.
-    """
-
-    task: str
-    language: str
-    model: ModelIdentity
-    prompt_version: str
-    seed: int
-    sources: tuple[Origin, ...] = ()
-    held_out: tuple[str, ...] = ()
-    created: str = ""
-    package: str = __version__
-    features: FeatureList | None = None
-
-    def asks_the_same_as(self, other: Header) -> bool:
-        """Whether generations under both headers may be in one file. Records without features may be with
-        others, but those of two versions may not."""
-        one, two = self.features, other.features
-        return self._question() == other._question() and (one is None or two is None or one == two)
-
-    def _question(self) -> tuple[object, ...]:
-        return self.task, self.language, self.model, self.prompt_version, self.seed
-
-    def to_line(self) -> str:
-        row = {"schema": SCHEMA, **attrs.asdict(self)}
-        if self.features is None:
-            del row["features"]
-        return _line(row)
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Raises KeyError, TypeError, ValueError or AttributeError for a row that is not a header."""
-        values = dict(row)
-        schema = values.pop("schema")
-        if schema not in (1, SCHEMA):
-            raise ValueError(f"its schema is {schema!r}; this version reads 1 and {SCHEMA}")
-        if schema == 1:
-            values["package"] = ""
-        values["model"] = ModelIdentity(**values["model"])
-        values["sources"] = tuple(Origin(**origin) for origin in values.get("sources", ()))
-        values["held_out"] = tuple(values.get("held_out", ()))
-        if "features" in values:
-            listed = values["features"]
-            values["features"] = FeatureList(int(listed["version"]), tuple(map(str, listed["names"])))
-        return cls(**values)
-
-
-@attrs.frozen
 class Record:
     """One generation.
 
@@ -209,6 +124,7 @@ class Record:
     agreement, state: None if they were not asked for, or cannot be had.
     alternatives: ranks 2 and 3, as far as there are; empty if they were not asked for.
     condition, source: as in `evaluation.lines.LineItem`.
+    similarity: to what a person wrote, in the order of `Header.similarity`; empty if there is no answer.
     """
 
     item: str
@@ -234,6 +150,7 @@ class Record:
     alternatives: tuple[Alternative, ...] = ()
     condition: str = INSERTING
     source: str = ""
+    similarity: tuple[float, ...] = ()
 
     def evidence(self, header: Header, *, above: bool = False) -> Evidence:
         """What a calibrator needs of it. header: of its file. above: nothing of the text below was used.
@@ -290,6 +207,7 @@ class Record:
         row |= {"condition": self.condition} if self.condition != INSERTING else {}
         row |= {"source": self.source} if self.source else {}
         row |= {"added": self.added} if self.added is not None else {}
+        row |= {"similarity": _scaled(self.similarity)} if self.similarity else {}
         row |= {"features": with_below} if with_below else {}
         row |= {"features_above": above} if above != with_below else {}
         row |= {"margin": _whole(self.margins, _ENTROPY)} if self.margins else {}
@@ -306,7 +224,7 @@ class Record:
         return row
 
     def to_line(self) -> str:
-        return _line(self.to_row())
+        return json_line(self.to_row())
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], schema: int = SCHEMA) -> Self:
@@ -348,9 +266,12 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
         header = Header.from_row(first)
         records = [Record.from_row(json.loads(line), first["schema"]) for line in lines[1:-1]]
         sizes = {0, 0 if header.features is None else len(header.features.names)}
+        similarities = 0 if header.similarity is None else len(header.similarity.names)
         for record in records:
             if not sizes.issuperset((len(record.features), len(record.features_above))):
                 raise ValueError(f"the record of {record.item!r} has other features than the header says")
+            if len(record.similarity) not in (0, similarities):
+                raise ValueError(f"the record of {record.item!r} has other similarities than the header says")
         return header, records
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
@@ -374,17 +295,12 @@ def sources_of(records: Sequence[Record]) -> tuple[Origin, ...]:
     return tuple(origin(group, count) for group, count in sorted(counts.items()))
 
 
-def origin(group: str, count: int) -> Origin:
-    """Name and version of a project in a folder such as `click-8.1.7`."""
-    stem, _, version = group.rpartition("-")
-    return Origin(stem, version, count) if stem and version[:1].isdigit() else Origin(group, "", count)
-
-
 def _read_optional(values: dict[str, Any]) -> dict[str, Any]:
     """The fields of `Record._optional`, taken out of a row."""
     found: dict[str, Any] = {"features": _unscaled(values.pop("features", ()))}
     above = values.pop("features_above", None)
     found["features_above"] = found["features"] if above is None else _unscaled(above)
+    found["similarity"] = tuple(value / _FEATURE for value in values.pop("similarity", ()))
     found["margins"] = tuple(value / _ENTROPY for value in values.pop("margin", ()))
     found["newlines"] = tuple(_logprob(value) for value in values.pop("newline", ()))
     if (second := values.pop("agreement", None)) is not None:
@@ -408,10 +324,6 @@ def _scaled(values: Sequence[float | None]) -> list[int | None]:
 
 def _unscaled(values: Sequence[int | None]) -> tuple[float | None, ...]:
     return tuple(None if value is None else value / _FEATURE for value in values)
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, separators=(",", ":"), allow_nan=False)
 
 
 def _first_part(item: str) -> str:

@@ -14,8 +14,9 @@ from typing import Any, Protocol, TypeVar
 import attrs
 
 from lsp_calib.errors import EngineError, StoppedError
+from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import Journal, journal_path
-from lsp_calib.evaluation.records import Header, Record
+from lsp_calib.evaluation.records import Record
 
 T = TypeVar("T")
 

@@ -20,7 +20,8 @@ from lsp_calib.calibration.validation.intervals import Interval, summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence import measure_name, raw_confidences
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.records import Header, Record
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.tasks import FEWEST
 from lsp_calib.values import Tier
 
@@ -105,7 +106,9 @@ def score(
 
     held_out: projects predicted by a calibrator that was fitted on all others. resamples: for the intervals.
     headline: only the rescaled rows of the best measure over all places, with the same values as otherwise.
-    Raises DataError if there are fewer than 20 answers to fit on, or fewer than 3 groups of them.
+    A judge by whom fewer than two groups have a right answer, or a wrong one, has no rows.
+    Raises DataError if there are fewer than 20 answers to fit on, fewer than 3 groups of them, or no judge is
+    left.
     """
     offered = [record for record in records if record.shown]
     usable = [record for record in offered if record.logprobs]
@@ -118,9 +121,14 @@ def score(
     rows: list[Row] = []
     best = CHOSEN
     first: dict[str, int | None] = {}
-    judges = list(fitted[0].correct)
-    for judge in judges:
-        _labels(usable, judge)  # check all judges before the slow work on the first
+    # Check all judges before the slow work on the first. A fit needs answers that are right, and others: each
+    # class twice, so that one is left when the other's group is.
+    judges = [judge for judge in fitted[0].correct if _both(_labels(usable, judge), usable, held_out)]
+    if not judges:
+        raise DataError(
+            f"Of {len(fitted)} answers all are right, or all are wrong, but for those of one group, by every "
+            "criterion: there is nothing to tell apart. Ask for more, or ask another model."
+        )
     for judge in judges:
         apart = [record for record in usable if record.group in held_out]
         table = _Table(judge, header, fitted, apart, resamples, seed)
@@ -131,7 +139,7 @@ def score(
         asked=len(records),
         offered=len(offered),
         doubtful=len(offered) - len(usable),
-        right={judge: sum(record.correct[judge] for record in offered) for judge in judges},
+        right={judge: sum(record.correct[judge] for record in offered) for judge in fitted[0].correct},
         best=best,
         first=first,
         held_out=tuple(sorted(held_out)),
@@ -276,6 +284,16 @@ def _labels(records: Sequence[Record], judge: str) -> BoolArray:
         raise DataError(
             f"Some records were judged by {judge} and others were not. Ask again, into another folder."
         ) from error
+
+
+def _both(correct: BoolArray, records: Sequence[Record], held_out: frozenset[str]) -> bool:
+    """Whether two groups that are fitted on have right answers, and two have wrong ones."""
+    groups = groups_of(records)
+    seen: dict[bool, set[str]] = {True: set(), False: set()}
+    for right, group, record in zip(correct, groups, records, strict=True):
+        if record.group not in held_out:
+            seen[bool(right)].add(group)
+    return min(map(len, seen.values())) >= 2
 
 
 def _fit(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:

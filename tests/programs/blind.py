@@ -22,8 +22,9 @@ from lsp_calib.calibration.validation.intervals import Interval, summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.blind import blind_among
+from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
-from lsp_calib.evaluation.records import Header, Record, read_records, sources_of
+from lsp_calib.evaluation.records import Record, read_records, sources_of
 
 CALIBRATORS = Path(__file__).parents[2] / "models" / "calibrators"
 

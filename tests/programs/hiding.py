@@ -22,7 +22,8 @@ from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.completion.hiding import Hiding
 from lsp_calib.completion.service import MOST_TOKENS
-from lsp_calib.evaluation.records import Header, Record, read_records
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.values import Evidence
 
 RECORDS = Path(__file__).parents[2] / "models" / "records"

@@ -26,7 +26,8 @@ import numpy as np
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.policies.tiers import PRESETS
-from lsp_calib.evaluation.records import Header, Record, read_records
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.feedback.events import Event
 from lsp_calib.feedback.learning import refit_languages
 from lsp_calib.feedback.report import make_report

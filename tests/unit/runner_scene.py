@@ -14,7 +14,8 @@ import attrs
 
 from lsp_calib.errors import EngineError, StoppedError
 from lsp_calib.evaluation.executors import DirectPool, JoblibPool
-from lsp_calib.evaluation.records import Header, Record
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.runner import Plain, run
 from lsp_calib.values import ModelIdentity
 

@@ -23,6 +23,7 @@ from lsp_calib.feedback.learning import Refits
 from lsp_calib.inference.models import checksum, download
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.inference.models.download import Checked, Pulled
+from lsp_calib.inference.models.encoders import load_encoders
 from lsp_calib.inference.models.speeds import remember_speed
 from lsp_calib.languages import language_of
 
@@ -320,27 +321,30 @@ def test_an_unusable_state_folder_is_named(tmp_path: Path, monkeypatch: pytest.M
 
 def test_models_list_is_one_json_document(home: Path) -> None:
     rows = json.loads(invoke("models", "list", "--json").stdout)
-    assert [row["name"] for row in rows] == list(load_cards())
+    assert [row["name"] for row in rows] == [*load_cards(), *load_encoders()]
+    assert {row["kind"] for row in rows[: len(load_cards())]} == {"language"}
+    assert {row["kind"] for row in rows[len(load_cards()) :]} == {"encoder"}
     assert not any(row["installed"] for row in rows)
     assert all(row["path"].startswith(str(home)) for row in rows)
     assert all(row["memoryBytes"] > 1e8 for row in rows)
     assert {row["checksum"] for row in rows} == {"verified", "none"}
-    Path(rows[-1]["path"]).write_bytes(b"")
+    Path(rows[len(load_cards()) - 1]["path"]).write_bytes(b"")
     (home / "models" / "own.gguf").write_bytes(EMPTY_MODEL)
     (home / "models" / "odd.gguf").write_bytes(b"PK")
     remember_speed(load_cards()["smollm2-135m"], 430, 121)
     rows = json.loads(invoke("models", "list", "--json").stdout)
     assert [row["name"] for row in rows if row["installed"]] == ["smollm2-135m", "odd", "own"]
-    mine, odd, own = rows[-3:]
+    mine, odd, own, encoder = rows[-4:]
+    assert (encoder["installed"], encoder["fault"]) == (False, "")
     assert "0 of 98362432 bytes" in mine["fault"]
     assert mine["speed"] == {"promptPerSecond": 430, "generationPerSecond": 121}
     assert "truncated" in odd["fault"]
     assert (own["fault"], own["bytes"]) == ("", 24)
     lines = invoke("models", "list").stdout.splitlines()
     assert len(lines) == len(rows)
-    assert "damaged" in lines[-3]
-    assert "430 + 121 tokens/s" in lines[-3]
-    assert "installed" in lines[-1]
+    assert "damaged" in lines[-4]
+    assert "430 + 121 tokens/s" in lines[-4]
+    assert "installed" in lines[-2]
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -509,11 +513,14 @@ def test_the_core_imports_without_the_local_extra(tmp_path: Path) -> None:
 
 
 def test_serving_needs_neither_scikit_learn_nor_llama_cpp_before_it_answers() -> None:
+    """Nor the client for downloads, nor the encoder that compares summaries."""
     result = python("""
         import sys
+        from lsp_calib.inference.models import cards
         from lsp_calib.server.main import create_server
         create_server()
-        print(sorted({"sklearn", "scipy", "llama_cpp"} & sys.modules.keys()))
+        late = {"sklearn", "scipy", "llama_cpp", "httpx", "onnxruntime", "tokenizers", "nltk"}
+        print(sorted(late & sys.modules.keys()))
     """)
     assert result.stdout == "[]\n", result.stderr
 

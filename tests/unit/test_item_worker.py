@@ -16,10 +16,11 @@ from lsp_calib.confidence.features import probability_features
 from lsp_calib.errors import SettingsError
 from lsp_calib.evaluation import item_worker
 from lsp_calib.evaluation.collect import ALONE, collect
+from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.item_worker import Completing, Observed
 from lsp_calib.evaluation.lines import LineItem
 from lsp_calib.evaluation.recomputed import recompute_features
-from lsp_calib.evaluation.records import FeatureList, Header, Record, read_records, write_records
+from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.evaluation.tasks import Task, line_task, plain
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel

@@ -22,6 +22,7 @@ from lsp_calib.commands import confidence
 from lsp_calib.confidence.features import FEATURES, PLACES
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import ladder_report
+from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.ladder import (
     ALL,
     FIRST_T,
@@ -37,7 +38,7 @@ from lsp_calib.evaluation.ladder import (
     platt,
 )
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
-from lsp_calib.evaluation.records import FeatureList, Header, Record, write_records
+from lsp_calib.evaluation.records import Record, write_records
 from lsp_calib.values import ModelIdentity
 
 LISTED = FeatureList.present()

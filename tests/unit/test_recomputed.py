@@ -12,9 +12,10 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import PREFIX_VERSION, Layout, build_prompt
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation import recomputed
-from lsp_calib.evaluation.item_worker import prompt_hash
+from lsp_calib.evaluation.engine_host import prompt_hash
+from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.lines import LineItem, sample_lines
-from lsp_calib.evaluation.records import FeatureList, Header, Record, read_records, write_records
+from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.values import ModelIdentity
 

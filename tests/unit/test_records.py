@@ -17,17 +17,8 @@ from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.completion.second_decode import Agreement
 from lsp_calib.confidence.features import FEATURES, VERSION, probability_features
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.records import (
-    Alternative,
-    FeatureList,
-    Header,
-    Record,
-    State,
-    origin,
-    read_records,
-    sources_of,
-    write_records,
-)
+from lsp_calib.evaluation.header import FeatureList, Header, SimilarityList, origin
+from lsp_calib.evaluation.records import Alternative, Record, State, read_records, sources_of, write_records
 from lsp_calib.values import Evidence, ModelIdentity, Stop
 
 HEADER = Header(
@@ -362,3 +353,30 @@ def test_an_alternative_with_lists_of_different_lengths_is_refused(field: str) -
     row = Alternative(1, {"exact": True}, "line", (7, 8), (-2.0, -0.5), (1.5, 0.25)).to_row()
     with pytest.raises(ValueError, match="different lengths"):
         Alternative.from_row({**row, field: row[field][:1]})
+
+
+SIMILAR = SimilarityList(1, "encoder", "f" * 64, ("cosine", "rouge-l"))
+
+
+@given(st.lists(st.floats(-1.0, 1.0), min_size=2, max_size=2))
+def test_similarities_are_kept_to_four_decimals(values: list[float]) -> None:
+    record = attrs.evolve(RECORDS[0], similarity=tuple(values))
+    again = Record.from_row(json.loads(record.to_line()))
+    assert again.similarity == pytest.approx(tuple(values), abs=5e-5)
+    assert Record.from_row(again.to_row()) == again
+    assert tuple(SIMILAR.named(again.similarity)) == SIMILAR.names
+    assert SIMILAR.named(()) == {}
+
+
+def test_the_header_says_which_similarities_there_are(tmp_path: Path) -> None:
+    header = attrs.evolve(HEADER, similarity=SIMILAR)
+    records = [attrs.evolve(RECORDS[0], similarity=(0.5, 0.25)), RECORDS[1]]
+    write_records(tmp_path / "r.jsonl", header, records)
+    assert read_records(tmp_path / "r.jsonl") == (header, records)
+    assert not header.asks_the_same_as(HEADER)
+    assert not header.asks_the_same_as(attrs.evolve(header, similarity=attrs.evolve(SIMILAR, version=2)))
+    assert "similarity" not in HEADER.to_line() + RECORDS[0].to_line(), "files without them stay as they were"
+    for wrong in (HEADER, attrs.evolve(header, similarity=attrs.evolve(SIMILAR, names=("cosine",)))):
+        write_records(tmp_path / "r.jsonl", wrong, records)
+        with pytest.raises(DataError, match="other similarities than the header says"):
+            read_records(tmp_path / "r.jsonl")

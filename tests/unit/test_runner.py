@@ -21,8 +21,9 @@ from runner_scene import HEADER, Answering, asked, items, record, timings, whole
 
 from lsp_calib.errors import DataError, EngineError, StoppedError
 from lsp_calib.evaluation.executors import DirectPool, JoblibPool, TeamPool
+from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import Journal, journal_path
-from lsp_calib.evaluation.records import Header, read_records, write_records
+from lsp_calib.evaluation.records import read_records, write_records
 from lsp_calib.evaluation.runner import Answer, Ask, Plain, run
 from lsp_calib.values import ModelIdentity
 

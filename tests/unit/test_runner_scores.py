@@ -18,7 +18,8 @@ from lsp_calib.calibration import Calibrator, CalibratorStore, Purpose
 from lsp_calib.cli import main
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
-from lsp_calib.evaluation.records import Header, Record, read_records, write_records
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.evaluation.scores import ALL, CHOSEN, Row, Scores, groups_of, score
 from lsp_calib.values import ModelIdentity
 

@@ -16,7 +16,8 @@ import lsp_calib
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import Workers
 from lsp_calib.evaluation.criteria import is_correct
-from lsp_calib.evaluation.item_worker import Completing, prompt_hash
+from lsp_calib.evaluation.engine_host import prompt_hash
+from lsp_calib.evaluation.item_worker import Completing
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.tasks import draw, held_out, infill_task, line_item_of, line_task
 from lsp_calib.inference.choice import EngineChoice, Remote

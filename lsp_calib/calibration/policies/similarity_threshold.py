@@ -57,6 +57,25 @@ class CorrectnessThresholds:
     best_f1: Setting | None
 
 
+@attrs.frozen
+class Tally:
+    """Decisions that were made of items one by one. selected, positives, hits: as in `Setting`."""
+
+    selected: int
+    positives: int
+    hits: int
+
+    @property
+    def precision(self) -> float:
+        """As `Setting.precision`."""
+        return self.hits / self.selected if self.selected else float("nan")
+
+    @property
+    def recall(self) -> float:
+        """As `Setting.recall`."""
+        return self.hits / self.positives
+
+
 def rated_correct(ratings: npt.ArrayLike, agree: float = AGREE) -> BoolArray:
     """Whether the mean rating is at least `agree`. Bool array of shape (n,).
 
@@ -111,6 +130,39 @@ def threshold_of_correctness(
         max((s for s in settings if s.recall > floor), key=lambda s: (s.precision, s.recall), default=None),
         max((s for s in settings if s.hits), key=lambda s: (s.f1, s.precision), default=None),
     )
+
+
+def leave_one_out(
+    ratings: npt.ArrayLike,
+    metrics: Mapping[str, npt.ArrayLike],
+    *,
+    agree: float = AGREE,
+    floor: float = 0.9,
+) -> dict[str, Tally]:
+    """How good the three settings are on an item that had no part in choosing metric and threshold.
+
+    Each item is decided by the settings that `threshold_of_correctness` finds on all others; where it finds
+    none, the item is not selected. Arguments and errors are those of that function, and there must be two
+    correct items at least, so that one is left. Returns a tally for each field of `CorrectnessThresholds`.
+    Source: Stone 1974, cross-validatory assessment.
+    """
+    correct = rated_correct(ratings, agree)
+    values = {name: _finite(column, name) for name, column in metrics.items()}
+    rated = _finite(ratings, "ratings")
+    names = [field.name for field in attrs.fields(CorrectnessThresholds)]
+    selected = {name: np.zeros(correct.size, dtype=np.bool_) for name in names}
+    for at in range(correct.size):
+        others = np.arange(correct.size) != at
+        kept = {name: column[others] for name, column in values.items()}
+        found = threshold_of_correctness(rated[others], kept, agree=agree, floor=floor)
+        for name in names:
+            setting: Setting | None = getattr(found, name)
+            selected[name][at] = setting is not None and values[setting.metric][at] >= setting.threshold
+    positives = int(np.count_nonzero(correct))
+    return {
+        name: Tally(int(np.count_nonzero(chosen)), positives, int(np.count_nonzero(chosen & correct)))
+        for name, chosen in selected.items()
+    }
 
 
 def settings_of(name: str, similarity: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Setting, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import attrs
 
@@ -29,8 +28,11 @@ class Documented:
         return self.repository
 
 
-def functions(language: Literal["python", "java"], folder: Path | None = None) -> Iterator[Documented]:
-    """The functions of one language. Raises DataError if the data are missing or have another checksum."""
+def functions(language: str, folder: Path | None = None) -> Iterator[Documented]:
+    """The functions of one language, "python" or "java".
+
+    Raises DataError if the data are missing or have another checksum, SettingsError for another language.
+    """
 
     seen: Counter[str] = Counter()
 

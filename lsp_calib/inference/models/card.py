@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -28,6 +28,28 @@ class Source:
     repo: str = ""
     file: str = ""
     revision: str = "main"
+
+
+class Downloadable(Protocol):
+    """A file that can be pulled: a language model, or a file of an encoder. As in `ModelCard`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def sha256(self) -> str: ...
+
+    @property
+    def sources(self) -> tuple[Source, ...]: ...
+
+    @property
+    def path(self) -> Path: ...
 
 
 @attrs.frozen
@@ -84,7 +106,7 @@ def _preference(card: ModelCard) -> tuple[bool, int, int, str]:
 def _read(path: Path) -> ModelCard:
     try:
         raw: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-        sources = tuple(_source(source) for source in raw.pop("sources", ()))
+        sources = tuple(source_of(source) for source in raw.pop("sources", ()))
         return ModelCard(
             completion=CompletionFormat(**raw.pop("completion", {})),
             chat=ChatFormat(**raw.pop("chat", {})),
@@ -95,6 +117,7 @@ def _read(path: Path) -> ModelCard:
         raise SettingsError(f"The model card {path} cannot be read: {error}.") from error
 
 
-def _source(raw: dict[str, Any]) -> Source:
+def source_of(raw: dict[str, Any]) -> Source:
+    """A source as a card has it. Raises KeyError or TypeError."""
     parts = tuple((part["requirement"], part["member"]) for part in raw.pop("parts", ()))
     return Source(parts=parts, **raw)

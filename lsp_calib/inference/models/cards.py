@@ -8,6 +8,7 @@ from pathlib import Path
 from lsp_calib.errors import NoModelError, SettingsError
 from lsp_calib.inference.models import gguf, memory, speeds
 from lsp_calib.inference.models.card import ModelCard, Source, as_pulled, load_cards
+from lsp_calib.inference.models.encoders import load_encoders
 from lsp_calib.inference.models.templates import ChatFormat, CompletionFormat, chat_format, completion_format
 
 __all__ = [
@@ -60,6 +61,11 @@ def locate(wanted: str | None) -> tuple[ModelCard, Path]:
         path = named_file(wanted)
         if path is not None:
             return card_for_file(path, cards), path
+        if wanted in load_encoders():
+            raise SettingsError(
+                f"{wanted} compares sentences; it can neither complete nor summarise. "
+                f"Name one of {', '.join(cards)} as `model` (LSP_CALIB_MODEL, --model)."
+            )
         raise SettingsError(
             f"There is no model called {wanted!r}, and no file at that absolute path. Relative paths are not "
             "used: they would lead into the folder that the server is started in, usually the workspace. "

@@ -12,7 +12,7 @@ import attrs
 from lsp_calib import home, lockfile
 from lsp_calib.errors import DownloadError
 from lsp_calib.inference.models import checksum, hub, wheels
-from lsp_calib.inference.models.card import ModelCard, Source, as_pulled
+from lsp_calib.inference.models.card import Downloadable, ModelCard, Source, as_pulled
 from lsp_calib.inference.models.hub import Progress
 
 
@@ -42,7 +42,7 @@ class Pulled:
     checked: Checked
 
 
-def pull(card: ModelCard, on_progress: Progress) -> Pulled:
+def pull(card: Downloadable, on_progress: Progress) -> Pulled:
     """Fetch a model from the first source that delivers it.
 
     The file appears under its name only when it is whole and its checksum right. For a card without one,
@@ -57,7 +57,7 @@ def pull(card: ModelCard, on_progress: Progress) -> Pulled:
             "`lsp-calib models list` says so."
         )
     try:
-        known = as_pulled(card)
+        known = as_pulled(card) if isinstance(card, ModelCard) else card
         checked = Checked.CARD if card.sha256 else Checked.FIRST_USE if known.sha256 else Checked.NOTHING
         if _is_there(known):
             size = card.path.stat().st_size
@@ -72,14 +72,14 @@ def pull(card: ModelCard, on_progress: Progress) -> Pulled:
         os.close(lock)
 
 
-def _is_there(card: ModelCard) -> bool:
+def _is_there(card: Downloadable) -> bool:
     """Whether the file is there; one of the wrong size, or of unknown origin, does not count."""
     if not card.path.is_file():
         return False
     return card.path.stat().st_size == card.size if card.size else bool(card.sha256)
 
 
-def _pull(card: ModelCard, checked: Checked, folder: Path, on_progress: Progress) -> Pulled:
+def _pull(card: Downloadable, checked: Checked, folder: Path, on_progress: Progress) -> Pulled:
     complaints: list[str] = []
     for source in card.sources:
         # Beside the target, so that the last step is a rename.
@@ -98,7 +98,7 @@ def _pull(card: ModelCard, checked: Checked, folder: Path, on_progress: Progress
     raise DownloadError(f"{card.name} could not be downloaded from any of its sources. {why}")
 
 
-def _fetch(source: Source, card: ModelCard, scratch: Path, on_progress: Progress) -> hub.Fetched:
+def _fetch(source: Source, card: Downloadable, scratch: Path, on_progress: Progress) -> hub.Fetched:
     """A whole file somewhere in the models folder."""
     match source.kind:
         case "hub":

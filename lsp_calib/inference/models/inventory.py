@@ -33,6 +33,7 @@ class Entry:
         card, speed = self.card, self.speed
         return {
             "name": card.name,
+            "kind": "language",
             "title": card.title,
             "licence": card.licence,
             "notice": card.notice,

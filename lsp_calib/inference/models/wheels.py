@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lsp_calib.errors import DownloadError
-from lsp_calib.inference.models.card import ModelCard, Source
+from lsp_calib.inference.models.card import Downloadable, Source
 
 _CHUNK = 1 << 20
 
 
 def fetch(
-    source: Source, card: ModelCard, scratch: Path, on_progress: Callable[[int, int, str], None]
+    source: Source, card: Downloadable, scratch: Path, on_progress: Callable[[int, int, str], None]
 ) -> Path:
     """Join the members of a source's wheels in the folder `scratch`; returns the file, its checksum right.
 

@@ -12,7 +12,6 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.server.language_server import CalibServer
-from lsp_calib.server.workspace_calibration import FEWEST, MOST, SAMPLES, CalibrationWish
 from lsp_calib.values import is_suggestion_id
 
 # A week.
@@ -44,6 +43,8 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.calibrateWorkspace")
     async def calibrate_workspace(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
         """Fit a calibrator on lines of the workspace folder, or on those that the user has committed."""
+        from lsp_calib.server.workspace_calibration import CalibrationWish
+
         wanted = _calibration(arguments)
         with _errors_as_answers():
             if ls.over_tcp:
@@ -162,6 +163,8 @@ def _minutes(arguments: tuple[Any, ...]) -> float | None:
 
 def _calibration(arguments: tuple[Any, ...]) -> dict[str, Any]:
     """The document, the number of lines and where they come from that the argument names."""
+    from lsp_calib.server.workspace_calibration import FEWEST, MOST, SAMPLES
+
     argument = arguments[0] if arguments and arguments[0] is not None else {}
     if not isinstance(argument, dict):
         raise JsonRpcInvalidParams("The argument must be an object, or left out.")

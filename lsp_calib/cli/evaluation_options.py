@@ -1,0 +1,112 @@
+"""Options that the commands of `eval` share, and what they do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lsp_calib.cli.shared import print_json, warn
+from lsp_calib.errors import SettingsError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random draws.")
+quiet_option = click.option("--quiet", is_flag=True, help="No progress on standard error.")
+held_out_option = click.option(
+    "--held-out",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Hold out N projects: nothing is fitted on them, and they are reported separately. Default: those "
+    "that the records name, if any.",
+)
+resamples_option = click.option(
+    "--resamples",
+    type=click.IntRange(20),
+    default=1000,
+    show_default=True,
+    help="Bootstrap resamples for the intervals.",
+)
+output_option = click.option(
+    "--output", type=FOLDER, help="Keep records and tables in this folder; a stopped run resumes from it."
+)
+replay_option = click.option(
+    "--records", type=FILE, help="Score the records in this file, without a model or source."
+)
+
+
+def worker_options(command: F) -> F:
+    """The options for workers, which `take_workers` turns into one value."""
+    for option in (
+        click.option(
+            "--remote",
+            "remotes",
+            metavar="URL",
+            multiple=True,
+            help="Ask the OpenAI-compatible server at this address; repeat it for several servers.",
+        ),
+        click.option("--scheduler", metavar="ADDRESS", help="With --backend dask: tcp://host:port."),
+        click.option(
+            "--backend",
+            type=click.Choice(["joblib", "dask"]),
+            default="joblib",
+            help="Processes on this machine (the default), or a running Dask cluster.",
+        ),
+        click.option("--own-model", is_flag=True, help="Each of the --jobs loads a model of its own."),
+        click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Worker processes."),
+    ):
+        command = option(command)
+    return command
+
+
+def take_workers(options: dict[str, Any]) -> Any:
+    from lsp_calib.evaluation.collect import Workers
+
+    backend, scheduler = options.pop("backend"), options.pop("scheduler")
+    if (backend == "dask") != bool(scheduler):
+        raise SettingsError("--backend dask and --scheduler ADDRESS belong together.")
+    return Workers(
+        jobs=options.pop("jobs"),
+        own_model=options.pop("own_model"),
+        scheduler=scheduler or "",
+        remotes=options.pop("remotes"),
+    )
+
+
+def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
+    """Run a task or replay its records, and print the scores."""
+    from lsp_calib.commands.evaluate import evaluate as run
+    from lsp_calib.commands.evaluate import replay
+
+    as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
+    records, apart, seed = options.pop("records"), options.pop("held_out"), options.pop("seed")
+    resamples, workers = options.pop("resamples"), take_workers(options)
+    if records is not None:
+        thresholds = options.pop("thresholds", None)
+        report = replay(
+            *(name, records, output),
+            seed=seed,
+            held_out_projects=apart,
+            resamples=resamples,
+            thresholds=thresholds,
+        )
+    else:
+        report = run(
+            make_task(),
+            output or Path("lsp-calib-eval") / name,
+            workers,
+            warn,
+            seed=seed,
+            held_out_projects=apart or 0,
+            resamples=resamples,
+            quiet=quiet or as_json,
+            **options,
+        )
+    if as_json:
+        print_json(report.to_wire())
+    else:
+        report.print()

@@ -1,0 +1,160 @@
+"""The engine that a worker asks: opened once in a process, on an event loop in a thread of its own.
+
+Any thread may ask. Whoever asks for items of a task shares this: lines (`item_worker`), summaries
+(`summary_worker`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import json
+import math
+import os
+import threading
+from collections.abc import Callable, Coroutine, Hashable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from lsp_calib import home
+from lsp_calib.completion.prompt import WindowSize
+from lsp_calib.errors import DataError, EngineDiedError
+from lsp_calib.evaluation.header import FeatureList, SimilarityList
+from lsp_calib.inference.choice import EngineChoice
+from lsp_calib.inference.engine import LoadedModel
+from lsp_calib.inference.engines import open_engine
+from lsp_calib.values import Generation, ModelIdentity, Prompt
+
+T = TypeVar("T")
+
+# The next request restarts a model process that died. If it dies three times, the request is the cause.
+_TRIES = 3
+
+
+@attrs.frozen
+class Answerer:
+    """The model that answers, how it is asked and what is computed of the answers: for a header of records.
+
+    features: the text features of its answers, window: the size that the prompt's version has; None where
+    there are none. similarity: what is computed of the answers, None for answers that are not compared.
+    """
+
+    model: ModelIdentity
+    prompt_version: str
+    features: FeatureList | None = None
+    window: WindowSize | None = None
+    similarity: SimilarityList | None = None
+
+    def check(self, expected: Answerer | None) -> None:
+        """Raises DataError if the records of a run are those of another answerer."""
+        if expected is not None and self != expected:
+            raise DataError(
+                f"A worker answers with another model, prompt or features ({self}) than the one "
+                f"whose records these are ({expected}): these are not mixed. Give each worker "
+                "the same model and version of lsp-calib."
+            )
+
+
+class EngineHost:
+    """An engine on an event loop of its own."""
+
+    def __init__(self, choice: EngineChoice) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
+        self._thread.start()
+        self.engine = open_engine(choice)
+
+    def loaded(self) -> LoadedModel:
+        return self.wait(self.engine.ready())
+
+    def close(self) -> None:
+        self.wait(self.engine.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work on the loop."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # On Ctrl-C, stop the model: its answer is no longer wanted. No effect if the work itself failed.
+            future.cancel()
+            raise
+
+
+H = TypeVar("H", bound=EngineHost)
+
+_hosts: dict[Hashable, EngineHost] = {}
+_lock = threading.Lock()
+
+
+def host_for(kind: type[H], key: tuple[Hashable, ...], private: str, make: Callable[[], H]) -> H:
+    """This process's host of a kind for a key; `make` makes it when it is first asked for.
+
+    private: as in `item_worker.Completing`.
+    """
+    with _lock:
+        found = _hosts.get((kind, *key, private))
+        if found is None:
+            if private:
+                _move_in(Path(private))
+            found = _hosts[kind, *key, private] = make()
+        assert isinstance(found, kind)
+        return found
+
+
+def close_engines() -> None:
+    """Close the engines of this process."""
+    with _lock:
+        while _hosts:
+            _hosts.popitem()[1].close()
+
+
+atexit.register(close_engines)
+
+
+def patiently(ask: Callable[[], T]) -> T:
+    """What `ask` returns; called again when the model process has died. Raises EngineDiedError at last."""
+    for _ in range(_TRIES - 1):
+        try:
+            return ask()
+        except EngineDiedError:
+            continue
+    return ask()
+
+
+def prompt_hash(prompt: Prompt) -> str:
+    """A checksum of the prompt: 16 hexadecimal digits."""
+    parts = [[kind.value, text] for kind, text in prompt.segments]
+    return hashlib.sha256(json.dumps([*parts, prompt.forced]).encode()).hexdigest()[:16]
+
+
+def timing_of(generation: Generation) -> dict[str, float]:
+    """What is kept of an answer's times, beside its record."""
+    timing = generation.timing
+    return {
+        "ms": round(timing.total_ms, 1),
+        "decode_ms": round(timing.decode_ms, 1),
+        "prompt_tokens": timing.prompt_tokens,
+        "generated_tokens": timing.generated_tokens,
+    }
+
+
+def is_believable(generation: Generation) -> bool:
+    """Whether there are probabilities, and numbers that can be some."""
+    return not generation.doubt and all(
+        math.isfinite(token.logprob) and math.isfinite(token.typed_logprob) for token in generation.tokens
+    )
+
+
+def _move_in(base: Path) -> None:
+    """Give this worker process its own state folder, with the user's models in it."""
+    models = home.home() / "models"
+    own = home.private_folder(base / str(os.getpid()))
+    (own / "models").symlink_to(models, target_is_directory=True)
+    os.environ["LSP_CALIB_HOME"] = str(own)

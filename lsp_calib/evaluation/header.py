@@ -1,0 +1,135 @@
+"""The header of a file of records: the task, the model, and how it was asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import attrs
+
+from lsp_calib import __version__
+from lsp_calib.calibration.calibrators.calibrator import Origin
+from lsp_calib.confidence import features
+from lsp_calib.values import ModelIdentity
+
+SCHEMA = 2
+
+
+@attrs.frozen
+class FeatureList:
+    """The text features that the records of a file hold, in this order.
+
+    version: the `confidence.features.VERSION` that they were computed with.
+    """
+
+    version: int
+    names: tuple[str, ...]
+
+    @classmethod
+    def present(cls) -> Self:
+        """The text features of this version of the package."""
+        text = (name for name, feature in features.FEATURES.items() if feature.needs == "text")
+        return cls(features.VERSION, tuple(text))
+
+    def ordered(self, values: Mapping[str, float]) -> tuple[float | None, ...]:
+        """The values in the order of the names, None for a missing one."""
+        return tuple(values.get(name) for name in self.names)
+
+    def named(self, values: Sequence[float | None]) -> dict[str, float]:
+        """The inverse of `ordered`. Empty if the names are of another version: numbers of two versions are
+        never mixed."""
+        if self.version != features.VERSION or not values:
+            return {}
+        return {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
+
+
+@attrs.frozen
+class SimilarityList:
+    """The similarities that the records of a file hold, in this order.
+
+    version: the `evaluation.similarity.VERSION` that they were computed with. encoder, sha256: the name of
+    the encoder's card, and the checksum of its network.
+    """
+
+    version: int
+    encoder: str
+    sha256: str
+    names: tuple[str, ...]
+
+    def named(self, values: Sequence[float]) -> dict[str, float]:
+        """The values by name; empty if there are none."""
+        return dict(zip(self.names, values, strict=True)) if values else {}
+
+
+@attrs.frozen
+class Header:
+    """The header of a file of records: how its records were made.
+
+    sources: the sampled sources; by default the projects that the records come from.
+    held_out: projects (or other groups) that are excluded from fitting.
+    created: ISO date of the first generation, "" if unknown.
+    package: the version of this package that made the records, "" if unknown.
+    features: the text features in the records, None if they hold none.
+    similarity: the similarities in the records, None if they hold none.
+    """
+
+    task: str
+    language: str
+    model: ModelIdentity
+    prompt_version: str
+    seed: int
+    sources: tuple[Origin, ...] = ()
+    held_out: tuple[str, ...] = ()
+    created: str = ""
+    package: str = __version__
+    features: FeatureList | None = None
+    similarity: SimilarityList | None = None
+
+    def asks_the_same_as(self, other: Header) -> bool:
+        """Whether generations under both headers may be in one file. Records without features may be with
+        others, but those of two versions may not."""
+        one, two = self.features, other.features
+        return self._question() == other._question() and (one is None or two is None or one == two)
+
+    def _question(self) -> tuple[object, ...]:
+        return self.task, self.language, self.model, self.prompt_version, self.seed, self.similarity
+
+    def to_line(self) -> str:
+        row = {"schema": SCHEMA, **attrs.asdict(self)}
+        for optional in ("features", "similarity"):
+            if row[optional] is None:
+                del row[optional]
+        return json_line(row)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError, ValueError or AttributeError for a row that is not a header."""
+        values = dict(row)
+        schema = values.pop("schema")
+        if schema not in (1, SCHEMA):
+            raise ValueError(f"its schema is {schema!r}; this version reads 1 and {SCHEMA}")
+        if schema == 1:
+            values["package"] = ""
+        values["model"] = ModelIdentity(**values["model"])
+        values["sources"] = tuple(Origin(**one) for one in values.get("sources", ()))
+        values["held_out"] = tuple(values.get("held_out", ()))
+        if "features" in values:
+            listed = values["features"]
+            values["features"] = FeatureList(int(listed["version"]), tuple(map(str, listed["names"])))
+        if "similarity" in values:
+            values["similarity"] = SimilarityList(
+                **{**values["similarity"], "names": tuple(map(str, values["similarity"]["names"]))}
+            )
+        return cls(**values)
+
+
+def origin(group: str, count: int) -> Origin:
+    """Name and version of a project in a folder such as `click-8.1.7`."""
+    stem, _, version = group.rpartition("-")
+    return Origin(stem, version, count) if stem and version[:1].isdigit() else Origin(group, "", count)
+
+
+def json_line(row: Mapping[str, Any]) -> str:
+    """A row as it stands in a file."""
+    return json.dumps(row, separators=(",", ":"), allow_nan=False)

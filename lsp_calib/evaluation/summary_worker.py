@@ -1,0 +1,128 @@
+"""Asks a model for one summary, as the editor does, and compares it with what a person wrote."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import attrs
+
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.engine_host import (
+    Answerer,
+    EngineHost,
+    host_for,
+    is_believable,
+    patiently,
+    prompt_hash,
+    timing_of,
+)
+from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.runner import Plain
+from lsp_calib.evaluation.similarity import listed, shared_encoder, similarities
+from lsp_calib.evaluation.summary_task import STRATUM, SummaryItem, function_of, summary_item_of
+from lsp_calib.evaluation.thresholds import shipped_thresholds
+from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
+from lsp_calib.summarization.prompt import build_prompt
+from lsp_calib.summarization.service import MOST_TOKENS, first_sentence
+from lsp_calib.syntax import Function
+from lsp_calib.values import Generation, Prompt, Stop
+
+
+def prompt_of(function: Function, loaded: LoadedModel) -> Prompt:
+    """The prompt of the editor for a function. Whatever else it is to be shown is handed over here."""
+    return build_prompt(function, loaded.card.chat, loaded.card.window)
+
+
+@attrs.frozen
+class Summarising:
+    """A `runner.Ask` for functions.
+
+    choice: the engine. private, expected: as in `item_worker.Completing`.
+    """
+
+    choice: EngineChoice
+    private: str = ""
+    expected: Answerer | None = None
+
+    def expecting(self, answerer: Answerer) -> Self:
+        """The same, refusing to ask another one."""
+        return attrs.evolve(self, expected=answerer)
+
+    def at(self, url: str) -> Self:
+        """The same, asking the server at this address."""
+        known = self.choice.remote or Remote("")
+        return attrs.evolve(self, choice=attrs.evolve(self.choice, remote=attrs.evolve(known, url=url)))
+
+    def privately(self, folder: str) -> Self:
+        """The same, with a model process for each process that asks."""
+        return attrs.evolve(self, private=folder)
+
+    def describe(self) -> Answerer:
+        """The model that answers, and the similarities that are computed.
+
+        Raises ModelError or EngineError if there is no model, SettingsError or NoModelError if there is no
+        encoder, DataError without thresholds for it: before anything is asked.
+        """
+        shipped_thresholds(listed(shared_encoder()))
+        # BLEU and ROUGE-L need an extra of their own.
+        similarities(shared_encoder(), "one word", "one word")
+        return self._answerer()
+
+    def _answerer(self) -> Answerer:
+        loaded = self._host().loaded()
+        # The prompt's version is asked for before there is an item.
+        function = function_of("def f():\n    return 1", "python")
+        assert function is not None
+        version = prompt_of(function, loaded).version
+        return Answerer(loaded.identity, version, similarity=listed(shared_encoder()))
+
+    def __call__(self, payload: Plain) -> Plain:
+        """Ask, compare, drop the text. Raises EngineError; DataError if another model or prompt answers."""
+        item = summary_item_of(payload)
+        if self.expected is not None:
+            self._answerer().check(self.expected)
+        prompt, generation = patiently(lambda: self._host().summarize(item))
+        if self.expected is not None and prompt.version != self.expected.prompt_version:
+            raise DataError(
+                f"The prompt for {item.id} has the version {prompt.version}, and the records are of "
+                f"{self.expected.prompt_version}: these are not mixed. Give each worker the same version of "
+                "lsp-calib."
+            )
+        text = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
+        encoder = shared_encoder()
+        names = listed(encoder)
+        values = similarities(encoder, text, item.reference) if text else {}
+        tokens = generation.tokens if is_believable(generation) else ()
+        record = Record(
+            item=item.id,
+            group=item.group,
+            stratum=STRATUM,
+            correct=shipped_thresholds(names).verdicts(values),
+            shown=bool(text),
+            stop=generation.stop.value,
+            tokens=tuple(token.id for token in generation.tokens),
+            logprobs=tuple(token.logprob for token in tokens),
+            typed_logprobs=tuple(token.typed_logprob for token in tokens),
+            entropies=generation.entropies or () if tokens else (),
+            prompt=prompt_hash(prompt),
+            doubt=bool(generation.tokens) and not tokens,
+            similarity=tuple(values[name] for name in names.names) if values else (),
+        )
+        return {"record": record.to_row(), "timing": timing_of(generation)}
+
+    def _host(self) -> _Host:
+        return host_for(_Host, (self.choice,), self.private, lambda: _Host(self.choice))
+
+
+class _Host(EngineHost):
+    """The engine, asked for summaries."""
+
+    def summarize(self, item: SummaryItem) -> tuple[Prompt, Generation]:
+        """The answer, evaluated afresh, so that earlier requests change no number."""
+        return self.wait(self._summarize(item))
+
+    async def _summarize(self, item: SummaryItem) -> tuple[Prompt, Generation]:
+        prompt = prompt_of(item.function, await self.engine.ready())
+        request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False, observe=Observe.ENTROPY)
+        return prompt, await self.engine.generate(request)

@@ -1,0 +1,238 @@
+"""The thresholds from which on a summary counts as like a person's: derived from ratings, kept as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+import numpy as np
+
+from lsp_calib import home
+from lsp_calib.calibration.arrays import FloatArray
+from lsp_calib.calibration.metrics.reliability import wilson_interval
+from lsp_calib.calibration.metrics.scores import auc
+from lsp_calib.calibration.policies.similarity_threshold import (
+    AGREE,
+    Setting,
+    Tally,
+    leave_one_out,
+    rated_correct,
+    threshold_of_correctness,
+)
+from lsp_calib.calibration.validation.intervals import bootstrap_interval
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.header import Header, SimilarityList
+from lsp_calib.evaluation.ratings import Ratings
+from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.similarity import NAMES, similarities
+from lsp_calib.summarization.encoder import Encoder
+
+SCHEMA = 1
+FOLDER = "thresholds"
+
+# The criteria's names in records, and the fields of `CorrectnessThresholds`.
+CRITERIA = {"high-precision": "high_precision", "best-f1": "best_f1", "high-recall": "high_recall"}
+
+
+@attrs.frozen
+class Rule:
+    """A summary is like a person's if its similarity by `metric` is at least `threshold`."""
+
+    metric: str
+    threshold: float
+
+
+@attrs.frozen
+class Thresholds:
+    """The rules by criterion, and what their numbers hold for.
+
+    version, encoder, sha256: as in `header.SimilarityList`.
+    """
+
+    version: int
+    encoder: str
+    sha256: str
+    rules: Mapping[str, Rule]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file as `Derivation.to_json` describes it. Raises DataError if it is none."""
+        try:
+            document = json.loads(path.read_text("utf-8"))
+            if document["schema"] != SCHEMA:
+                raise ValueError(f"its schema is {document['schema']!r}; this version reads {SCHEMA}")
+            rules = {
+                name: Rule(str(one["metric"]), float(one["threshold"]))
+                for name, one in document["settings"].items()
+                if one is not None
+            }
+            encoder = document["encoder"]
+            if unknown := [rule.metric for rule in rules.values() if rule.metric not in NAMES]:
+                raise ValueError(f"it names the similarity {unknown[0]!r}")
+            return cls(int(encoder["version"]), str(encoder["name"]), str(encoder["sha256"]), rules)
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise DataError(f"{path} is not a file of thresholds: {error}. Name another one.") from error
+
+    def verdicts(self, values: Mapping[str, float]) -> dict[str, bool]:
+        """Whether a summary is like a person's, by criterion. values: by name; empty without a summary."""
+        return {
+            name: bool(values) and values[rule.metric] >= rule.threshold for name, rule in self.rules.items()
+        }
+
+    def judge(self, header: Header, records: Sequence[Record]) -> list[Record]:
+        """The records with the verdicts of these thresholds instead of their own.
+
+        Raises DataError if their similarities are of another encoder or version, or missing.
+        """
+        listed = header.similarity
+        if listed is None or not self.fits(listed):
+            raise DataError(
+                "The thresholds hold for the similarities of the encoder "
+                f"{self.encoder} (SHA-256 {self.sha256[:12]}, version {self.version}), and the records have "
+                "others or none. Make the records again, or give thresholds for theirs."
+            )
+        return [
+            attrs.evolve(record, correct=self.verdicts(listed.named(record.similarity))) for record in records
+        ]
+
+    def fits(self, listed: SimilarityList) -> bool:
+        """Whether the thresholds hold for these similarities."""
+        return (self.version, self.sha256) == (listed.version, listed.sha256)
+
+
+def shipped_thresholds(listed: SimilarityList) -> Thresholds:
+    """The shipped thresholds for these similarities. Raises DataError if there are none."""
+    for path in sorted((home.shipped_models() / FOLDER).glob("*.json")):
+        found = Thresholds.load(path)
+        if found.fits(listed):
+            return found
+    raise DataError(
+        f"There are no thresholds for the encoder {listed.encoder} (SHA-256 {listed.sha256[:12]}). "
+        "Derive them: `lsp-calib eval thresholds --output FILE`."
+    )
+
+
+@attrs.frozen(eq=False)
+class Derivation:
+    """What the ratings say of the similarities of one encoder.
+
+    listed: which similarities. pairs, positives: rated pairs, and those that people call similar.
+    data: name and checksum of the ratings. auc: by similarity, with the bounds of its 95 % interval.
+    settings: by criterion, chosen jointly over all similarities. alone: the same for each similarity alone.
+    others: how good they are on a pair that was left out when they were chosen.
+    """
+
+    listed: SimilarityList
+    data: tuple[str, str]
+    pairs: int
+    positives: int
+    auc: Mapping[str, tuple[float, float, float]]
+    settings: Mapping[str, Setting | None]
+    alone: Mapping[str, Mapping[str, Setting | None]]
+    others: Mapping[str, Tally]
+
+    def to_json(self, command: str) -> dict[str, Any]:
+        """The document that is kept; `Thresholds.load` reads it. command: how it was made."""
+        return {
+            "schema": SCHEMA,
+            "command": command,
+            "encoder": {
+                "name": self.listed.encoder,
+                "sha256": self.listed.sha256,
+                "version": self.listed.version,
+            },
+            "data": {
+                "name": self.data[0],
+                "sha256": self.data[1],
+                "pairs": self.pairs,
+                "positives": self.positives,
+                "agree": AGREE,
+            },
+            "settings": {
+                name: setting and {**_numbers(setting), "leaveOneOut": _shares(self.others[name])}
+                for name, setting in self.settings.items()
+            },
+            "similarities": {
+                metric: {
+                    "auc": round(value, 4),
+                    "aucInterval": [round(low, 4), round(high, 4)],
+                    "settings": {
+                        name: setting and _brief(setting) for name, setting in self.alone[metric].items()
+                    },
+                }
+                for metric, (value, low, high) in self.auc.items()
+            },
+        }
+
+
+def derive(ratings: Ratings, encoder: Encoder, listed: SimilarityList, data: tuple[str, str]) -> Derivation:
+    """Thresholds from rated pairs of summaries. data: name and checksum of the ratings.
+
+    Raises DataError as `threshold_of_correctness`, SettingsError as `similarities`.
+    """
+    values = [
+        similarities(encoder, generated, reference)
+        for generated, reference in zip(ratings.generated, ratings.reference, strict=True)
+    ]
+    metrics = {name: np.array([one[name] for one in values]) for name in NAMES}
+    correct = rated_correct(ratings.ratings)
+    tallies = leave_one_out(ratings.ratings, metrics)
+    return Derivation(
+        listed=listed,
+        data=data,
+        pairs=correct.size,
+        positives=int(np.count_nonzero(correct)),
+        auc={name: _auc(column, correct) for name, column in metrics.items()},
+        settings=_settings(ratings, metrics),
+        alone={name: _settings(ratings, {name: column}) for name, column in metrics.items()},
+        others={name: tallies[field] for name, field in CRITERIA.items()},
+    )
+
+
+def _settings(ratings: Ratings, metrics: Mapping[str, FloatArray]) -> dict[str, Setting | None]:
+    found = threshold_of_correctness(ratings.ratings, metrics)
+    return {name: getattr(found, field) for name, field in CRITERIA.items()}
+
+
+def _auc(values: FloatArray, correct: np.typing.NDArray[np.bool_]) -> tuple[float, float, float]:
+    # From [-1, 1] to the range of probabilities; the order, and so the AUC, stays.
+    scaled = (values + 1.0) / 2.0
+    interval = bootstrap_interval(auc, scaled, correct)
+    assert interval.low is not None
+    assert interval.high is not None
+    return auc(scaled, correct), interval.low, interval.high
+
+
+def _brief(setting: Setting) -> dict[str, Any]:
+    """The threshold of one similarity alone; precision and recall follow from the counts."""
+    return {"threshold": setting.threshold, "selected": setting.selected, "hits": setting.hits}
+
+
+def _numbers(setting: Setting) -> dict[str, Any]:
+    return {
+        "metric": setting.metric,
+        "threshold": setting.threshold,
+        "f1": round(setting.f1, 4),
+        **_shares(setting),
+    }
+
+
+def _shares(counts: Setting | Tally) -> dict[str, Any]:
+    """Precision and recall with their 95 % intervals (Wilson)."""
+    return {
+        "selected": counts.selected,
+        "hits": counts.hits,
+        "precision": round(counts.precision, 4) if counts.selected else None,
+        "precisionInterval": _interval(counts.hits, counts.selected),
+        "recall": round(counts.recall, 4),
+        "recallInterval": _interval(counts.hits, counts.positives),
+    }
+
+
+def _interval(hits: int, n: int) -> list[float]:
+    return [round(bound, 4) for bound in wilson_interval(hits, n)]

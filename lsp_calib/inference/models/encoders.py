@@ -1,0 +1,208 @@
+"""Cards of sentence encoders: models that compare texts. None of them can complete or summarise anything.
+
+An encoder is two files, the network and its tokenizer. Both have a checksum, and both or none are used.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lsp_calib import home
+from lsp_calib.errors import NoModelError, SettingsError
+from lsp_calib.inference.models import checksum, memory
+from lsp_calib.inference.models.card import Source, source_of
+
+DEFAULT = "minilm-l6-v2"
+
+# Beside the file: weights as the runtime unpacks them, its arena, the vocabulary. 171 MB in all were seen.
+_OVERHEAD = 150 << 20
+
+
+@attrs.frozen
+class EncoderFile:
+    """A file of an encoder. role: "model" (ONNX) or "tokenizer" (JSON of the tokenizers library).
+
+    name: the encoder's. size: bytes.
+    """
+
+    name: str
+    role: str
+    file: str
+    size: int
+    sha256: str
+    sources: tuple[Source, ...]
+
+    @property
+    def path(self) -> Path:
+        """The path of the file once pulled."""
+        return home.home() / "models" / self.file
+
+
+@attrs.frozen
+class EncoderCard:
+    """An encoder.
+
+    dimensions: of a token's state. most_tokens: positions that it uses of a text. parameters: about how many
+    it has.
+    """
+
+    name: str
+    title: str
+    licence: str
+    quantisation: str
+    parameters: int
+    dimensions: int
+    most_tokens: int
+    files: tuple[EncoderFile, ...]
+
+    @property
+    def model(self) -> EncoderFile:
+        return self._file("model")
+
+    @property
+    def tokenizer(self) -> EncoderFile:
+        return self._file("tokenizer")
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def sha256(self) -> str:
+        """The checksum of the network, which stands for the encoder."""
+        return self.model.sha256
+
+    @property
+    def installed(self) -> bool:
+        return all(file.path.is_file() for file in self.files)
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the files that are there; empty if nothing is seen at once."""
+        there = [file for file in self.files if file.path.is_file()]
+        if 0 < len(there) < len(self.files):
+            missing = ", ".join(file.file for file in self.files if file not in there)
+            return f"{missing} is missing: pull it again"
+        wrong = [file for file in there if file.path.stat().st_size != file.size]
+        return "; ".join(f"{one.file} has {one.path.stat().st_size} of {one.size} bytes" for one in wrong)
+
+    def to_wire(self) -> dict[str, Any]:
+        """An entry of `lsp-calib models list --json`."""
+        return {
+            "name": self.name,
+            "kind": "encoder",
+            "title": self.title,
+            "licence": self.licence,
+            "notice": "",
+            "quantisation": self.quantisation,
+            "bytes": self.size,
+            "checksum": "verified",
+            "installed": self.installed,
+            "path": str(self.model.path),
+            "memoryBytes": self.needs,
+            "fits": self.fits,
+            "speed": None,
+            "fault": self.fault,
+        }
+
+    @property
+    def needs(self) -> int:
+        """Bytes that it takes when loaded, an estimate."""
+        return self.size + _OVERHEAD
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether that memory is free now; None where it is unknown."""
+        free = memory.available()
+        return None if free is None else self.needs <= free
+
+    def _file(self, role: str) -> EncoderFile:
+        return next(file for file in self.files if file.role == role)
+
+
+def load_encoders() -> dict[str, EncoderCard]:
+    """All shipped encoder cards by name. Raises SettingsError for a card that cannot be read."""
+    cards = [_read(path) for path in sorted((home.shipped_models() / "encoders").glob("*.toml"))]
+    return {card.name: card for card in cards}
+
+
+def locate_encoder(name: str = DEFAULT) -> EncoderCard:
+    """The card of an installed encoder, whose files have the right checksums.
+
+    Raises SettingsError for an unknown name, NoModelError if a file is missing, ModelFileError for other
+    bytes. Each names the command that helps.
+    """
+    cards = load_encoders()
+    if name not in cards:
+        raise SettingsError(f"There is no encoder called {name!r}. Known encoders: {', '.join(cards)}.")
+    card = cards[name]
+    if not card.installed:
+        raise NoModelError(
+            f"Similarity needs the encoder {name}, which is not installed. "
+            f"Run `lsp-calib models pull {name}` to get it ({card.size >> 20} MB)."
+        )
+    verify_encoder(card)
+    return card
+
+
+def verify_encoder(card: EncoderCard, *, fresh: bool = False) -> None:
+    """Compare the checksums of an encoder's files. Raises NoModelError or ModelFileError."""
+    for file in card.files:
+        if not file.path.is_file():
+            raise NoModelError(
+                f"{file.path} is missing. Run `lsp-calib models pull {card.name}` to get all of {card.name}."
+            )
+        checksum.verify(file.path, file.sha256, fresh=fresh)
+
+
+def pull_encoder(card: EncoderCard, on_progress: Callable[[int, int, str], None]) -> None:
+    """Get all files of an encoder, each from its first source that delivers it. Raises as `download.pull`.
+
+    A file that is there already is checked and kept, so a stopped pull goes on with what is missing.
+    """
+    # The client for downloads takes a while to import, and the server reads this module when it starts.
+    from lsp_calib.inference.models import download
+
+    before = 0
+    for file in card.files:
+
+        def show(done: int, _all: int, what: str, before: int = before) -> None:
+            on_progress(before + done, card.size, what)
+
+        download.pull(file, show)
+        before += file.size
+
+
+def remove_encoder(card: EncoderCard) -> Path:
+    """Remove all files of an encoder, and the remains of an unfinished pull; returns the path of its network.
+
+    Raises SettingsError if nothing of it is there.
+    """
+    files = [file.path for file in card.files]
+    rests = [path.with_name(f".pull-{path.name}.{end}") for path in files for end in ("part", "json")]
+    if not any(path.is_symlink() or path.exists() for path in (*files, *rests)):
+        raise SettingsError(f"{card.name} is not installed.")
+    for path in (*files, *rests):
+        path.unlink(missing_ok=True)
+    return card.model.path
+
+
+def _read(path: Path) -> EncoderCard:
+    try:
+        raw: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        files = [
+            EncoderFile(name=raw["name"], sources=tuple(map(source_of, one.pop("sources"))), **one)
+            for one in raw.pop("files")
+        ]
+        card = EncoderCard(files=tuple(files), **raw)
+        if sorted(file.role for file in files) != ["model", "tokenizer"]:
+            raise TypeError("an encoder has a model and a tokenizer")
+        return card
+    except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"The encoder card {path} cannot be read: {error}.") from error

@@ -1,0 +1,76 @@
+"""A sentence encoder on onnxruntime: text in, states of its tokens out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+import numpy as np
+
+from lsp_calib.errors import ModelFileError, SettingsError
+from lsp_calib.inference.models.encoders import DEFAULT, EncoderCard, locate_encoder
+from lsp_calib.summarization.similarity import TokenStates, plain_words
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+@attrs.frozen(eq=False)
+class Encoder:
+    """An encoder that is loaded. It may be used by several threads.
+
+    card: its identity; `card.sha256` is that of the network.
+    """
+
+    card: EncoderCard
+    _tokenizer: Tokenizer
+    _session: Any
+
+    @classmethod
+    def open(cls, name: str = DEFAULT) -> Self:
+        """Load an installed encoder, its checksums compared first.
+
+        Raises SettingsError if the extra `similarity` or the card is missing, NoModelError if a file is
+        missing, ModelFileError if it has other bytes or cannot be loaded.
+        """
+        try:
+            import onnxruntime
+            from tokenizers import Tokenizer
+        except ImportError as error:
+            raise SettingsError(
+                "Comparing summaries needs the extra `similarity`: run `pip install 'lsp-calib[similarity]'`."
+            ) from error
+        card = locate_encoder(name)
+        # Builds for Windows report to their maker unless told not to.
+        onnxruntime.disable_telemetry_events()
+        options = onnxruntime.SessionOptions()
+        # One thread: a second one saves a millisecond of a sentence, and llama.cpp wants the other cores.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            tokenizer = Tokenizer.from_file(str(card.tokenizer.path))
+            session = onnxruntime.InferenceSession(
+                str(card.model.path), options, providers=["CPUExecutionProvider"]
+            )
+        # Both libraries raise classes of their own that derive from nothing narrower.
+        except Exception as error:
+            raise ModelFileError(
+                f"The encoder {name} cannot be loaded: {error}. Its files have the right checksums, so its "
+                "libraries are too old or damaged: install the extra again, "
+                "`pip install --upgrade 'lsp-calib[similarity]'`."
+            ) from error
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(card.most_tokens)
+        return cls(card, tokenizer, session)
+
+    def encode(self, text: str) -> TokenStates:
+        """The states of the tokens of a text in the form of `plain_words`.
+
+        Each text is evaluated alone: quantised activations would otherwise depend on its neighbours.
+        """
+        encoding = self._tokenizer.encode(plain_words(text))
+        ids = np.array([encoding.ids], dtype=np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        (states,) = self._session.run(["last_hidden_state"], inputs)
+        special = np.array(encoding.special_tokens_mask, dtype=np.bool_)
+        return TokenStates(states[0].astype(np.float64), special)

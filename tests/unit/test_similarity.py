@@ -1,0 +1,222 @@
+"""Similarity of texts: greedy matching as in BERTScore, cosine of means, words; and the real encoder."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from encoder_scene import CARD, install, needs_encoder
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from lsp_calib.errors import DataError, NoModelError, SettingsError
+from lsp_calib.evaluation import overlap
+from lsp_calib.evaluation.overlap import bleu, rouge_l
+from lsp_calib.evaluation.similarity import NAMES, similarities
+from lsp_calib.summarization.encoder import Encoder
+from lsp_calib.summarization.similarity import Match, TokenStates, cosine, greedy_match, plain_words
+
+numbers = st.floats(-10.0, 10.0).filter(lambda x: abs(x) > 1e-3 or x == 0.0)
+
+
+def states(tokens: st.SearchStrategy[int]) -> st.SearchStrategy[np.ndarray]:
+    return tokens.flatmap(lambda n: arrays(np.float64, (n, 4), elements=numbers))
+
+
+some = states(st.integers(1, 6))
+words = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=8).map(" ".join)
+
+
+def by_hand(candidate: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
+    """Precision and recall as in the equations: for each token the best cosine, then the mean."""
+
+    def similar(a: np.ndarray, b: np.ndarray) -> float:
+        lengths = float(np.sqrt(np.dot(a, a))), float(np.sqrt(np.dot(b, b)))
+        return float(np.dot(a, b)) / (lengths[0] * lengths[1]) if all(lengths) else 0.0
+
+    precision = [max(similar(x, y) for y in reference) for x in candidate]
+    recall = [max(similar(x, y) for x in candidate) for y in reference]
+    return sum(precision) / len(precision), sum(recall) / len(recall)
+
+
+@given(some, some)
+def test_greedy_matching_is_what_the_equations_say(candidate: np.ndarray, reference: np.ndarray) -> None:
+    found = greedy_match(candidate, reference)
+    precision, recall = by_hand(candidate, reference)
+    assert found.precision == pytest.approx(precision, abs=1e-9)
+    assert found.recall == pytest.approx(recall, abs=1e-9)
+    if precision > 1e-6 and recall > 1e-6:
+        assert found.f1 == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-6)
+        assert min(precision, recall) - 1e-9 <= found.f1 <= max(precision, recall) + 1e-9
+
+
+@given(some, some)
+def test_the_two_texts_change_places(a: np.ndarray, b: np.ndarray) -> None:
+    one, two = greedy_match(a, b), greedy_match(b, a)
+    assert (one.precision, one.recall) == pytest.approx((two.recall, two.precision), abs=1e-12)
+
+
+@given(some, st.randoms(use_true_random=False), st.floats(0.1, 9.0))
+def test_neither_order_nor_length_of_states_counts(a: np.ndarray, draw: object, scale: float) -> None:
+    a = a[np.any(a != 0.0, axis=1)]
+    if not a.size:
+        return
+    order = list(range(len(a)))
+    draw.shuffle(order)  # type: ignore[attr-defined]
+    found = greedy_match(a[order] * scale, a)
+    assert (found.precision, found.recall, found.f1) == pytest.approx((1.0, 1.0, 1.0))
+
+
+@given(some, some)
+def test_more_of_the_reference_never_lowers_precision(a: np.ndarray, b: np.ndarray) -> None:
+    more = np.vstack([b, a[:1]])
+    assert greedy_match(a, more).precision >= greedy_match(a, b).precision - 1e-12
+
+
+def test_no_token_matches_nothing_and_other_shapes_are_refused() -> None:
+    empty = np.zeros((0, 4))
+    assert greedy_match(empty, np.ones((2, 4))) == Match(0.0, 0.0)
+    assert greedy_match(np.ones((2, 4)), empty).f1 == 0.0
+    assert Match(-0.5, -0.5).f1 == 0.0
+    with pytest.raises(DataError, match="shape"):
+        greedy_match(np.ones((2, 4)), np.ones((2, 3)))
+    with pytest.raises(DataError, match="shape"):
+        greedy_match(np.ones(4), np.ones(4))
+
+
+@given(some, some)
+def test_the_cosine_is_of_the_means_of_all_tokens(a: np.ndarray, b: np.ndarray) -> None:
+    one, two = (TokenStates(x, np.zeros(len(x), dtype=bool)) for x in (a, b))
+    found = cosine(one, two)
+    assert -1.0 <= found <= 1.0
+    assert found == pytest.approx(cosine(two, one), abs=1e-12)
+    x, y = a.mean(axis=0), b.mean(axis=0)
+    lengths = np.linalg.norm(x) * np.linalg.norm(y)
+    if lengths > 1e-9:
+        assert found == pytest.approx(float(x @ y / lengths), abs=1e-9)
+
+
+def test_special_tokens_count_for_the_mean_and_not_for_matching() -> None:
+    marked = TokenStates(np.array([[9.0, 0.0], [0.0, 1.0]]), np.array([True, False]))
+    assert marked.words.tolist() == [[0.0, 1.0]]
+    plain = TokenStates(np.array([[0.0, 1.0]]), np.array([False]))
+    assert greedy_match(marked.words, plain.words).f1 == pytest.approx(1.0)
+    assert cosine(marked, plain) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Gets the maxSize.", "gets the max size"),
+        ("an HTTPServer's get_url()", "an http server s get url"),
+        ("sha256, x2 and Base64Url", "sha256 x2 and base64 url"),
+        ("  \n\t--- ", ""),
+        ("Größe der ÄnderungsListe", "größe der änderungs liste"),
+        ("returns a <UNK> for it", "returns a unk for it"),
+    ],
+)
+def test_words(text: str, expected: str) -> None:
+    assert plain_words(text) == expected
+
+
+@given(st.text())
+def test_words_are_a_fixed_point(text: str) -> None:
+    once = plain_words(text)
+    assert plain_words(once) == once
+    assert once == " ".join(once.split())
+
+
+@given(words, words)
+def test_overlap_is_a_share_and_1_for_the_same(a: str, b: str) -> None:
+    for measure in (bleu, rouge_l):
+        assert 0.0 <= measure(a, b) <= 1.0 + 1e-9
+        assert measure("", b) == measure(a, "") == 0.0
+    if a:
+        assert bleu(a, a) == pytest.approx(1.0)
+        assert rouge_l(a, a) == pytest.approx(1.0)
+
+
+def test_overlap_by_hand() -> None:
+    # One 1-gram of two, and no pair, with 1 added: (1/2 * (0 + 1) / (1 + 1)) ** (1/2).
+    assert bleu("get name", "get size") == pytest.approx(0.5)
+    # 3 of 4 words, 1 of 3 pairs, no longer ones; no brevity penalty.
+    shared = 3 / 4 * (1 + 1) / (3 + 1) * (0 + 1) / (2 + 1) * (0 + 1) / (1 + 1)
+    assert bleu("the size of list", "the size in list") == pytest.approx(shared**0.25)
+    # Two of three words: as long as itself, and then the penalty exp(1 - 3/2).
+    assert bleu("get name", "get name first") == pytest.approx(math.exp(-0.5))
+    # Longest common subsequence "the of list": 3 of 4 and of 5.
+    assert rouge_l("the size of list", "the length of a list") == pytest.approx(2 * 0.75 * 0.6 / 1.35)
+
+
+@pytest.mark.parametrize("missing", ["onnxruntime", "tokenizers"])
+def test_without_the_extra_the_command_is_named(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(SettingsError, match=r"pip install 'lsp-calib\[similarity\]'"):
+        Encoder.open()
+
+
+@pytest.mark.parametrize(
+    ("missing", "cached", "measure"),
+    [("nltk.translate.bleu_score", "_nltk", bleu), ("rouge_score.rouge_scorer", "_rouge", rouge_l)],
+)
+def test_without_the_other_extra_the_command_is_named(
+    monkeypatch: pytest.MonkeyPatch, missing: str, cached: str, measure: Callable[[str, str], float]
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    # What was imported before is remembered; the one that asks anew is tried.
+    monkeypatch.setattr(overlap, cached, getattr(overlap, cached).__wrapped__)
+    with pytest.raises(SettingsError, match=r"pip install 'lsp-calib\[evaluation\]'"):
+        measure("get name", "get size")
+
+
+def test_without_the_files_the_command_is_named(home: Path) -> None:
+    assert home.is_dir()
+    with pytest.raises(NoModelError, match="lsp-calib models pull minilm-l6-v2"):
+        Encoder.open()
+
+
+@needs_encoder
+class TestEncoder:
+    @pytest.fixture
+    def encoder(self, home: Path) -> Encoder:
+        install(home)
+        return Encoder.open()
+
+    def test_states_and_special_tokens(self, encoder: Encoder) -> None:
+        found = encoder.encode("Closes the file.")
+        assert found.states.shape == (5, CARD.dimensions)
+        assert found.special.tolist() == [True, False, False, False, True]
+        assert encoder.encode("").words.shape == (0, CARD.dimensions)
+        assert len(encoder.encode("word " * 1000).states) == CARD.most_tokens
+
+    def test_sentences_of_one_meaning_are_nearer(self, encoder: Encoder) -> None:
+        same = similarities(encoder, "Return the largest value.", "gets the maximum of the values")
+        other = similarities(encoder, "Return the largest value.", "opens a connection to the server")
+        assert tuple(same) == NAMES
+        for name in NAMES[:4]:
+            assert same[name] > other[name] + 0.1, name
+        equal = similarities(encoder, "Return the largest value.", "return the LARGEST value")
+        assert set(equal.values()) == {1.0}
+        assert set(similarities(encoder, "...", "return").values()) == {0.0}
+
+    def test_a_text_has_one_answer_whichever_thread_asks(self, encoder: Encoder) -> None:
+        texts = [f"return the {n} largest values of a list" for n in range(8)]
+        alone = [encoder.encode(text).states for text in texts]
+        found: dict[str, np.ndarray] = {}
+
+        def ask(text: str) -> None:
+            found[text] = encoder.encode(text).states
+
+        threads = [threading.Thread(target=ask, args=(text,)) for text in texts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for text, expected in zip(texts, alone, strict=True):
+            assert np.array_equal(found[text], expected)
