@@ -21,7 +21,7 @@ from lsp_calib.errors import DataError, NoModelError
 from lsp_calib.evaluation.datasets.catalogue import data_set
 from lsp_calib.evaluation.header import Header, SimilarityList
 from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.similarity import NAMES, VERSION
+from lsp_calib.evaluation.similarity import NAMES, VERSION, shared_encoder
 from lsp_calib.evaluation.thresholds import CRITERIA, Rule, Thresholds, shipped_thresholds
 from lsp_calib.values import ModelIdentity
 
@@ -117,6 +117,7 @@ def test_other_files_are_refused_by_name(tmp_path: Path, text: str) -> None:
 @pytest.mark.skipif(DATA is None, reason="LSP_CALIB_DATA does not say where the data are")
 def test_without_the_encoder_the_command_says_how_to_get_it(home: Path) -> None:
     assert home.is_dir()
+    shared_encoder.cache_clear()  # another test of this process may have loaded it from elsewhere
     result = CliRunner().invoke(main, ["eval", "thresholds"])
     assert result.exit_code == NoModelError.exit_code
     assert "lsp-calib models pull minilm-l6-v2" in result.stderr
