@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.function import Function
@@ -30,6 +31,19 @@ def function_at(lines: Sequence[str], line: int, language: str) -> Function | No
     return next((f for f in _each(lines, language) if f.start <= line < f.signature_end), None)
 
 
+def innermost_function(lines: Sequence[str], line: int, language: str) -> Function | None:
+    """The function that holds `line` (from 0) and no other one that does, None if there is none.
+
+    Its documentation belongs to it, as do lines between that and its definition.
+    """
+    found = None
+    for function in _each(lines, language):  # a function comes before those in it
+        first = function.start if function.documented is None else min(function.documented[0], function.start)
+        if first <= line < function.end and (found is None or function.end <= found.end):
+            found = function
+    return found
+
+
 def parse(lines: Sequence[str], language: str) -> Node | None:
     """The syntax tree's root; None for a language without a grammar or a file over `MOST_BYTES`."""
     if not has_grammar(language):
@@ -45,7 +59,7 @@ def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
         return
     # Not recursive: hostile files nest deeper than the interpreter's stack. From the root down: the parent
     # and the siblings of a node, asked for, are looked for from the root.
-    pending = [_placed((root,))]
+    pending: list[Iterator[tuple[Node, Sequence[Node], int]]] = [_placed((root,))]
     while pending:
         place = next(pending[-1], None)
         if place is None:
@@ -57,8 +71,13 @@ def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
             if function is not None:
                 yield function
         children = node.children
-        wraps = node.type in rules.wrappers
-        pending.append(_wrapped(children, siblings, index) if wraps else _placed(children))
+        if node.type in rules.wrappers:
+            pending.append(_wrapped(children, siblings, index))
+        elif node.type in rules.bodies and children:
+            first = iter([(children[0], siblings, index)])
+            pending.append(chain(first, islice(_placed(children), 1, None)))
+        else:
+            pending.append(_placed(children))
 
 
 def _placed(siblings: Sequence[Node]) -> Iterator[tuple[Node, Sequence[Node], int]]:
@@ -82,4 +101,4 @@ def _parser(language: str) -> Parser:
 
     rules = rules_of(language)
     assert rules is not None
-    return Parser(rules.grammar())
+    return Parser((rules.whole or rules.grammar)())
