@@ -54,6 +54,7 @@ from lsp_calib.server.bulk_changes import BulkChanges
 from lsp_calib.server.completion_requests import CompletionRequests
 from lsp_calib.server.convert import language_of
 from lsp_calib.server.diagnostics import Diagnostics
+from lsp_calib.server.example_index import ExampleIndex
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.follow_ups import FollowUps
 from lsp_calib.server.hiding_notice import HidingNotice
@@ -217,9 +218,16 @@ class Session:
             hide_below=lambda: connection.settings.hide_below,
             pause=lambda: _seconds(connection.settings.debounce_ms),
         )
+        self._examples = ExampleIndex(
+            lambda uri: folder_of(uri, connection.workspace.folders),
+            self._exclusion,
+            allowed=self._works_in_background,
+            busy=lambda: self.summaries.is_busy,
+        )
         self.summaries = SummaryRequests(
             SummaryService(self.engine, self._estimator),
             admits=self._admits,
+            examples_for=self._examples.examples_for,
             on_request=self._estimator.notice,
             on_made=self.status.made,
         )
@@ -243,12 +251,14 @@ class Session:
     def document_opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time.
         self._forget(uri)
+        self._examples_changed(uri)
         self.bulk_changes.forget(uri)
 
     def document_changed(self, uri: str) -> None:
         document = self._connection.open_document(uri)
         if document is not None:
             self.bulk_changes.changed(uri, document.take_changes())
+        self._examples_changed(uri)
         self.suggestions.tracking.changed(uri)
         self._after_labels.active()
 
@@ -256,6 +266,7 @@ class Session:
         self._forget(uri)
         self.bulk_changes.forget(uri)
         self.suggestions.tracking.closed(uri)
+        self._examples.closed(uri)
 
     def inline_completion_is_off(self, uri: str) -> None:
         """Inline completion was requested in this document although the settings turn it off."""
@@ -351,6 +362,7 @@ class Session:
         await self._blocks.close()
         await self._power.close()
         await self.summaries.close()
+        await self._examples.close()
         await self.engine.close()
         await self._recorder.close()
 
@@ -385,10 +397,18 @@ class Session:
         return ON_BATTERY if settings.on_battery == "off" and self._power.on_battery() else None
 
     def _looks_ahead(self) -> bool:
-        settings = self._connection.settings
-        if not settings.ahead or self.pause.message:
+        return self._connection.settings.ahead and self._works_in_background()
+
+    def _works_in_background(self) -> bool:
+        """Whether work that nobody has asked for is wanted now."""
+        if self.pause.message:
             return False
-        return settings.on_battery == "on" or not self._power.on_battery()
+        return self._connection.settings.on_battery == "on" or not self._power.on_battery()
+
+    def _examples_changed(self, uri: str) -> None:
+        document = self._connection.open_document(uri)
+        if document is not None:
+            self._examples.changed(document, language_of(document))
 
     def _inserted(self, uri: str, line: int) -> None:
         """A change has inserted a suggestion in a line."""
