@@ -57,19 +57,22 @@ class ExampleIndex:
     """The examples of one connection's workspace folders.
 
     folder_of: the address of the workspace folder of a document, empty if it is in none. exclusion: of the
-    documents that no model may see. allowed: whether work in the background is wanted now: no pause, no
-    battery. busy: whether the model works on a summary.
+    documents that no model may see. local: whether the model runs on this machine: only text of the document
+    itself goes to another one. allowed: whether work in the background is wanted now: no pause, no battery.
+    busy: whether the model works on a summary.
     """
 
     def __init__(
         self,
         folder_of: Callable[[str], str],
         exclusion: Callable[[], Exclusion],
+        local: Callable[[], bool],
         allowed: Callable[[], bool],
         busy: Callable[[], bool],
     ) -> None:
         self._folder_of = folder_of
         self._exclusion = exclusion
+        self._local = local
         self._allowed = allowed
         self._busy = busy
         self._running = True
@@ -103,7 +106,9 @@ class ExampleIndex:
         """
         folder, path = self._folder_of(uri), _path(uri)
         root = _path(folder) if folder else None
-        if root is None or path is None or not path.is_relative_to(root) or not has_grammar(language):
+        if root is None or path is None or not path.is_relative_to(root):
+            return ()
+        if not has_grammar(language) or not self._local():
             return ()
         index = self._indexes.get(root)
         if index is None:

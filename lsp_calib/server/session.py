@@ -221,6 +221,7 @@ class Session:
         self._examples = ExampleIndex(
             lambda uri: folder_of(uri, connection.workspace.folders),
             self._exclusion,
+            local=lambda: connection.trusted.remote_url is None,
             allowed=self._works_in_background,
             busy=lambda: self.summaries.is_busy,
         )
