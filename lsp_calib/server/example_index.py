@@ -29,10 +29,11 @@ logger = logging.getLogger(__name__)
 _STALE, _LONGEST = 60.0, 300.0
 # Seconds that a summary waits for the first examples of a folder: making it takes longer.
 _PATIENCE = 1.0
-# Seconds: after each file the index rests for as long as the file took, and longer while the user types or
-# the model works: both want the processor, and the first one the interpreter.
-_LONGEST_REST, _BUSY_REST, _LOOK = 0.25, 0.5, 0.05
-_TYPING = 1.0
+# Seconds that the index rests after each file: as long as the file took, but no longer than this; while the
+# model makes a summary, for the processor's sake; and while the user types, for the interpreter's.
+_LONGEST_REST, _BUSY_REST, _TYPING_REST = 0.25, 0.5, 2.0
+# The user types for so long after a change. How often pauses and changes are looked for.
+_TYPING, _LOOK = 1.0, 0.05
 
 
 @attrs.define(eq=False)
@@ -76,7 +77,8 @@ class ExampleIndex:
         self._allowed = allowed
         self._busy = busy
         self._running = True
-        self._goes_on, self._rests = True, False  # for the thread: what `allowed` and `busy` said last
+        # For the thread: whether it goes on, and how long it rests after a file.
+        self._goes_on, self._rest = True, 0.0
         self._open: dict[str, _Open] = {}
         self._indexes: dict[Path, WorkspaceExamples] = {}
         self._scans: dict[tuple[Path, str], _Scan] = {}
@@ -155,14 +157,15 @@ class ExampleIndex:
     def _look(self) -> None:
         self._goes_on = self._running and self._allowed()
         typing = time.monotonic() - self._typed < _TYPING
-        self._rests = not self._waiting and (typing or self._busy())
+        rest = _TYPING_REST if typing else _BUSY_REST if self._busy() else 0.0
+        self._rest = 0.0 if self._waiting else rest
 
     def _search(
         self, index: WorkspaceExamples, path: Path, language: str, opened: Mapping[str, Sequence[str]]
     ) -> bool:
         """In a thread. Returns whether it went on to its end."""
         try:
-            done = index.scan(language, path.parent, seconds=_LONGEST, goes_on=self._rest, open_=opened)
+            done = index.scan(language, path.parent, seconds=_LONGEST, goes_on=self._after_file, open_=opened)
         except Exception:
             # No file of a workspace may end this; a summary without examples is better than none.
             logger.exception("The examples of a workspace folder could not be read.")
@@ -170,12 +173,12 @@ class ExampleIndex:
         logger.debug("Examples: %d files read, %d functions in all.", done.files, done.functions)
         return self._goes_on
 
-    def _rest(self, seconds: float) -> bool:
+    def _after_file(self, seconds: float) -> bool:
         """In a thread, after a file that took so many seconds."""
+        start = time.monotonic()
         if not self._waiting:
             time.sleep(min(seconds, _LONGEST_REST))
-        end = time.monotonic() + _BUSY_REST
-        while self._goes_on and self._rests and time.monotonic() < end:
+        while self._goes_on and time.monotonic() - start < self._rest:
             time.sleep(_LOOK)
         return self._goes_on
 
