@@ -38,7 +38,7 @@ _SHIPPED = (
 )
 # Characters of an example's code. The sentence says what the function does; the beginning of the code is
 # enough to show what kind of sentence is wanted, and each token of it is evaluated before the first answer.
-_MOST_OF_EXAMPLE = 400
+_MOST_OF_EXAMPLE = 300
 # The languages' names in fences, where they are not the editors'.
 _FENCE = {"javascriptreact": "jsx", "typescriptreact": "tsx"}
 

@@ -6,7 +6,8 @@ FOLDER: sources, such as the projects of `lsp-calib data pull projects`. Its fil
 they have that many functions. Prints one JSON document: for the first search through the workspace its
 seconds and those of the processor, how much memory the process takes before and after; for functions drawn
 at random, milliseconds to find examples, to take an edit of their document, and both together; for an edit on
-the disk, milliseconds to notice and take it.
+the disk, milliseconds to notice and take it; the characters of their prompts with shipped examples and with
+those found.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 
 from lsp_calib.evaluation.lines import source_files
 from lsp_calib.exclusion import Exclusion
-from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.prompt import SHOTS, build_prompt
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
-from lsp_calib.syntax import functions
+from lsp_calib.syntax import Function, functions
 from lsp_calib.text_lines import split_lines
 from lsp_calib.workspace_files import lines_of
 
@@ -74,11 +77,13 @@ def measured(root: Path, language: str) -> dict[str, object]:
     after = process.memory_info().rss
     rng = random.Random(0)
     paths = rng.sample([path for path in sorted(root.rglob("*.*")) if path.is_file()], SAMPLES)
-    find, take, both, noticed = [], [], [], []
+    find, take, both, noticed, shipped, retrieved = [], [], [], [], [], []
     for path in paths:
         name, lines = path.relative_to(root).as_posix(), split_lines(path.read_text("utf-8"))
         function = rng.choice(functions(lines, language))
         edited = ("# edited", *lines)
+        shipped.append(characters(function, language, ()))
+        retrieved.append(characters(function, language, index.best(function, language, name, SHOTS)))
         find.append(milliseconds(lambda: index.best(function, language, name, SHOTS)))  # noqa: B023
         take.append(milliseconds(lambda: index.put(name, language, edited)))  # noqa: B023
         again = milliseconds(lambda: index.best(function, language, name, SHOTS, {name: edited}))  # noqa: B023
@@ -93,7 +98,16 @@ def measured(root: Path, language: str) -> dict[str, object]:
         "edit": spread(take),
         "edit and find": spread(both),
         "edit on the disk": spread(noticed),
+        "prompt, shipped": spread(shipped),
+        "prompt, found": spread(retrieved),
     }
+
+
+def characters(function: Function, language: str, examples: Sequence[Example]) -> float:
+    """Of a prompt for the larger of the shipped models."""
+    card = load_cards()["qwen2.5-coder-1.5b"]
+    prompt = build_prompt(function, language, card.chat, card.window, examples)
+    return float(sum(len(text) for _, text in prompt.segments))
 
 
 def milliseconds(work: Callable[[], object]) -> float:

@@ -121,11 +121,11 @@ def test_of_a_long_example_whole_lines_are_shown() -> None:
         text for _, text in build_prompt(EXAMPLE, "java", ChatFormat(), 1600, [long, example(1)]).segments
     )
     first, rest = shown.split("```java\n")[2].split("\n...\n```")
-    assert len(first) <= 400
+    assert len(first) <= 300
     assert first == "\n".join(long.code.split("\n")[: first.count("\n") + 1])
     assert "Sentence 0." in rest
     one_line = example(0, "f" * 5000)
-    assert "f" * 401 not in str(build_prompt(EXAMPLE, "java", CHAT, 1600, [one_line]))
+    assert "f" * 301 not in str(build_prompt(EXAMPLE, "java", CHAT, 1600, [one_line]))
 
 
 @pytest.mark.parametrize(
