@@ -119,6 +119,29 @@ def test_documentation_stands_right_above(
     assert "D" not in function.code.replace("class X", "")
 
 
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("ruby", "def f = 1"),
+        ("ruby", "class A; def f = 1 end"),
+        ("javascript", "f=a=>a"),
+        ("javascript", "class A{f=a=>a}"),
+        ("javascript", "x={f(){}}"),
+        ("go", "func f(){}"),
+        ("python", "def f(): 1"),
+        ("php", "<?php function f(){}"),
+        ("csharp", "class A{int f()=>1;}"),
+        ("rust", "fn f(){}"),
+        ("c", "int f(){}"),
+        ("java", "class A{int f(){}}"),
+        ("typescript", "class A{f(){}}"),
+    ],
+)
+def test_the_smallest_functions_are_found(language: str, source: str) -> None:
+    """Small pieces of a tree are not looked into."""
+    assert only(source, language).name == "f"
+
+
 def test_prose_is_comments_that_have_their_lines_for_themselves() -> None:
     source = "/*\n * a\n */\nint x; // b\n// c\n/* d */ int y; /* e\n f */\n\t/* g */\n"
     assert prose_lines(source.split("\n"), "c") == {0, 1, 2, 4, 7}
