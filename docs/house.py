@@ -19,7 +19,7 @@ PICTURE = ROOT / "docs" / "img" / "house.svg"
 PACKAGE = "lsp_calib"
 
 # Layers at the bottom that are drawn as one row.
-_GROUND = 3
+_GROUND = 4
 # Where a room stands in its row, from 0 (left) to 1 (right), so that arrows cross little.
 _PLACES = {
     "server": 0.28,

@@ -144,14 +144,22 @@ def complete(place: str, as_json: bool, model: str | None, threads: int, remote:
 @model_option
 @threads_option
 @remote_option
-def summarize(place: str, as_json: bool, model: str | None, threads: int, remote: str | None) -> None:
+@click.option(
+    "--augment",
+    is_flag=True,
+    help="Also tell the model the repository and the path, and in Python and Java names and data flow.",
+)
+def summarize(
+    place: str, as_json: bool, model: str | None, threads: int, remote: str | None, augment: bool
+) -> None:
     """Summarise the function at LINE (its signature or its body)."""
     from lsp_calib.commands.printing import print_suggestions
     from lsp_calib.commands.summarize import summarize_at
     from lsp_calib.settings import Trusted
 
     path, line, _ = place_in_file(place, column=False)
-    suggestion = summarize_at(path, line, Trusted(model=model, threads=threads, remote_url=remote), warn)
+    given = Trusted(model=model, threads=threads, remote_url=remote)
+    suggestion = summarize_at(path, line, given, warn, augment=augment)
     if as_json:
         print_json(suggestion.to_wire())
     else:

@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
-from lsp_calib.commands.engine import Say, estimator_for, with_engine
+from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, with_engine
 from lsp_calib.commands.source_files import read_source
 from lsp_calib.errors import DataError
+from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.settings import Trusted
-from lsp_calib.summarization import SummaryService
-from lsp_calib.syntax import functions, has_grammar
+from lsp_calib.summarization import Example, SummaryService
+from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.summarization.workspace_examples import WorkspaceExamples
+from lsp_calib.syntax import Function, has_grammar, innermost_function
 from lsp_calib.values import Suggestion
 
+# Seconds for which examples are looked for: about as long as a small model takes to load.
+_LOOKING = 5.0
 
-def summarize_at(path: Path, line: int, given: Trusted, say: Say) -> Suggestion:
+
+def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bool = False) -> Suggestion:
     """The summary of the innermost function that holds `line` (from 0). given, say: as for `with_engine`.
 
+    Documented functions of the file's repository are examples for it, unless a remote server is asked: only
+    text of the file goes there. augment: as for `SummaryService`.
     Raises DataError if the file cannot be used or no function is there, and what `with_engine` raises.
     """
     lines, language = read_source(path), language_of(path)
-    holding = [function for function in functions(lines, language) if function.start <= line < function.end]
-    if not holding:
+    function = innermost_function(lines, line, language)
+    if function is None:
         what = f"{name_of(language)} function" if has_grammar(language) else "function that can be found"
         raise DataError(f"There is no {what} at line {line + 1} of {path}.")
-    function = max(holding, key=lambda function: function.start)
+    root, at = _project_of(path)
+    trusted = settings_in_force(given, lambda _: None)
 
     async def ask(engine: Engine) -> Suggestion:
+        examples: Sequence[Example] = ()
+        if trusted.remote_url is None:
+            looking = asyncio.to_thread(_examples, root, at, function, language, trusted.exclude)
+            examples, _ = await asyncio.gather(looking, engine.ready())
         service = SummaryService(engine, estimator_for(given))
-        summary = await service.summarize(function, language)
+        summary = await service.summarize(
+            function, language, examples=examples, augment=augment, repository=root.name, path=at
+        )
         if summary is None:
             raise DataError(f"The model gave no summary of {function.name}. Another model may.")
         return summary.suggestion
 
     return with_engine(ask, given, say)
+
+
+def _project_of(path: Path) -> tuple[Path, str]:
+    """The folder of a file's repository, else its own, and its path below it."""
+    file = path.absolute()
+    root = next((folder for folder in file.parents if (folder / ".git").exists()), file.parent)
+    return root, file.relative_to(root).as_posix()
+
+
+def _examples(
+    root: Path, at: str, function: Function, language: str, exclude: Sequence[str]
+) -> Sequence[Example]:
+    index = WorkspaceExamples(root, lambda: Exclusion(tuple(exclude)))
+    index.scan(language, (root / at).parent, seconds=_LOOKING)
+    return index.best(function, language, at, SHOTS)

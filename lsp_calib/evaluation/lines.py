@@ -15,6 +15,7 @@ from lsp_calib.evaluation.correctness import exact_match
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.syntax import has_grammar, prose_lines
 from lsp_calib.text_lines import split_lines
+from lsp_calib.workspace_files import is_made_by_a_program
 
 # The share of each kind of place. Most requests come after Enter, with the indentation already there, and
 # while a word is being typed.
@@ -58,9 +59,6 @@ _SKIPPED_ELSEWHERE = {
 # Stubs and declarations have no statements to complete.
 _NOT_DRAWN = (".pyi", ".pyw", ".d.ts", ".d.mts", ".d.cts")
 _HEADER = ".h"  # C's and C++'s: it belongs to the language of the files beside it
-_GENERATED = re.compile(r"do not (?:edit|modify)|@generated|(?:auto-?|machine )?generated (?:by|from)", re.I)
-_BEGINNING = 2_000  # characters in which a file says that it was generated
-_DENSE = 100  # characters of an average line from which on a file is taken for minified
 _MID_LINE = re.compile(r"(?<=[\s(\[{.,=])(?=\S)")
 _MID_WORD = re.compile(r"(?<=\w)(?=\w)")
 
@@ -146,14 +144,6 @@ def _is_of(path: PurePath, language: str) -> bool:
 
 def _outside(folders: Sequence[str], skipped: Collection[str]) -> bool:
     return any(name in skipped or name.startswith(".") for name in folders)
-
-
-def is_made_by_a_program(name: str, lines: Sequence[str]) -> bool:
-    """Whether a file says that it was generated, or is minified."""
-    filled = [len(line) for line in lines if line.strip()]
-    dense = bool(filled) and sum(filled) > _DENSE * len(filled)
-    beginning = "\n".join(lines[:40])[:_BEGINNING]
-    return ".min." in name or dense or _GENERATED.search(beginning) is not None
 
 
 def sample_lines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
@@ -14,6 +15,9 @@ from lsp_calib.evaluation.datasets.code_to_text import functions as documented_f
 from lsp_calib.evaluation.runner import Plain
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.evaluation.thresholds import CRITERIA
+from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.summarization.retrieval import ExamplePool
 from lsp_calib.summarization.service import first_sentence
 from lsp_calib.summarization.similarity import plain_words
 from lsp_calib.syntax import Function, functions
@@ -40,7 +44,8 @@ _ROLE = re.compile(r":\w+:`([^`]*)`")
 class SummaryItem:
     """A function whose documentation is hidden. group: its repository. path: below the repository.
 
-    reference: the first sentence of its documentation.
+    reference: the first sentence of its documentation. examples: functions of other repositories, the best
+    first.
     """
 
     id: str
@@ -49,6 +54,7 @@ class SummaryItem:
     language: str
     function: Function
     reference: str
+    examples: tuple[Example, ...] = ()
 
 
 def reference_of(documentation: str) -> str:
@@ -73,7 +79,8 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
 
     folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of functions, drawn at random; None:
     all. Functions whose documentation has no first sentence of three words, and those that cannot be parsed
-    alone, are left out before anything is drawn. Raises DataError if the data are missing.
+    alone, are left out before anything is drawn. The examples of each are those of all functions of other
+    repositories that resemble it most, near-duplicates left out. Raises DataError if the data are missing.
     """
     name = f"code-to-text-{language}"
     found = [
@@ -90,16 +97,34 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
             }
         )
     ]
+    shown = _examples(found)
     if samples is not None and samples < len(found):
         found = [found[at] for at in sorted(random.Random(seed).sample(range(len(found)), samples))]
     entry = data_set(name)
     return Task(
         SUMMARY,
-        tuple(found),
+        tuple((id_, {**payload, "examples": shown(payload)}) for id_, payload in found),
         language=language,
         criteria=tuple(CRITERIA),
         sources=(Origin(entry.name, entry.sha256[:12], len(found)),),
     )
+
+
+def _examples(rows: Sequence[tuple[str, Plain]]) -> Callable[[Plain], list[dict[str, str]]]:
+    """The examples for a function among the rows, as plain data."""
+    pool = ExamplePool([_example(payload) for _, payload in rows], [payload["group"] for _, payload in rows])
+
+    def shown(payload: Plain) -> list[dict[str, str]]:
+        best = pool.best(_example(payload).code, SHOTS, without=payload["group"])
+        return [attrs.asdict(one) for one in best]
+
+    return shown
+
+
+def _example(payload: Plain) -> Example:
+    function = function_of(payload["code"], payload["language"])
+    assert function is not None, "such functions are left out"
+    return Example(payload["path"], function.name, function.code, payload["reference"])
 
 
 def is_usable(payload: Plain) -> bool:
@@ -119,6 +144,7 @@ def summary_item_of(payload: Plain) -> SummaryItem:
         language=payload["language"],
         function=function,
         reference=payload["reference"],
+        examples=tuple(Example(**example) for example in payload.get("examples", ())),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import attrs
@@ -23,15 +24,18 @@ from lsp_calib.evaluation.summary_task import STRATUM, SummaryItem, function_of,
 from lsp_calib.evaluation.thresholds import shipped_thresholds
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
+from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.summarization.service import MOST_TOKENS, first_sentence
 from lsp_calib.syntax import Function
 from lsp_calib.values import Generation, Prompt, Stop
 
 
-def prompt_of(function: Function, loaded: LoadedModel) -> Prompt:
-    """The prompt of the editor for a function. Whatever else it is to be shown is handed over here."""
-    return build_prompt(function, loaded.card.chat, loaded.card.window)
+def prompt_of(
+    function: Function, language: str, loaded: LoadedModel, examples: Sequence[Example] = ()
+) -> Prompt:
+    """The prompt of the editor for a function."""
+    return build_prompt(function, language, loaded.card.chat, loaded.card.window, examples)
 
 
 @attrs.frozen
@@ -74,7 +78,7 @@ class Summarising:
         # The prompt's version is asked for before there is an item.
         function = function_of("def f():\n    return 1", "python")
         assert function is not None
-        version = prompt_of(function, loaded).version
+        version = prompt_of(function, "python", loaded).version
         return Answerer(loaded.identity, version, similarity=listed(shared_encoder()))
 
     def __call__(self, payload: Plain) -> Plain:
@@ -123,6 +127,6 @@ class _Host(EngineHost):
         return self.wait(self._summarize(item))
 
     async def _summarize(self, item: SummaryItem) -> tuple[Prompt, Generation]:
-        prompt = prompt_of(item.function, await self.engine.ready())
+        prompt = prompt_of(item.function, item.language, await self.engine.ready(), item.examples)
         request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False, observe=Observe.ENTROPY)
         return prompt, await self.engine.generate(request)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
 from lsp_calib.completion.related import SourceFile, head_of, near_files, related
-from lsp_calib.evaluation.lines import LineItem, is_made_by_a_program, source_files
+from lsp_calib.evaluation.lines import LineItem, source_files
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.text_lines import split_lines
+from lsp_calib.workspace_files import is_made_by_a_program
 
 # In bytes. A larger file is data.
 _MOST_BYTES = 300_000

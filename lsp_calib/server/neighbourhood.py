@@ -6,7 +6,6 @@ generated or large ones, and nothing through a link. Open documents are taken as
 
 from __future__ import annotations
 
-import stat
 import threading
 import time
 from collections import OrderedDict
@@ -21,31 +20,18 @@ from pygls import uris
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
 from lsp_calib.completion.related import SourceFile, head_of, near_files, related
-from lsp_calib.evaluation.lines import is_made_by_a_program
-from lsp_calib.exclusion import Exclusion, is_pattern
+from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import language_of
 from lsp_calib.server.text import CalibDocument
-from lsp_calib.text_lines import split_lines
+from lsp_calib.workspace_files import is_made_by_a_program, lines_of, stamp_of, walk
 
 # A workspace is listed again after so many seconds, and never for longer than the second number: what is
 # nearest to the document comes first.
 _STALE, _LISTING = 30.0, 0.3
-# Files and folders that are looked at, of one workspace.
-_MOST_NAMES = 20_000
-# In bytes. A larger file is data, and ignores of such a length are no person's.
-_MOST_BYTES = 300_000
 # Lines of other files that are searched for pieces, together.
 _MOST_LINES = 20_000
 # Files whose lines are remembered.
 _REMEMBERED = 100
-# Code that a workspace does not own, and what builds leave.
-_FOREIGN = frozenset(
-    {
-        *("venv", "env", "node_modules", "bower_components", "site-packages", "vendor", "third_party"),
-        *("third-party", "thirdparty", "3rdparty", "external", "deps"),
-        *("__pycache__", "build", "dist", "target", "out"),
-    }
-)
 
 
 @attrs.frozen
@@ -157,17 +143,15 @@ class Neighbourhood:
 
     def _lines(self, path: Path) -> tuple[str, ...]:
         """The lines of a file; none if it cannot be read."""
-        try:
-            status = path.lstat()
-            stamp = (status.st_size, status.st_mtime_ns)
-            known = self._files.get(path)
-            if known is not None and known[0] == stamp:
-                self._files.move_to_end(path)
-                return known[1]
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
-                return ()
-            lines = tuple(split_lines(path.read_text("utf-8")))
-        except (OSError, ValueError):
+        stamp = stamp_of(path)
+        if stamp is None:
+            return ()
+        known = self._files.get(path)
+        if known is not None and known[0] == stamp:
+            self._files.move_to_end(path)
+            return known[1]
+        lines = lines_of(path)
+        if not lines:
             return ()
         self._files[path] = stamp, lines
         if len(self._files) > _REMEMBERED:
@@ -180,60 +164,12 @@ class Neighbourhood:
         at, names = self._listed.get(key, (0.0, []))
         now = time.monotonic()
         if not at or now - at > _STALE:
-            names = [path.relative_to(root).as_posix() for path in _walk(root, nearest, language)]
+            files = walk(root, nearest, lambda path: language_of(path) == language, seconds=_LISTING)
+            names = [path.relative_to(root).as_posix() for path in files]
             if len(self._listed) > _REMEMBERED:
                 self._listed.clear()
             self._listed[key] = now, names
         return names
-
-
-def _walk(root: Path, nearest: Path, language: str) -> Iterator[Path]:
-    """The source files below `root`, the folder `nearest` first, then folder by folder from the top."""
-    end, left = time.monotonic() + _LISTING, _MOST_NAMES
-    ignored = {root: _ignored(root, ())}
-    for folder in reversed(nearest.parents[: len(nearest.relative_to(root).parts)]):
-        ignored[folder] = _ignored(folder, ignored.get(folder.parent, ()))
-    waiting = [nearest, root] if nearest != root else [root]
-    seen: set[Path] = set()
-    for folder in waiting:  # grows meanwhile
-        if folder in seen:
-            continue
-        seen.add(folder)
-        patterns = ignored.get(folder)
-        if patterns is None:
-            patterns = _ignored(folder, ignored.get(folder.parent, ()))
-            ignored[folder] = patterns
-        try:
-            entries = sorted(folder.iterdir())
-        except OSError:
-            continue
-        hidden = Exclusion(patterns)
-        for entry in entries:
-            left -= 1
-            if left < 0 or time.monotonic() > end:
-                return
-            if entry.name.startswith(".") or hidden.reason(entry.relative_to(root).as_posix()):
-                continue
-            if language_of(entry) == language:
-                yield entry
-            elif entry.name not in _FOREIGN and not entry.is_symlink() and entry.is_dir():
-                waiting.append(entry)
-
-
-def _ignored(folder: Path, above: tuple[str, ...]) -> tuple[str, ...]:
-    """The patterns of the folder's `.gitignore`, after those of the folders above.
-
-    Patterns that take others back are left out: a piece that is missing does no harm.
-    """
-    path = folder / ".gitignore"
-    try:
-        if path.is_symlink() or path.stat().st_size > _MOST_BYTES:
-            return above
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, ValueError):
-        return above
-    found = (line.strip() for line in lines)
-    return (*above, *(one for one in found if one and not one.startswith("#") and is_pattern(one)))
 
 
 def _path(uri: str) -> Path | None:

@@ -28,6 +28,7 @@ from lsp_calib.server.completions import Completions
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.convert import language_of
 from lsp_calib.server.diagnostics import Diagnostics
+from lsp_calib.server.example_index import ExampleIndex
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.git_offer import GitOffer
 from lsp_calib.server.hiding_notice import HidingNotice
@@ -110,9 +111,17 @@ class Session:
             is_elsewhere=self.suggestions.tracking.is_elsewhere,
             on_request=self._requested,
         )
+        self._examples = ExampleIndex(
+            lambda uri: folder_of(uri, connection.workspace.folders),
+            self._admission.exclusion,
+            local=lambda: connection.trusted.remote_url is None,
+            allowed=self._admission.may_work_ahead,
+            busy=lambda: self.summaries.is_busy,
+        )
         self.summaries = SummaryRequests(
             SummaryService(self.engine, self._estimator),
             admits=self._admission.admits,
+            examples_for=self._examples.examples_for,
             on_request=self._estimator.notice,
             on_made=self.status.made,
         )
@@ -145,12 +154,14 @@ class Session:
     def document_opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time.
         self.completions.forget(uri)
+        self._examples_changed(uri)
         self.bulk_changes.forget(uri)
 
     def document_changed(self, uri: str) -> None:
         document = self._connection.open_document(uri)
         if document is not None:
             self.bulk_changes.changed(uri, document.take_changes())
+        self._examples_changed(uri)
         self.suggestions.tracking.changed(uri)
         self._after_labels.active()
 
@@ -158,6 +169,7 @@ class Session:
         self.completions.forget(uri)
         self.bulk_changes.forget(uri)
         self.suggestions.tracking.closed(uri)
+        self._examples.closed(uri)
 
     def inline_completion_is_off(self, uri: str) -> None:
         """Inline completion was requested in this document although the settings turn it off."""
@@ -199,8 +211,14 @@ class Session:
         await self.completions.close()
         await self._admission.close()
         await self.summaries.close()
+        await self._examples.close()
         await self.engine.close()
         await self._recorder.close()
+
+    def _examples_changed(self, uri: str) -> None:
+        document = self._connection.open_document(uri)
+        if document is not None:
+            self._examples.changed(document, language_of(document))
 
     def _pause_changed(self) -> None:
         self.status.pause = self.pause.message

@@ -7,11 +7,11 @@ import contextlib
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from lsp_calib.errors import LspCalibError
-from lsp_calib.summarization import SummaryService
+from lsp_calib.summarization import Example, SummaryService
 from lsp_calib.syntax import Function
 from lsp_calib.values import Suggestion
 
@@ -24,6 +24,7 @@ class SummaryRequests:
     """Summaries by the code they describe.
 
     admits: whether the document with this URI may be used for a prompt.
+    examples_for: functions of its workspace that resemble one, with their documentation.
     on_request: called before each request that is admitted.
     on_made: called with each suggestion that the service has made.
     """
@@ -33,11 +34,13 @@ class SummaryRequests:
         service: SummaryService,
         *,
         admits: Callable[[str], Awaitable[bool]],
+        examples_for: Callable[[str, Function, str], Awaitable[Sequence[Example]]],
         on_request: Callable[[], None],
         on_made: Callable[[Suggestion], None],
     ) -> None:
         self._service = service
         self._admits = admits
+        self._examples_for = examples_for
         self._on_request = on_request
         self._on_made = on_made
         self._known: OrderedDict[bytes, Suggestion] = OrderedDict()
@@ -59,13 +62,18 @@ class SummaryRequests:
             return self._known[key]
         task = self._running.get(key)
         if task is None:
-            task = self._running[key] = asyncio.create_task(self._summarize(key, function, language))
+            task = self._running[key] = asyncio.create_task(self._summarize(key, uri, function, language))
         # `wait` leaves the task running: an editor cancels a hover at the slightest movement of the mouse,
         # and the next hover still wants the summary.
         await asyncio.wait({task}, timeout=patience)
         if not task.done():
             return "pending"
         return None if task.cancelled() else task.result()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a summary is being made."""
+        return bool(self._running)
 
     def forget(self) -> None:
         """Drop the remembered summaries: they were assessed by another calibrator or policy."""
@@ -77,9 +85,10 @@ class SummaryRequests:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    async def _summarize(self, key: bytes, function: Function, language: str) -> Suggestion | None:
+    async def _summarize(self, key: bytes, uri: str, function: Function, language: str) -> Suggestion | None:
         try:
-            summary = await self._service.summarize(function, language)
+            examples = await self._examples_for(uri, function, language)
+            summary = await self._service.summarize(function, language, examples=examples)
         except LspCalibError as error:
             logger.warning("No summary: %s", error)
             return None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.characters import without_hidden
 from lsp_calib.inference.engine import Engine, Priority, Request
+from lsp_calib.summarization.augmentation import augmentation
+from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.syntax import Function
 from lsp_calib.values import Evidence, ModelIdentity, Stop, Suggestion
@@ -39,15 +42,32 @@ class SummaryService:
         self._estimator = estimator
 
     async def summarize(
-        self, function: Function, language: str, priority: Priority = Priority.BACKGROUND
+        self,
+        function: Function,
+        language: str,
+        priority: Priority = Priority.BACKGROUND,
+        *,
+        examples: Sequence[Example] = (),
+        augment: bool = False,
+        repository: str = "",
+        path: str = "",
     ) -> Summary | None:
         """One sentence on `function`, None if the model has nothing to say.
 
+        examples: functions of the same language with their documentation, the best first; none of them the
+            function itself. With none the shipped ones are shown.
+        augment: tell facts about the code beside it, see `augmentation`; among them the name of the
+            repository and the path of the file below it. These prompts have a version of their own.
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
         card, model = loaded.card, loaded.identity
-        prompt = build_prompt(function, card.chat, card.window)
+        facts = None
+        if augment:
+            shown = [(one.code, one.path) for one in examples]
+            shown.append((function.code[: card.window], path))
+            facts = [augmentation(code, language, repository=repository, path=at) for code, at in shown]
+        prompt = build_prompt(function, language, card.chat, card.window, examples, facts=facts)
         generation = await self._engine.generate(Request(prompt, MOST_TOKENS, priority))
         text = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
         if not text:

@@ -14,6 +14,7 @@ class Function:
     body: first line of the body after documentation in it.
     docstring: the documentation as written, with its quotes or comment marks, None if there is none.
     code: its source without the documentation.
+    documented: first line of the documentation, and the line after it; None if there is none.
     """
 
     name: str
@@ -23,3 +24,4 @@ class Function:
     signature_end: int
     docstring: str | None
     code: str
+    documented: tuple[int, int] | None = None

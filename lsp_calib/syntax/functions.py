@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.function import Function
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 # A file beyond this is data or generated; parsing it while the user waits would not help.
 MOST_BYTES = 2_000_000
+
+# Nodes of the smallest piece of a tree with a function in it: what holds it, and `def f = 1` in Ruby. Most of
+# a tree is in smaller ones, and looking at each node takes three times as long as parsing.
+_FEWEST_AROUND = 6
 
 
 def has_grammar(language: str) -> bool:
@@ -28,6 +33,19 @@ def functions(lines: Sequence[str], language: str) -> list[Function]:
 def function_at(lines: Sequence[str], line: int, language: str) -> Function | None:
     """The function whose signature holds `line` (from 0), None if there is none."""
     return next((f for f in _each(lines, language) if f.start <= line < f.signature_end), None)
+
+
+def innermost_function(lines: Sequence[str], line: int, language: str) -> Function | None:
+    """The function that holds `line` (from 0) and no other one that does, None if there is none.
+
+    Its documentation belongs to it, as do lines between that and its definition.
+    """
+    found = None
+    for function in _each(lines, language):  # a function comes before those in it
+        first = function.start if function.documented is None else min(function.documented[0], function.start)
+        if first <= line < function.end and (found is None or function.end <= found.end):
+            found = function
+    return found
 
 
 def parse(lines: Sequence[str], language: str) -> Node | None:
@@ -45,7 +63,7 @@ def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
         return
     # Not recursive: hostile files nest deeper than the interpreter's stack. From the root down: the parent
     # and the siblings of a node, asked for, are looked for from the root.
-    pending = [_placed((root,))]
+    pending: list[Iterator[tuple[Node, Sequence[Node], int]]] = [_placed((root,))]
     while pending:
         place = next(pending[-1], None)
         if place is None:
@@ -56,9 +74,16 @@ def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
             function = rules.function(node, Place(siblings, index), lines)
             if function is not None:
                 yield function
+        if node.descendant_count < _FEWEST_AROUND:
+            continue
         children = node.children
-        wraps = node.type in rules.wrappers
-        pending.append(_wrapped(children, siblings, index) if wraps else _placed(children))
+        if node.type in rules.wrappers:
+            pending.append(_wrapped(children, siblings, index))
+        elif node.type in rules.bodies and children:
+            first = iter([(children[0], siblings, index)])
+            pending.append(chain(first, islice(_placed(children), 1, None)))
+        else:
+            pending.append(_placed(children))
 
 
 def _placed(siblings: Sequence[Node]) -> Iterator[tuple[Node, Sequence[Node], int]]:
@@ -82,4 +107,4 @@ def _parser(language: str) -> Parser:
 
     rules = rules_of(language)
     assert rules is not None
-    return Parser(rules.grammar())
+    return Parser((rules.whole or rules.grammar)())

@@ -124,14 +124,15 @@ def closers(tree: Tree, brackets: Mapping[str, str]) -> str | None:
         node = pending.pop()
         if node.is_missing:
             continue
-        if node.type in brackets:
+        if node.is_named:
+            # Words that open blocks have the same names as the blocks.
+            if node.has_error:
+                pending.extend(reversed(node.children))
+        elif node.type in brackets:
             open_.append(brackets[node.type])
-        elif node.type in ends:
-            if not open_ or open_.pop() != node.type:
-                return None
-        elif node.has_error:
-            pending.extend(reversed(node.children))
-    return "".join(reversed(open_))
+        elif node.type in ends and (not open_ or open_.pop() != node.type):
+            return None
+    return " ".join(reversed(open_))
 
 
 def to_child(cursor: TreeCursor, row: int, *, exact: bool) -> bool:

@@ -2,7 +2,8 @@
 
     python tests/programs/language_fit.py FOLDER [--lines N] [LANGUAGE]...
 
-FOLDER: the evaluation data (`data pull projects`, `projects-java` ...). For N lines of each language: the
+FOLDER: the evaluation data (`data pull projects`, `projects-java` ...); for a language without a pinned set,
+what you put into `projects-LANGUAGE` there. For N lines of each language: the
 share that is marked as broken where it stands (with the lines below, and without them), the share that uses a
 new name, and the share that is marked once one bracket was taken out of the line. Then the functions found in
 the same projects' files, and how many of them have documentation.
@@ -21,6 +22,7 @@ from lsp_calib.completion.features import text_features
 from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.lines import LineItem, sample_lines, source_files, without_below
 from lsp_calib.syntax import functions
+from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.text_lines import split_lines
 
 BRACKETS = "()[]{}"
@@ -60,21 +62,24 @@ def main() -> None:
         "documented",
     )
     print(f"{'language':<12}" + "".join(f"{title:>11}" for title in titles))
-    for one in SETS.values():
-        projects = sorted((Path(folder) / one.name).glob("[!.]*"))
-        if not projects or (languages and one.language not in languages):
+    sets = [(one.name, one.language) for one in SETS.values()]
+    pinned = {language for _, language in sets}
+    sets += [(f"projects-{language}", language) for language in LANGUAGES if language not in pinned]
+    for name, language in sets:
+        projects = sorted((Path(folder) / name).glob("[!.]*"))
+        if not projects or (languages and language not in languages):
             continue
         shares = Shares()
         rng = random.Random(0)
         for project in projects:
-            for item in sample_lines(project, project.name, -(-count // len(projects)), 0, one.language):
+            for item in sample_lines(project, project.name, -(-count // len(projects)), 0, language):
                 judge(item, shares, rng)
-        found, documented = count_functions(projects, one.language)
+        found, documented = count_functions(projects, language)
         n, m = max(shares.lines, 1), max(shares.maimed, 1)
         numbers = [f"{shares.lines}", *(f"{k / n:.1%}" for k in (shares.broken, shares.broken_at_end))]
         numbers += [f"{shares.new_names / n:.1%}", f"{shares.maimed}", f"{shares.maimed_found / m:.1%}"]
         numbers += [f"{shares.maimed_found_at_end / m:.1%}", f"{found}", f"{documented}"]
-        print(f"{one.language:<12}" + "".join(f"{number:>11}" for number in numbers), flush=True)
+        print(f"{language:<12}" + "".join(f"{number:>11}" for number in numbers), flush=True)
 
 
 def judge(item: LineItem, shares: Shares, rng: random.Random) -> None:

@@ -337,7 +337,7 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
 
     private_folder(home)
     model = ModelIdentity("scripted", "Q0", "5c" * 32)
-    for task, version in (("summary", "summary-shots-1"), ("line", "line-prefix-1")):
+    for task, version in (("summary", "summary-bm25-1"), ("line", "line-prefix-1")):
         calibrator = Calibrator(
             purpose=Purpose(model, version, task, "python"),
             curves=(Curve.of_measure("geometric-mean-first-4", 1.0, intercept),),

@@ -484,4 +484,293 @@ int Other::method(Names names) {
             "Other::method": None,
         },
     ),
+    "csharp": (
+        """\
+using System.Linq;
+using Pairs = System.Collections.Generic.Dictionary<string, int>;
+
+namespace Shop.Sales
+{
+    /// <summary>A shop.</summary>
+    [Serializable]
+    public class Shop<T> : Base, IShop where T : class, new()
+    {
+        private const int Limit = 10, Other = 0x1F;
+        private readonly Dictionary<string, T> items = new();
+
+        public int Size { get; private set; } = 3;
+
+        /// <summary>
+        /// Opens <see cref="Shop"/> it.
+        /// </summary>
+        /// <param name="size">How large it is.</param>
+        public Shop(int size, params string[] more) : base(size)
+        {
+            this.Size = size;
+        }
+
+        ~Shop()
+        {
+            Close(true);
+        }
+
+        /** <summary>Adds two.</summary> */
+        public static Shop<T> operator +(Shop<T> left, Shop<T> right) => left ?? right;
+
+        //// Not documentation.
+        [Pure, Obsolete("use { Sell }")]
+        public async Task<int> Sum(string currency, CancellationToken token = default)
+        {
+            long total = 0;
+            foreach (var (name, item) in items)
+            {
+                if (item is Priced { Price: > 0 } priced && priced.In(currency))
+                {
+                    total += priced.Price * (name.Length > 0 ? 1 : 2);
+                }
+                else
+                {
+                    continue;
+                }
+            }
+            int Twice(int value)
+            {
+                return value * 2;
+            }
+            var text = $"sold {total} of {items.Count}: {{";
+#if DEBUG
+            Console.WriteLine(text);
+#endif
+            try
+            {
+                using var gate = new Lock();
+                await gate.Acquire(token);
+            }
+            catch (IOException error) when (error.Data != null)
+            {
+                throw new InvalidOperationException("no lock: {", error);
+            }
+            return total switch
+            {
+                0 => 0,
+                > 100 when token.IsCancellationRequested => -1,
+                _ => Twice((int)total),
+            };
+        }
+
+        /// <summary>Says how many.</summary>
+        public int Count() => items.Where(pair => pair.Value != null).Count();
+
+        protected abstract void Close(bool now);
+    }
+
+    public enum Colour
+    {
+        Red,
+        Green = 2,
+    }
+
+    public record Range(int Low, int High);
+}
+""",
+        {
+            "Shop": "<summary>",
+            "~Shop": None,
+            "operator +": "Adds two",
+            "Sum": None,
+            "Twice": None,
+            "Count": "Says how many",
+        },
+    ),
+    "ruby": (
+        """\
+# frozen_string_literal: true
+
+require "json"
+
+module Shop
+  LIMIT = 10
+
+  # A shop.
+  class Store < Base
+    include Enumerable
+    attr_reader :items, :name
+
+    # Opens it.
+    #
+    # @param name [String] how it is called
+    # @return [void]
+    def initialize(name, *rest, open: false, **options, &block)
+      super(name)
+      @items, @open = [], open
+      @name = "#{name} of #{rest.join(', ')}"
+      options.each_pair { |key, value| send("#{key}=", value) }
+    end
+
+    # Counts the words.
+    private def count(text)
+      words = Hash.new(0)
+      text.scan(/[a-z{]+/i) do |word|
+        next if word.empty?
+        words[word] += 1
+      end
+      words
+    rescue ArgumentError, TypeError => e
+      warn "failed: #{e.message} {"
+    ensure
+      @open = true
+    end
+
+    def empty? = items.none?
+
+    # rubocop:disable Style/For
+    def total(currency)
+      sum = 0
+      for item in items
+        unless item.in?(currency)
+          redo if item.broken?
+        else
+          sum += item.price * (item.fresh? ? 1 : 2)
+        end
+      end
+      while sum > 100
+        sum -= 1
+      end
+      case [sum, currency]
+      in [Integer => number, *] if number > 3
+        number
+      else
+        [
+          sum,
+          %w(a b),
+        ].first
+      end
+    end
+
+    class << self
+      # Makes one.
+      def build(**options)
+        new(options.fetch(:name) { "shop" }, **options)
+      end
+    end
+  end
+end
+
+# Sums them.
+def sum(values)
+  values.map { |value| value.to_i }.reduce(0) do |total, value|
+    total + value
+  end
+end
+""",
+        {
+            "initialize": "Opens it",
+            "count": "Counts the words",
+            "empty?": None,
+            "total": None,
+            "build": "Makes one",
+            "sum": "Sums them",
+        },
+    ),
+    "php": (
+        """\
+<?php
+
+declare(strict_types=1);
+
+namespace App\\Shop;
+
+use App\\Base\\Item as Thing;
+use function App\\Base\\price;
+
+/**
+ * Adds them.
+ *
+ * @param int $a
+ */
+function add(int $a, ?int &$b = null, string ...$rest): int
+{
+    static $calls = 0;
+    [$first, 'k' => $second] = $rest;
+    foreach ($rest as $key => $value) {
+        $calls += strlen($value) > 3 ? 1 : 2;
+    }
+    return $a + ($b ?? $first);
+}
+
+/** A shop. */
+#[Attribute]
+final class Shop extends Base implements \\Countable
+{
+    use Sells;
+
+    public const LIMIT = 10;
+    private ?array $items = [1, 2], $more;
+
+    /** Opens it. */
+    #[Pure]
+    public function __construct(private readonly string $name, protected int $size = 3)
+    {
+        parent::__construct("{$name} of $size {");
+        $this->items = array_map(fn($item) => $item * $size, [1, 2]);
+    }
+
+    // Not documentation.
+    public static function load(string $path): static
+    {
+        try {
+            $text = file_get_contents($path);
+        } catch (\\RuntimeException | IOException $error) {
+            throw new Failure("no file: {", 0, $error);
+        } finally {
+            self::$open = true;
+        }
+        return new self($text);
+    }
+
+    /**
+     * Counts them.
+     */
+    public function count(): int
+    {
+        $check = function ($item) use (&$total): bool {
+            return $item->price() > self::LIMIT;
+        };
+        $kind = match (true) {
+            $this->size > 3, $this->size < 1 => 'large',
+            default => 'small',
+        };
+        if (!empty($this->items) && $check($this->items[0])) {
+            return count($this->items);
+        } elseif ($kind === 'small') {
+            return 0;
+        }
+        do {
+            $this->size--;
+        } while ($this->size > 100);
+        return $this->size;
+    }
+
+    abstract protected function close(): void;
+}
+
+enum Suit: string
+{
+    case Hearts = 'H';
+
+    public function label(): string
+    {
+        return ucfirst(strtolower($this->name));
+    }
+}
+""",
+        {
+            "add": "Adds them",
+            "__construct": "Opens it",
+            "load": None,
+            "count": "Counts them",
+            "$check": None,
+            "label": None,
+        },
+    ),
 }

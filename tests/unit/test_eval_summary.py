@@ -151,8 +151,9 @@ def test_the_prompt_is_the_editors_and_the_documentation_is_hidden(
     function = function_of(PAYLOAD["code"], "python")
     assert function is not None
     loaded = asyncio.run(engine.ready())
-    assert request.prompt == prompt_of(function, loaded)
-    assert prompt_of(function, loaded) == prompts.build_prompt(function, model_card.chat, model_card.window)
+    assert request.prompt == prompt_of(function, "python", loaded)
+    asked = prompts.build_prompt(function, "python", model_card.chat, model_card.window)
+    assert prompt_of(function, "python", loaded) == asked
     assert (request.max_tokens, request.reuse) == (MOST_TOKENS, False)
     shown = "".join(text for _, text in request.prompt.segments)
     assert "3.14 * r * r" in shown
@@ -303,6 +304,17 @@ class TestCommand:
         assert "'line'" in self.invoke("--records", kept).stderr
 
     @needs_data
+    def test_examples_are_of_other_repositories_and_not_the_function_itself(self) -> None:
+        items = [summary_item_of(payload) for _, payload in summary_task(None, "python", None, 1).items]
+        assert sum(len(item.examples) == prompts.SHOTS for item in items) > 0.9 * len(items)
+        own: dict[str, set[str]] = {}
+        for item in items:
+            own.setdefault(item.group, set()).add(item.function.code)
+        for item in items:
+            assert all(example.code not in own[item.group] for example in item.examples)
+            assert all(example.sentence for example in item.examples)
+
+    @needs_data
     def test_without_the_encoder_nothing_is_asked(self) -> None:
         result = self.invoke("--samples", 20, "--remote", "http://127.0.0.1:9/v1")
         assert result.exit_code == NoModelError.exit_code
@@ -322,7 +334,8 @@ class TestCommand:
         shown = [(summary_item_of(payload).function.code[:300], payload) for payload in payloads]
 
         def says(prompt: str) -> list[Tok]:
-            known = next(payload for code, payload in shown if code in prompt)
+            # The function stands last; before it, perhaps, another one as an example.
+            known = max(shown, key=lambda one: prompt.rfind(one[0]))[1]
             sure = len(known["code"]) % 2 == 0
             text = known["reference"] if sure else "Does a thing that nobody asked for."
             noise = len(known["code"]) % 7 / 10

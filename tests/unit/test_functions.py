@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.syntax import Function, function_at, functions, has_grammar, prose_lines
+from lsp_calib.syntax import Function, function_at, functions, has_grammar, innermost_function, prose_lines
 from lsp_calib.syntax.functions import MOST_BYTES
 from lsp_calib.text_lines import split_lines
 
@@ -28,6 +28,7 @@ def test_a_plain_function() -> None:
         signature_end=4,
         docstring='"""Say it."""',
         code="def name(a,\n         b):\n    # why\n    return a",
+        documented=(4, 5),
     )
 
 
@@ -157,3 +158,36 @@ def test_prose_is_comments_and_strings_that_stand_for_themselves() -> None:
         '    """Doc."""\n    # é\n    return "x"\n'
     )
     assert prose_lines(lines, "python") == {0, 1, 2, 3, 9, 10}
+
+
+def test_the_innermost_function_holds_the_line_anywhere_in_it() -> None:
+    lines = split_lines(
+        '@d\ndef f(\n    a,\n):\n    "d"\n    def g():\n        "e"\n\n        return 1\n'
+        "    return g\n\nx = 1\nclass A:\n    def m(self): pass\n"
+    )
+    at = [
+        function.name if (function := innermost_function(lines, line, "python")) else None
+        for line in range(len(lines))
+    ]
+    assert at == [None, *["f"] * 4, *["g"] * 4, "f", None, None, None, "m", None]
+
+
+def test_documentation_above_a_function_belongs_to_it() -> None:
+    lines = split_lines("/** D */\n@A\nvoid m() {\n  run(() -> {\n    x();\n  });\n}\n")
+    at = [innermost_function(lines, line, "java") for line in range(len(lines))]
+    assert [function.name if function else None for function in at] == [*["m"] * 7, None]
+
+
+def test_of_two_functions_on_one_line_the_later_that_holds_it_is_meant() -> None:
+    lines = split_lines("function a() { function b() {} }\nfunction c() {} function d() {\n}")
+    found = [innermost_function(lines, line, "javascript") for line in (0, 2)]
+    assert [function.name for function in found if function] == ["b", "d"]
+
+
+@given(st.integers(0, 12))
+def test_in_source_with_an_error_the_innermost_function_holds_the_line(line: int) -> None:
+    lines = split_lines(
+        "def f(a):\n    if a:\n        return (\n\ndef g():\n    def h():\n        x = ][\n    y\n"
+    )
+    function = innermost_function(lines, line, "python")
+    assert function is None or function.start <= line < function.end

@@ -60,7 +60,7 @@ def test_each_language_with_a_grammar_has_a_name_and_file_names() -> None:
         assert name_of(language) != language
     from pathlib import PurePath
 
-    endings = [".c", ".cpp", ".go", ".java", ".js", ".jsx", ".py", ".rs", ".ts", ".tsx"]
+    endings = [".c", ".cpp", ".cs", ".go", ".java", ".js", ".jsx", ".php", ".py", ".rb", ".rs", ".ts", ".tsx"]
     assert {language_of(PurePath(f"a{ending}")) for ending in endings} == set(LANGUAGES)
 
 
@@ -79,6 +79,7 @@ def test_each_language_with_a_grammar_has_a_name_and_file_names() -> None:
         ("java", "class X {\n// no\nvoid m() {} }", None, 2),
         ("go", "// D\n// e\nfunc f() {}", "// D\n// e", 2),
         ("go", "// D\n\n// e\nfunc f() {}", "// e", 3),
+        ("go", "//\n// D\n//\n// e\n//\nfunc f() {}", "// D\n//\n// e", 5),
         ("go", "// D\n//go:noinline\nfunc f() {}", "// D", 2),
         ("go", "/* D */\nfunc f() {}", "/* D */", 1),
         ("rust", "/// D\n#[a]\n// why\nfn f() {}", "/// D", 3),
@@ -90,6 +91,24 @@ def test_each_language_with_a_grammar_has_a_name_and_file_names() -> None:
         ("c", "// D\n// e\nint *(*f(int a))(int) { }", "// D\n// e", 2),
         ("cpp", "/// D\ntemplate <class T>\nint f() { }", "/// D", 1),
         ("cpp", "struct X {\n// D\nX() : a(1) {}\n};", "// D", 2),
+        ("csharp", "class X {\n/// D\n[A, B(1)]\n// why\n[C] void M() {} }", "/// D", 4),
+        ("csharp", "class X {\n/// D\n/// e\nvoid M() => N(); }", "/// D\n/// e", 3),
+        ("csharp", "class X {\n// no\nvoid M() {} }", None, 2),
+        ("csharp", "//// no\nint Main() { return 1; }", None, 1),
+        ("csharp", "/// D\nint Main() { return 1; }", "/// D", 1),
+        ("ruby", "# D\n# e\ndef f\n  1\nend", "# D\n# e", 2),
+        ("ruby", "# D\n\n# e\ndef f = 1", "# e", 3),
+        ("ruby", "class X\n  # D\n  private def f\n    1\n  end\nend", "# D", 2),
+        ("ruby", "class X # no\n  def f\n    # no\n    1\n  end\nend", None, 1),
+        ("ruby", "# D\n#\n# @return e\ndef f = 1", "# D\n#\n# @return e", 3),
+        ("ruby", "=begin\nD\n=end\nprivate def self.f; 1 end", "=begin\nD\n=end", 3),
+        ("ruby", "#!/usr/bin/ruby\n# frozen_string_literal: true\ndef f; 1 end", None, 2),
+        ("ruby", "# D\n# rubocop:disable A\ndef f; 1 end", "# D", 2),
+        ("ruby", "x = 1 # no\ndef f; 1 end", None, 1),
+        ("php", "<?php\n/** D */\n#[A]\n#[B(1)]\nfunction f() {}", "/** D */", 4),
+        ("php", "<?php\n// no\nfunction f() {}", None, 2),
+        ("php", "<?php\n/** D */\n$f = fn($x) => $x;", "/** D */", 2),
+        ("php", "<p>it's</p>\n<?php /** no */\nfunction f() { ?>\n<p>it's {</p>\n<?php }", None, 2),
     ],
 )
 def test_documentation_stands_right_above(
@@ -98,6 +117,29 @@ def test_documentation_stands_right_above(
     function = only(source, language)
     assert (function.docstring, function.start) == (docstring, start)
     assert "D" not in function.code.replace("class X", "")
+
+
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("ruby", "def f = 1"),
+        ("ruby", "class A; def f = 1 end"),
+        ("javascript", "f=a=>a"),
+        ("javascript", "class A{f=a=>a}"),
+        ("javascript", "x={f(){}}"),
+        ("go", "func f(){}"),
+        ("python", "def f(): 1"),
+        ("php", "<?php function f(){}"),
+        ("csharp", "class A{int f()=>1;}"),
+        ("rust", "fn f(){}"),
+        ("c", "int f(){}"),
+        ("java", "class A{int f(){}}"),
+        ("typescript", "class A{f(){}}"),
+    ],
+)
+def test_the_smallest_functions_are_found(language: str, source: str) -> None:
+    """Small pieces of a tree are not looked into."""
+    assert only(source, language).name == "f"
 
 
 def test_prose_is_comments_that_have_their_lines_for_themselves() -> None:
@@ -147,6 +189,18 @@ def test_most_lines_without_one_of_their_brackets_are_broken(language: str) -> N
         ("go", "func f() {\n\tif a {", "\t} else if b := g(); b {", "\tx := := 2;"),
         ("rust", "impl A {\n    fn f(&self) {", "        let x = match self {", "        let = ) 1;"),
         ("c", "int f(void)\n{", "    for (int i = 0; i < n; i++) {", "    int x = (1 2);"),
+        (
+            "csharp",
+            "class A\n{\n    void M()\n    {",
+            "        if (x is { } y && y > 1)",
+            "        int = x y;",
+        ),
+        ("csharp", "namespace A;\nclass B {", "    public int Size { get; }", "    public int ) M() {"),
+        ("ruby", "class A\n  def f(x)\n    if x", "      x.each do |y|", "      x = = 2"),
+        ("ruby", "class A\n  def f(x)\n    return 1 if x", "    @a ||= begin", "    g(x))"),
+        ("ruby", "def f(x)\n  x.map { |y|", "    y ? [1,", "    y ]"),
+        ("php", "<?php\nfunction f($a) {", "    if ($a > 1) {", "    $x = = 3;"),
+        ("php", "class A {\n  public function f() {", "    return array_map(fn($x) => [", "    return 1 2;"),
         ("cpp", "namespace a {\nclass B {", "    template <typename T> void f(T t) {", "    int int f(] {"),
     ],
 )
@@ -158,7 +212,14 @@ def test_an_open_brace_above_is_not_the_lines_fault(language: str, above: str, g
 
 def test_a_bracket_closed_that_nobody_opened_is_broken_at_the_end() -> None:
     for language in BRACES:
-        above = {"java": "class A {", "go": "func f() {", "rust": "fn f() {"}.get(language, "int f() {")
+        above = {
+            "java": "class A {",
+            "go": "func f() {",
+            "rust": "fn f() {",
+            "csharp": "class A {",
+            "php": "function f() {",
+            "ruby": "f {",
+        }.get(language, "int f() {")
         if language.startswith(("java", "type")) and language != "java":
             above = "function f() {"
         lines = [above, "", ""]
@@ -192,6 +253,16 @@ def test_lines_for_the_preprocessor_are_not_judged() -> None:
         ("c", "fresh = newer + sum(NULL);", 2),
         ("cpp", "auto [fresh, newer] = sum(shop);", 0),
         ("cpp", "std::vector<Fresh> newer;", 1),
+        ("csharp", "foreach (var (fresh, newer) in items) {}", 0),
+        ("csharp", "if (items is Dictionary<string, Fresh> newer) {}", 1),
+        ("csharp", "Fresh.Call(newer, out var third);", 3),
+        ("csharp", "using Fresh.Newer;", 0),
+        ("ruby", "fresh, (@newer, *third) = items", 0),
+        ("ruby", "ripe.newer(items)", 2),
+        ("ruby", "class Fresh < Newer", 1),
+        ("php", "[$fresh, [$newer]] = $rest;", 0),
+        ("php", "$fresh = Newer::make($third, count($rest));", 3),
+        ("php", "use Fresh\\Newer;", 0),
     ],
 )
 def test_names_that_are_new(language: str, line: str, names: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,9 @@ from feedback_scene import URI, suggestion
 
 from lsp_calib.errors import EngineError
 from lsp_calib.server.summary_requests import SummaryRequests
+from lsp_calib.summarization import Example
 
+EXAMPLE = Example("a.py", "g", "def g(): pass", "Do it.")
 FUNCTION: Any = SimpleNamespace(code="def f(): pass")
 
 
@@ -21,9 +24,11 @@ class Service:
 
     go: asyncio.Event = attrs.field(factory=asyncio.Event)
     made: int = 0
+    examples: Sequence[Example] = ()
     fails: bool = False
 
-    async def summarize(self, _function: object, _language: str) -> Any:
+    async def summarize(self, _function: object, _language: str, *, examples: Sequence[Example]) -> Any:
+        self.examples = examples
         await self.go.wait()
         self.made += 1
         if self.fails:
@@ -35,8 +40,15 @@ def requests(service: Any, made: list[str], *, admits: bool = True) -> SummaryRe
     async def _admits(_uri: str) -> bool:
         return admits
 
+    async def _examples(_uri: str, _function: object, _language: str) -> Sequence[Example]:
+        return [EXAMPLE]
+
     return SummaryRequests(
-        service, admits=_admits, on_request=lambda: None, on_made=lambda one: made.append(one.id)
+        service,
+        admits=_admits,
+        examples_for=_examples,
+        on_request=lambda: None,
+        on_made=lambda one: made.append(one.id),
     )
 
 
@@ -55,6 +67,7 @@ async def test_a_summary_is_made_once_and_remembered_until_it_is_forgotten() -> 
     asked.forget()
     assert await _identity(asked) == "2"
     assert made == ["1", "2"]
+    assert service.examples == [EXAMPLE]
 
 
 async def test_cancelling_a_request_does_not_cancel_the_summary() -> None:

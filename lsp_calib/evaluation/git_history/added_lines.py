@@ -18,9 +18,10 @@ from lsp_calib.evaluation.git_history.commits import (
     read_text,
 )
 from lsp_calib.evaluation.git_history.objects import ObjectReader
-from lsp_calib.evaluation.lines import is_asked_for, is_made_by_a_program, is_source
+from lsp_calib.evaluation.lines import is_asked_for, is_source
 from lsp_calib.syntax import prose_lines
 from lsp_calib.text_lines import comparable, split_lines
+from lsp_calib.workspace_files import is_made_by_a_program
 
 _MOST_FILES = 200
 # The longest rewritten parts (lines before times lines after) that are compared: difflib is slow.

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from lsp_calib.syntax.languages import c, cpp, go, java, javascript, python, rust, typescript
+from lsp_calib.syntax.languages import (
+    c,
+    cpp,
+    csharp,
+    go,
+    java,
+    javascript,
+    php,
+    python,
+    ruby,
+    rust,
+    typescript,
+)
 from lsp_calib.syntax.languages.rules import LanguageRules, Path, Place
 
 __all__ = ["LANGUAGES", "LanguageRules", "Path", "Place", "rules_of"]
@@ -10,11 +22,14 @@ __all__ = ["LANGUAGES", "LanguageRules", "Path", "Place", "rules_of"]
 _RULES = {
     "c": c.RULES,
     "cpp": cpp.RULES,
+    "csharp": csharp.RULES,
     "go": go.RULES,
     "java": java.RULES,
     "javascript": javascript.RULES,
     "javascriptreact": javascript.RULES,
+    "php": php.RULES,
     "python": python.RULES,
+    "ruby": ruby.RULES,
     "rust": rust.RULES,
     "typescript": typescript.RULES,
     "typescriptreact": typescript.REACT_RULES,

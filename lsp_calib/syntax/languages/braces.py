@@ -95,9 +95,12 @@ class Finder:
             start=start,
             body=first + (opens and first + 1 < end),
             end=end,
-            signature_end=(first if opens else _row_before(found)) + 1,
+            signature_end=(first if opens else self._row_before(found)) + 1,
             docstring="\n".join(text_of(one) for one in reversed(documentation)) or None,
             code="\n".join(kept),
+            documented=(documentation[-1].start_point.row, last_row(documentation[0]) + 1)
+            if documentation
+            else None,
         )
 
     def _head(self, node: Node) -> Node:
@@ -113,17 +116,32 @@ class Finder:
             return child
         return node
 
+    def _row_before(self, found: Parts) -> int:
+        """The row where what is before the body ends, comments aside."""
+        row = found.holder.start_point.row
+        for child in found.holder.children:
+            if child.start_byte >= found.body.start_byte:
+                break
+            if child.type not in self.comments:
+                row = child.end_point.row
+        return row
+
     def _documentation(self, place: Place, lines: Sequence[str]) -> list[Node]:
         """The comments right above a definition that document it, the nearest first."""
         found: list[Node] = []
+        blank: list[Node] = []  # empty comments below the one looked at: between paragraphs, perhaps
         below = place.node.start_point.row
         for at in range(place.index - 1, -1, -1):
             node = place.siblings[at]
             if node.type in self.comments:
                 if last_row(node) + 1 < below or not begins_line(node, lines):
                     break
-                if self.documents(text_of(node)):
-                    found.append(node)
+                text = text_of(node)
+                if self.documents(text):
+                    found += [*blank, node]
+                    blank = []
+                elif found and not text.strip("/#*! \t"):
+                    blank.append(node)
                 elif found:
                     break
             elif node.type not in self.between:
@@ -147,16 +165,6 @@ def has_words(comment: str) -> bool:
 def _opens(body: Node) -> bool:
     """Whether a body begins with its brace, rather than being one expression."""
     return bool(body.child_count) and body.children[0].type == "{"
-
-
-def _row_before(found: Parts) -> int:
-    """The row where what is before the body ends."""
-    row = found.holder.start_point.row
-    for child in found.holder.children:
-        if child.start_byte >= found.body.start_byte:
-            break
-        row = child.end_point.row
-    return row
 
 
 def _decoded(text: bytes) -> str:

@@ -97,10 +97,11 @@ def _function(node: Node, _: Place, lines: Sequence[str]) -> Function | None:
     documentation = _documentation(body)
     kept = list(lines[start:end])
     body_start = body.start_point.row
-    text = None
+    text, documented = None, None
     if documentation is not None:
         text = (documentation.text or b"").decode("utf-8", "replace")
         first, last = documentation.start_point.row, documentation.end_point.row
+        documented = first, last + 1
         head, tail = _around(documentation, lines)
         same_line = [(head + tail).rstrip()] if head.strip() or tail else []
         kept = [*lines[start:first], *same_line, *lines[last + 1 : end]]
@@ -116,6 +117,7 @@ def _function(node: Node, _: Place, lines: Sequence[str]) -> Function | None:
         + 1,
         docstring=text,
         code="\n".join(kept),
+        documented=documented,
     )
 
 

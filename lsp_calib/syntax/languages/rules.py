@@ -35,13 +35,15 @@ class Place:
 class LanguageRules:
     """A grammar, and the meaning of its nodes.
 
-    grammar: loads it. names: types of the leaves that are names. comments: types of comments.
+    grammar: loads it. whole: loads that of whole documents, None if it is the same.
+    names: types of the leaves that are names. comments: types of comments.
     binds: whether the name at the end of a path is bound there, rather than used. known: names that need no
         binding: keywords, builtins.
     spans: opening and closing marks of what may go on over several lines: long strings, comments.
     begins: matches a line with which a statement of the outermost level begins.
     definitions: types of nodes that may define a function. function: the function that such a node defines,
-        None if it defines none. wrappers: types of nodes that belong to the definition in them.
+        None if it defines none. wrappers: types of nodes that belong to the definition in them. bodies: types
+        of nodes that begin with their first statement: comments above it stand before them.
     is_prose: whether a node is text though it is no comment.
     block_openings: the tokens after which a deeper line must follow; empty if indentation means nothing.
     blocks: types of nodes that hold whole lines: statements with a block, their clauses, the file. Only
@@ -60,7 +62,9 @@ class LanguageRules:
     begins: re.Pattern[str]
     definitions: frozenset[str]
     function: Callable[[Node, Place, Sequence[str]], Function | None]
+    whole: Callable[[], Language] | None = None
     wrappers: frozenset[str] = frozenset()
+    bodies: frozenset[str] = frozenset()
     is_prose: Callable[[Node], bool] = lambda _: False
     block_openings: frozenset[str] = frozenset()
     blocks: frozenset[str] = frozenset()

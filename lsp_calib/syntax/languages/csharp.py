@@ -1,0 +1,130 @@
+"""C#, by tree-sitter-c-sharp."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import attrs
+
+from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
+from lsp_calib.syntax.languages.rules import LanguageRules
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node
+
+# Keywords, and the types of the namespaces that a new project uses everywhere, with their commonest members.
+_KNOWN = """
+    abstract add alias and as async await base bool break by byte case catch char checked class const continue
+    decimal default delegate do double dynamic else enum equals event explicit extern false file finally fixed
+    float for foreach from get global goto group if implicit in init int interface internal into is join let
+    lock long managed nameof namespace new nint not notnull nuint null object on operator or orderby out
+    override params partial private protected public readonly record ref remove required return sbyte scoped
+    sealed select set short sizeof stackalloc static string struct switch this throw true try typeof uint
+    ulong unchecked unmanaged unsafe ushort using value var virtual void volatile when where while with yield
+    Action Any ArgumentException ArgumentNullException ArgumentOutOfRangeException Array Attribute Boolean
+    CancellationToken Char Console Convert Count DateTime DateTimeOffset Dictionary Dispose Double Enum
+    Enumerable Environment Equals EventArgs EventHandler Exception File FirstOrDefault Format FormatException
+    Func GC GetHashCode GetType Guid HashSet IAsyncEnumerable ICollection IDictionary IDisposable IEnumerable
+    IEnumerator IEquatable IList IOException IReadOnlyCollection IReadOnlyList Int32 Int64
+    InvalidOperationException Join Key KeyValuePair Lazy Length List Math Memory NotImplementedException
+    NotSupportedException Nullable Object ObjectDisposedException Obsolete Path Predicate Random ReadOnlySpan
+    Select Span Stream String StringBuilder StringComparison Task Thread TimeSpan ToArray ToList ToString
+    Tuple Type Uri ValueTask Version Where WriteLine _ args nameof
+"""
+
+_COMMENTS = frozenset({"comment"})
+_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("catch_declaration", "name"),
+        ("class_declaration", "name"),
+        ("constructor_declaration", "name"),
+        ("declaration_expression", "name"),
+        ("declaration_pattern", "name"),
+        ("delegate_declaration", "name"),
+        ("destructor_declaration", "name"),
+        ("enum_declaration", "name"),
+        ("enum_member_declaration", "name"),
+        ("event_declaration", "name"),
+        ("foreach_statement", "left"),
+        ("from_clause", "name"),
+        ("interface_declaration", "name"),
+        ("labeled_statement", None),
+        ("let_clause", None),
+        ("local_function_statement", "name"),
+        ("method_declaration", "name"),
+        ("parenthesized_variable_designation", None),
+        ("property_declaration", "name"),
+        ("record_declaration", "name"),
+        ("recursive_pattern", "name"),
+        ("struct_declaration", "name"),
+        ("tuple_pattern", "name"),
+        ("type_parameter", "name"),
+        ("var_pattern", "name"),
+        ("variable_declarator", "name"),
+        ("variable_declarator", None),
+    }
+)
+_WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset({("tuple_pattern", None)})
+
+
+def _operator(node: Node) -> Parts | None:
+    """Of an operator, or of a conversion to a type: its name is the word `operator` and what follows it."""
+    body = node.child_by_field_name("body")
+    if body is None:
+        return None
+    what = node.child_by_field_name("operator") or node.child_by_field_name("type")
+    return Parts(f"operator {text_of(what)}", node, body)
+
+
+def _destructor(node: Node) -> Parts | None:
+    found = parts(node)
+    return found and attrs.evolve(found, name=f"~{found.name}")
+
+
+_FINDER = Finder(
+    MappingProxyType(
+        {
+            "constructor_declaration": parts,
+            "conversion_operator_declaration": _operator,
+            "destructor_declaration": _destructor,
+            "local_function_statement": parts,
+            "method_declaration": parts,
+            "operator_declaration": _operator,
+        }
+    ),
+    comments=_COMMENTS,
+    # Four strokes, or three stars, are no documentation.
+    documents=lambda text: bool(re.match(r"///(?!/)|/\*\*(?![*/])", text)),
+    between=frozenset({"attribute_list"}),
+)
+
+
+def _grammar() -> Language:
+    import tree_sitter_c_sharp
+    from tree_sitter import Language
+
+    return Language(tree_sitter_c_sharp.language())
+
+
+RULES = LanguageRules(
+    grammar=_grammar,
+    names=frozenset({"identifier"}),
+    comments=_COMMENTS,
+    binds=binding(frozenset({"file_scoped_namespace_declaration", "using_directive"}), _BINDINGS, _WRAPPINGS),
+    known=frozenset(_KNOWN.split()),
+    spans=(('"""', '"""'), ('@"', '"'), COMMENT),
+    begins=re.compile(
+        r"(?:abstract|class|delegate|enum|file|global|interface|internal|namespace|partial|public|record|sealed"
+        r"|static|struct|using)\b"
+    ),
+    definitions=frozenset(_FINDER.parts),
+    function=_FINDER.function,
+    wrappers=frozenset({"global_statement"}),
+    brackets=BRACKETS,
+    opaque=frozenset(
+        {"#define", "#elif", "#else", "#endif", "#error", "#if", "#line", "#nullable", "#pragma"}
+        | {"#undef", "#warning", "preproc_arg", "preproc_region", "preproc_endregion", "shebang_directive"}
+    ),
+)

@@ -1,0 +1,126 @@
+"""PHP, by tree-sitter-php."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import attrs
+
+from lsp_calib.syntax.languages.braces import BRACKETS, COMMENT, Finder, Parts, binding, parts, text_of
+from lsp_calib.syntax.languages.rules import LanguageRules
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node
+
+# Keywords, and the functions, classes and constants of the language's core that most files use.
+_KNOWN = """
+    abstract and array as bool break callable case catch class clone const continue declare default die do
+    echo else elseif empty enddeclare endfor endforeach endif endswitch endwhile enum eval exit extends false
+    final finally float fn for foreach from function global goto if implements include include_once instanceof
+    insteadof int interface isset iterable list match mixed namespace never new null object or parent print
+    private protected public readonly require require_once return self static strict_types string switch this
+    throw trait true try unset use var void while xor yield
+    ArgumentCountError ArrayAccess ArrayIterator ArrayObject Attribute BadMethodCallException Closure
+    Countable DateInterval DateTime DateTimeImmutable DateTimeInterface DateTimeZone Error ErrorException
+    Exception Generator InvalidArgumentException Iterator IteratorAggregate JsonException JsonSerializable
+    LogicException OutOfBoundsException PDO ReflectionClass RuntimeException SplObjectStorage Stringable
+    Throwable Traversable TypeError UnexpectedValueException ValueError stdClass
+    DIRECTORY_SEPARATOR E_ALL E_USER_ERROR JSON_THROW_ON_ERROR NULL PHP_EOL PHP_INT_MAX PHP_VERSION TRUE FALSE
+    _COOKIE _ENV _FILES _GET _POST _REQUEST _SERVER _SESSION __CLASS__ __DIR__ __FILE__ __FUNCTION__ __LINE__
+    __METHOD__ __NAMESPACE__ __construct __destruct __get __invoke __set __toString
+    array_column array_combine array_diff array_fill array_filter array_flip array_intersect array_key_exists
+    array_keys array_map array_merge array_pop array_push array_reduce array_reverse array_search array_shift
+    array_slice array_sum array_unique array_unshift array_values array_walk basename call_user_func
+    call_user_func_array ceil class_exists compact count ctype_digit date define defined dirname end explode
+    extract fclose feof fgets file_exists file_get_contents file_put_contents floor fopen fread func_get_args
+    function_exists fwrite get_class getenv htmlspecialchars implode in_array ini_set intdiv intval is_array
+    is_bool is_callable is_dir is_file is_int is_null is_numeric is_object is_string iterator_to_array
+    json_decode json_encode key ksort lcfirst ltrim max mb_strlen mb_strtolower mb_substr md5 method_exists
+    microtime min mkdir number_format ob_get_clean ob_start ord parse_url preg_match preg_match_all
+    preg_quote preg_replace preg_replace_callback preg_split printf property_exists rand range realpath reset
+    round rtrim serialize sort spl_object_id sprintf str_contains str_pad str_repeat str_replace
+    str_starts_with str_ends_with strlen strpos strrpos strtolower strtotime strtoupper strtr strval substr
+    substr_count time trigger_error trim ucfirst ucwords uniqid unlink unserialize usort var_dump
+    version_compare
+"""
+
+_COMMENTS = frozenset({"comment"})
+_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("assignment_expression", "left"),
+        ("catch_clause", "name"),
+        ("class_declaration", "name"),
+        ("const_element", None),
+        ("enum_case", "name"),
+        ("enum_declaration", "name"),
+        # The grammar does not tell what is looped over from the names for its parts.
+        ("foreach_statement", None),
+        ("function_definition", "name"),
+        ("global_declaration", None),
+        ("interface_declaration", "name"),
+        ("method_declaration", "name"),
+        ("named_label_statement", None),
+        ("property_element", "name"),
+        ("reference_assignment_expression", "left"),
+        ("static_variable_declaration", "name"),
+        ("trait_declaration", "name"),
+    }
+)
+_WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {("by_ref", None), ("list_literal", None), ("pair", None), ("variable_name", None)}
+)
+_FUNCTIONS = frozenset({"anonymous_function", "arrow_function"})
+
+
+def _bound(node: Node) -> Parts | None:
+    """`$name = function () {...}`, or with `fn`."""
+    function = node.child_by_field_name("right")
+    found = parts(function) if function is not None and function.type in _FUNCTIONS else None
+    return found and attrs.evolve(found, name=text_of(node.child_by_field_name("left")))
+
+
+_FINDER = Finder(
+    MappingProxyType(
+        {"assignment_expression": _bound, "function_definition": parts, "method_declaration": parts}
+    ),
+    comments=_COMMENTS,
+    documents=lambda text: text.startswith("/**"),
+    between=frozenset({"attribute_list"}),
+)
+
+
+def _grammar() -> Language:
+    import tree_sitter_php
+    from tree_sitter import Language
+
+    return Language(tree_sitter_php.language_php_only())
+
+
+def _whole() -> Language:
+    import tree_sitter_php
+    from tree_sitter import Language
+
+    return Language(tree_sitter_php.language_php())
+
+
+RULES = LanguageRules(
+    # Part of a document need not have the `<?php` that is above it, so it is read as code.
+    grammar=_grammar,
+    whole=_whole,
+    names=frozenset({"name"}),
+    comments=_COMMENTS,
+    binds=binding(frozenset({"namespace_definition", "namespace_use_declaration"}), _BINDINGS, _WRAPPINGS),
+    known=frozenset(_KNOWN.split()),
+    spans=(('"', '"'), ("'", "'"), COMMENT),
+    begins=re.compile(
+        r"(?:abstract|class|declare|enum|final|function|interface|namespace|readonly|trait|use)\b|<\?php"
+    ),
+    definitions=frozenset(_FINDER.parts),
+    function=_FINDER.function,
+    wrappers=frozenset({"expression_statement"}),
+    brackets=MappingProxyType({**BRACKETS, "#[": "]", "${": "}"}),
+    # HTML around the code.
+    opaque=frozenset({"?>", "php_end_tag", "php_tag", "text"}),
+)

@@ -1,0 +1,107 @@
+"""Ruby, by tree-sitter-ruby: documentation stands in comments above a method; words open and end blocks."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lsp_calib.syntax.languages.braces import BRACKETS, Finder, binding, has_words, parts
+from lsp_calib.syntax.languages.rules import LanguageRules
+
+if TYPE_CHECKING:
+    from tree_sitter import Language
+
+# Keywords, and the names that every program has without a `require`, with the commonest methods.
+_KNOWN = """
+    BEGIN END __FILE__ __LINE__ __dir__ __method__ alias and begin break case class def defined? do else elsif
+    end ensure false for if in module next nil not or redo rescue retry return self super then true undef
+    unless until when while yield
+    ARGV ArgumentError Array BasicObject Class Comparable Complex Dir ENV EOFError Encoding Enumerable
+    Enumerator Errno Exception FalseClass Fiber File Float FrozenError GC Hash IO IOError IndexError Integer
+    Interrupt Kernel KeyError LoadError LocalJumpError Marshal MatchData Math Method Module Mutex NameError
+    NilClass NoMethodError NotImplementedError Numeric Object ObjectSpace Proc Process Queue Random Range
+    RangeError Rational Regexp RegexpError RuntimeError STDERR STDIN STDOUT ScriptError SecurityError Set
+    Signal StandardError StopIteration String Struct Symbol SyntaxError SystemCallError SystemExit Thread
+    ThreadError Time TrueClass TypeError ZeroDivisionError _
+    any? all? attr_accessor attr_reader attr_writer block_given? call catch class collect compact
+    define_method delete detect dig dup each each_with_index each_with_object empty? equal? exit extend fetch
+    find first flatten format freeze gsub include include? inject inspect instance_of? instance_variable_get
+    instance_variable_set is_a? join key? keys kind_of? lambda last length loop map match merge message
+    method_missing min max module_function new nil? p prepend present? print printf private
+    private_class_method private_constant proc protected public public_send push puts raise reduce reject
+    require require_relative respond_to? respond_to_missing? reverse select send shift size sleep sort
+    sort_by split sprintf start_with? end_with? strip sub sum tap then throw times to_a to_f to_h to_i to_proc
+    to_s to_sym uniq unshift update upcase downcase values warn zip
+"""
+
+_COMMENTS = frozenset({"comment"})
+_NAMES = frozenset({"class_variable", "constant", "global_variable", "identifier", "instance_variable"})
+_BINDINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("alias", "name"),
+        ("as_pattern", "name"),
+        ("assignment", "left"),
+        ("class", "name"),
+        ("exception_variable", None),
+        ("for", "pattern"),
+        ("in_clause", "pattern"),
+        ("method", "name"),
+        ("module", "name"),
+        ("operator_assignment", "left"),
+        ("singleton_method", "name"),
+    }
+)
+_WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
+    {
+        ("array_pattern", None),
+        ("destructured_left_assignment", None),
+        ("left_assignment_list", None),
+        ("rest_assignment", None),
+        ("scope_resolution", "name"),
+        ("splat_parameter", "name"),
+    }
+)
+# Words that `end` closes. Those that may also stand behind a statement, as in `return if done`, are among
+# them: behind one that can be read they are part of it, and no node of their own is looked at.
+_BLOCKS = dict.fromkeys(
+    ("begin", "case", "class", "def", "do", "for", "if", "module", "unless", "until", "while"), "end"
+)
+# Comments for the interpreter and for tools.
+_DIRECTIVE = re.compile(
+    r"#!|#\s*(?:-\*-|encoding:|frozen_string_literal:|rubocop:|typed:|warn_indent:|:nodoc:|:startdoc:|:stopdoc:)"
+)
+
+
+def _documents(comment: str) -> bool:
+    return has_words(comment) and not _DIRECTIVE.match(comment)
+
+
+_FINDER = Finder(
+    MappingProxyType({"method": parts, "singleton_method": parts}), comments=_COMMENTS, documents=_documents
+)
+
+
+def _grammar() -> Language:
+    import tree_sitter_ruby
+    from tree_sitter import Language
+
+    return Language(tree_sitter_ruby.language())
+
+
+RULES = LanguageRules(
+    grammar=_grammar,
+    names=_NAMES,
+    comments=_COMMENTS,
+    binds=binding(frozenset(), _BINDINGS, _WRAPPINGS),
+    known=frozenset(_KNOWN.split()),
+    spans=(('"', '"'), ("'", "'")),
+    begins=re.compile(r"(?:class|def|module|require|require_relative)\b"),
+    definitions=frozenset(_FINDER.parts),
+    function=_FINDER.function,
+    wrappers=frozenset({"argument_list", "call"}),  # `private def ...`
+    bodies=frozenset({"block_body", "body_statement"}),
+    brackets=MappingProxyType(
+        {**BRACKETS, **_BLOCKS, "#{": "}", "%w(": ")", "%i(": ")"},
+    ),
+)

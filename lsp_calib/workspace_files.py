@@ -1,0 +1,123 @@
+"""The source files of a workspace that a model may see.
+
+Never read: links, pipes, large and generated files, what git ignores, and folders of code that the workspace
+does not own. Excluded files are the caller's to leave out: only it knows the settings.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePath
+
+from lsp_calib.exclusion import Exclusion, is_pattern
+from lsp_calib.text_lines import split_lines
+
+# Files and folders that are looked at, of one workspace.
+_MOST_NAMES = 20_000
+# In bytes. A larger file is data, and ignores of such a length are no person's.
+MOST_BYTES = 300_000
+# Code that a workspace does not own, and what builds leave.
+_FOREIGN = frozenset(
+    {
+        *("venv", "env", "node_modules", "bower_components", "site-packages", "vendor", "third_party"),
+        *("third-party", "thirdparty", "3rdparty", "external", "deps"),
+        *("__pycache__", "build", "dist", "target", "out"),
+    }
+)
+_GENERATED = re.compile(r"do not (?:edit|modify)|@generated|(?:auto-?|machine )?generated (?:by|from)", re.I)
+_BEGINNING = 2_000  # characters in which a file says that it was generated
+_DENSE = 100  # characters of an average line from which on a file is taken for minified
+
+Stamp = tuple[int, int]
+"""Size in bytes and time of the last change in nanoseconds."""
+
+
+def walk(
+    root: Path,
+    nearest: Path,
+    wanted: Callable[[PurePath], bool],
+    *,
+    seconds: float,
+    most_names: int = _MOST_NAMES,
+) -> Iterator[Path]:
+    """The wanted files below `root`: those in the folder `nearest` first, then folder by folder from the top.
+
+    seconds: after which it ends, the caller's time included. most_names: files and folders looked at.
+    """
+    end, left = time.monotonic() + seconds, most_names
+    ignored = {root: _ignored(root, ())}
+    for folder in reversed(nearest.parents[: len(nearest.relative_to(root).parts)]):
+        ignored[folder] = _ignored(folder, ignored.get(folder.parent, ()))
+    waiting = [nearest, root] if nearest != root else [root]
+    seen: set[Path] = set()
+    for folder in waiting:  # grows meanwhile
+        if folder in seen:
+            continue
+        seen.add(folder)
+        patterns = ignored.get(folder)
+        if patterns is None:
+            patterns = _ignored(folder, ignored.get(folder.parent, ()))
+            ignored[folder] = patterns
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError:
+            continue
+        hidden = Exclusion(patterns)
+        for entry in entries:
+            left -= 1
+            if left < 0 or time.monotonic() > end:
+                return
+            if entry.name.startswith(".") or hidden.reason(entry.relative_to(root).as_posix()):
+                continue
+            if wanted(entry):
+                yield entry
+            elif entry.name not in _FOREIGN and not entry.is_symlink() and entry.is_dir():
+                waiting.append(entry)
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """What changes with a file; None if there is none, or none that is read."""
+    try:
+        status = path.lstat()
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def lines_of(path: Path) -> tuple[str, ...]:
+    """The lines of a file, without their ends; none if it cannot be read."""
+    if stamp_of(path) is None:
+        return ()
+    try:
+        return split_lines(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return ()
+
+
+def is_made_by_a_program(name: str, lines: Sequence[str]) -> bool:
+    """Whether a file says that it was generated, or is minified."""
+    filled = [len(line) for line in lines if line.strip()]
+    dense = bool(filled) and sum(filled) > _DENSE * len(filled)
+    beginning = "\n".join(lines[:40])[:_BEGINNING]
+    return ".min." in name or dense or _GENERATED.search(beginning) is not None
+
+
+def _ignored(folder: Path, above: tuple[str, ...]) -> tuple[str, ...]:
+    """The patterns of the folder's `.gitignore`, after those of the folders above.
+
+    Patterns that take others back are left out: a piece that is missing does no harm.
+    """
+    path = folder / ".gitignore"
+    try:
+        if path.is_symlink() or path.stat().st_size > MOST_BYTES:
+            return above
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        return above
+    found = (line.strip() for line in lines)
+    return (*above, *(one for one in found if one and not one.startswith("#") and is_pattern(one)))

@@ -1,0 +1,125 @@
+"""Facts about code that a prompt may tell: names, types, calls and data flow, in Python and Java."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_summarization import CHAT, EXAMPLE, Scripted, example
+
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.inference.models.cards import ChatFormat
+from lsp_calib.summarization import SummaryService
+from lsp_calib.summarization.augmentation import augmentation
+from lsp_calib.summarization.prompt import build_prompt
+from lsp_calib.syntax.code_facts import CodeFacts, Flow, Name, code_facts
+
+PYTHON = """def total(self, items: list[Item], tax=0.1, *more, **kw) -> float:
+    fresh = [item for item in items if item.fresh]
+    base: float = sum(one.price for one in fresh)
+    self.total = base * (1 + tax)
+    key = tax
+    for name, value in kw.items():
+        self.log(name, x=value)
+    return self.total
+"""
+JAVA = """@Override
+public long sum(final String currency, int... more) {
+    long total = 0, other = total;
+    for (T item : items) {
+        if (item.in(currency)) { total += priced.price() * more[0]; this.count = total; }
+    }
+    List<String> x = new ArrayList<>(total);
+    return total;
+}"""
+
+
+def test_facts_on_python() -> None:
+    facts = code_facts(PYTHON, "python")
+    assert facts.parameters == (Name("items", "list[Item]"), Name("tax"), Name("more"), Name("kw"))
+    assert set(facts.variables) >= {Name("fresh"), Name("base", "float"), Name("key"), Name("value")}
+    assert facts.fields == ("total",)
+    assert facts.calls == ("sum", "kw.items", "self.log")
+    assert facts.returns == "float"
+    assert Flow("key", ("tax",), direct=True) in facts.flows
+    assert Flow("total", ("base", "tax"), direct=False) in facts.flows
+    assert Flow("value", ("kw",), direct=False) in facts.flows
+
+
+def test_facts_on_java() -> None:
+    facts = code_facts(JAVA, "java")
+    assert facts.parameters == (Name("currency", "String"), Name("more"))
+    assert facts.variables == (
+        Name("total", "long"),
+        Name("other", "long"),
+        Name("item", "T"),
+        Name("x", "List<String>"),
+    )
+    assert facts.fields == ("count",)
+    assert facts.calls == ("in", "price", "ArrayList")
+    assert facts.returns == "long"
+    assert Flow("other", ("total",), direct=True) in facts.flows
+    assert Flow("total", ("priced", "more"), direct=False) in facts.flows
+
+
+@pytest.mark.parametrize(("code", "language"), [("x = 1", "python"), ("", "java"), ("func f() {}", "go")])
+def test_without_a_function_or_a_grammar_there_are_none(code: str, language: str) -> None:
+    assert code_facts(code, language) == CodeFacts()
+    assert augmentation(code, language) == ""
+    assert augmentation(code, language, repository="a", path="b/c") == "Repository: a\nFile: b/c"
+
+
+def test_facts_in_words_are_bounded() -> None:
+    text = augmentation(PYTHON, "python", repository="shop", path="app/shop.py")
+    assert text.split("\n")[:3] == [
+        "Repository: shop",
+        "File: app/shop.py",
+        "Parameters: items (list[Item]), tax, more, kw",
+    ]
+    assert "key comes from tax" in text
+    assert "total is computed from base, tax" in text
+    many = "def f(a):\n" + "".join(
+        f"    long_variable_name_{n} = long_function_name_{n}(a)\n" for n in range(200)
+    )
+    assert len(augmentation(f"def f(a):\n{many}", "python")) <= 600
+
+
+@given(
+    st.sampled_from(["python", "java"]),
+    st.lists(
+        st.sampled_from(
+            ["def f(a", "): ", "int g(", "{", "}", "x = ", "a.b", "(", ")", "\n  ", "for ", " in ", "é;"]
+        )
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_broken_code_does_no_harm(language: str, pieces: list[str]) -> None:
+    assert len(augmentation("".join(pieces), language)) <= 600
+
+
+@pytest.mark.parametrize("chat", [CHAT, ChatFormat()])
+def test_facts_stand_below_the_code_that_they_are_on(chat: ChatFormat) -> None:
+    examples = [example(0), example(1)]
+    prompt = build_prompt(EXAMPLE, "python", chat, 1600, examples, facts=["On 0.", "", "On it."])
+    shown = "".join(text for _, text in prompt.segments)
+    at = [
+        shown.index(text)
+        for text in ("def f1", "Sentence 1", "def f0", "On 0.", "Sentence 0", EXAMPLE.code, "On it.")
+    ]
+    assert at == sorted(at)
+    assert prompt.version == "summary-bm25-1-asap"
+
+
+@pytest.mark.usefixtures("home")
+async def test_the_service_tells_the_facts_where_it_is_asked_to() -> None:
+    engine = Scripted("Return the area.")
+    service = SummaryService(engine, ConfidenceEstimator(CalibratorStore.open()))
+    for augment in (False, True):
+        summary = await service.summarize(
+            EXAMPLE, "python", examples=[example(3)], augment=augment, repository="shop", path="area.py"
+        )
+        assert summary is not None
+        assert summary.prompt_version == ("summary-bm25-1-asap" if augment else "summary-bm25-1")
+        shown = "".join(text for _, text in engine.asked[-1].prompt.segments)
+        assert ("Repository: shop\nFile: area.py\nParameters: r" in shown) == augment

@@ -1,0 +1,335 @@
+"""Examples for summaries: which functions resemble one, and what an index of a workspace keeps of them."""
+
+from __future__ import annotations
+
+import gc
+import random
+from pathlib import Path
+
+import bm25s
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lsp_calib.exclusion import Exclusion
+from lsp_calib.summarization import workspace_examples
+from lsp_calib.summarization.examples import Example, likeness, terms_of, words_of
+from lsp_calib.summarization.retrieval import K1, B, ExamplePool, Ranking
+from lsp_calib.summarization.workspace_examples import WorkspaceExamples
+from lsp_calib.syntax import Function, functions
+from lsp_calib.text_lines import split_lines
+
+WORDS = ["read", "file", "write", "sum", "price", "shop", "open", "close", "token", "tree"]
+CODES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("parse_file(readJSONFile2)", "parse file read json file"),
+        ("HTTPServer.x = aB", "http server"),
+        ("größeDerDatei x1y", "größe der datei"),
+        ("if a == 3.14e5: pass  # why", "if pass why"),
+        ("", ""),
+    ],
+)
+def test_identifiers_are_split_into_words(code: str, words: str) -> None:
+    assert list(words_of(code)) == words.split()
+
+
+def test_words_are_kept_as_hashes_with_a_key() -> None:
+    one, other = (terms_of("read the secret", key) for key in (b"a", b"b"))
+    assert set(one.hashes.tolist()) != set(other.hashes.tolist())
+    assert one.hashes.tolist() == sorted(one.hashes.tolist())
+    assert likeness(one, terms_of("secret read the", b"a")) == 1.0
+
+
+@given(CODES, CODES)
+def test_likeness_is_symmetric_and_one_for_the_same_words(one: str, other: str) -> None:
+    a, b = terms_of(one, b""), terms_of(other, b"")
+    assert likeness(a, b) == likeness(b, a)
+    assert 0 <= likeness(a, b) <= 1
+    assert (likeness(a, b) == 1) == (sorted(one.split()) == sorted(other.split()))
+
+
+@given(st.lists(CODES, min_size=1, max_size=20), CODES)
+@settings(max_examples=50)
+def test_scores_are_those_of_bm25s(codes: list[str], query: str) -> None:
+    reference = bm25s.BM25(k1=K1, b=B, method="lucene")
+    reference.index([code.split() for code in codes], show_progress=False)
+    words = [word for word in dict.fromkeys(query.split()) if word in reference.vocab_dict]
+    expected = reference.get_scores(words) if words else np.zeros(len(codes))
+    ranking = Ranking[int]()
+    for at, code in enumerate(codes):
+        ranking.put(at, (terms_of(code, b"k"),))
+    ranking.build()
+    found = {one.group: one.score for one in ranking.best(terms_of(query, b"k"), len(codes))}
+    for at in range(len(codes)):
+        assert found.get(at, 0.0) == pytest.approx(expected[at], abs=1e-4)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.lists(CODES, max_size=3), st.booleans()), max_size=12), CODES)
+@settings(max_examples=50)
+def test_what_has_changed_is_ranked_and_what_is_gone_is_not(
+    changes: list[tuple[int, list[str], bool]], query: str
+) -> None:
+    """Whenever the index was built last: each function that shares a word is found, and no other one."""
+    ranking = Ranking[int]()
+    now: dict[int, list[str]] = {}
+    for group, codes, built in changes:
+        ranking.put(group, [terms_of(code, b"") for code in codes])
+        now[group] = codes
+        if built:
+            ranking.build()
+    assert len(ranking) == sum(map(len, now.values()))
+    found = {(one.group, one.index) for one in ranking.best(terms_of(query, b""), 1000)}
+    expected = {
+        (group, at)
+        for group, codes in now.items()
+        for at, code in enumerate(codes)
+        if set(code.split()) & set(query.split())
+    }
+    assert found == expected
+
+
+def test_beside_the_index_scores_are_close_to_those_in_it() -> None:
+    rng = random.Random(0)
+    codes = [" ".join(rng.choices(WORDS, k=rng.randint(5, 20))) for _ in range(300)]
+    ranking = Ranking[int]()
+    for at, code in enumerate(codes[:290]):
+        ranking.put(at, (terms_of(code, b""),))
+    ranking.build()
+    for at, code in enumerate(codes[290:], 290):
+        ranking.put(at, (terms_of(code, b""),))
+    assert not ranking.is_due
+    query = terms_of("read tree price", b"")
+    before = {one.group: one.score for one in ranking.best(query, 300)}
+    ranking.build()
+    after = {one.group: one.score for one in ranking.best(query, 300)}
+    assert before == pytest.approx(after, rel=0.1)
+
+
+def test_an_index_is_due_once_much_has_changed() -> None:
+    ranking = Ranking[int]()
+    for at in range(257):
+        ranking.put(at, (terms_of(f"read w{'abcdefgh'[at % 8]}", b""),))
+    assert ranking.is_due
+    ranking.build()
+    assert not ranking.is_due
+    assert ranking.changed == 0
+
+
+def test_a_pool_leaves_out_near_duplicates_and_a_group() -> None:
+    examples = [
+        Example("", "a", "def total(prices): return sum(price for price in prices)", "A."),
+        Example("", "b", "def total_(prices):  return sum(price  for price in prices)", "B."),
+        Example("", "c", "def total(prices): return max(prices) - min(prices)", "C."),
+        Example("", "d", "def read(path): return open(path).read()", "D."),
+    ]
+    pool = ExamplePool(examples, ["x", "x", "y", "z"])
+    assert [one.name for one in pool.best(examples[0].code, 3)] == ["c", "d"]
+    assert [one.name for one in pool.best("def total_price(prices): return sum(prices)", 2)] == ["a", "c"]
+    assert [one.name for one in pool.best("total prices sum", 3, without="x")] == ["c"]
+    assert ExamplePool([]).best("x", 3) == []
+
+
+SHOP = '''class Shop:
+    def total_price(self, items):
+        """Sum the prices of some items."""
+        return sum(item.price for item in items if item.fresh)
+
+    def plain(self, items):
+        return sum(item.price for item in items)
+
+    def cheapest_price(self, items):
+        """Find the cheapest item. It may be None."""
+        return min(items, key=lambda item: item.price, default=None)
+'''
+BILL = '''import shop
+
+
+def total_bill(items, tax):
+    """Return the price of all items with tax."""
+    return sum(item.price for item in items) * (1 + tax)
+
+
+def read_bill(path):
+    """:param path: of the bill"""
+    return [line.split() for line in open(path) if line.strip()]
+'''
+QUERY = "def price_of(items):\n    return sum(item.price for item in items)"
+
+
+def query(code: str = QUERY) -> Function:
+    return functions(split_lines(code), "python")[0]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "app").mkdir(parents=True)
+    (folder / "app" / "shop.py").write_text(SHOP)
+    (folder / "bill.py").write_text(BILL)
+    return folder
+
+
+def index_of(root: Path, *patterns: str) -> WorkspaceExamples:
+    index = WorkspaceExamples(root, lambda: Exclusion(patterns))
+    assert index.scan("python", root, seconds=20).complete
+    return index
+
+
+def names(
+    index: WorkspaceExamples, function: Function | None = None, name: str = "", **more: object
+) -> list[str]:
+    found = index.best(function or query(), "python", name, 3, **more)  # type: ignore[arg-type]
+    return [one.name for one in found]
+
+
+def test_documented_functions_of_a_workspace_are_found(root: Path) -> None:
+    index = index_of(root)
+    assert len(index) == 3
+    best = index.best(query(), "python", "", 3)
+    assert {one.name for one in best} == {"total_price", "total_bill", "cheapest_price"}
+    (one,) = (one for one in best if one.name == "total_price")
+    assert one == Example(
+        "app/shop.py",
+        "total_price",
+        "    def total_price(self, items):\n        return sum(item.price for item in items if item.fresh)",
+        "Sum the prices of some items.",
+    )
+
+
+def test_a_function_is_no_example_for_itself_nor_is_its_copy(root: Path) -> None:
+    (root / "copy.py").write_text(SHOP.replace("Sum the prices", "Copy the prices"))
+    index = index_of(root)
+    lines = split_lines(SHOP)
+    function = next(one for one in functions(lines, "python") if one.name == "total_price")
+    sentences = [one.sentence for one in index.best(function, "python", "app/shop.py", 5)]
+    assert not any("the prices of some items" in sentence for sentence in sentences)
+    # What holds a function tells of it as well.
+    nested = (
+        'def outer(items):\n    """Price all items."""\n'
+        "    def price(items):\n        return sum(items)\n    return price(items)\n"
+    )
+    index.put("nested.py", "python", split_lines(nested))
+    inner = functions(split_lines(nested), "python")[1]
+    assert "outer" not in names(index, inner, "nested.py", open_={"nested.py": split_lines(nested)})
+    assert "outer" in names(index, inner, "", open_={"nested.py": split_lines(nested)})
+
+
+def test_a_changed_file_is_dropped_until_it_is_read_again(root: Path) -> None:
+    index = index_of(root)
+    (root / "bill.py").write_text("# moved\n" + BILL)
+    assert "total_bill" not in names(index)
+    assert len(index) == 2
+    assert index.scan("python", root, seconds=20).files == 1
+    assert "total_bill" in names(index)
+    (root / "bill.py").unlink()
+    index.scan("python", root, seconds=20)
+    assert "total_bill" not in names(index)
+    assert len(index) == 2
+
+
+def test_only_what_has_changed_is_read_again(root: Path) -> None:
+    index = index_of(root)
+    assert index.scan("python", root, seconds=20).files == 0
+    (root / "app" / "new.py").write_text(BILL.replace("bill", "offer"))
+    assert index.scan("python", root, seconds=20).files == 1
+    assert len(index) == 4
+
+
+def test_open_documents_are_taken_as_they_are(root: Path) -> None:
+    index = index_of(root)
+    lines = split_lines(BILL.replace("all items", "everything"))
+    index.put("bill.py", "python", lines)
+    best = index.best(query(), "python", "", 3, {"bill.py": lines})
+    assert "Return the price of everything with tax." in [one.sentence for one in best]
+    assert index.scan("python", root, seconds=20, open_={"bill.py": lines}).files == 0
+
+
+def test_what_no_model_may_see_is_no_example(root: Path) -> None:
+    (root / ".gitignore").write_text("ignored\n")
+    for folder in ("ignored", "node_modules", ".hidden"):
+        (root / folder).mkdir()
+        (root / folder / "bill.py").write_text(BILL)
+    (root / "secrets").mkdir()
+    (root / "secrets" / "bill.py").write_text(BILL)
+    (root / "made.py").write_text("# Generated by a tool. DO NOT EDIT.\n" + BILL)
+    (root / "link.py").symlink_to(root / "bill.py")
+    (root / "large.py").write_text(BILL + "# x\n" * 100_000)
+    (root / "bytes.py").write_bytes(b"\xff" + BILL.encode())
+    assert len(index_of(root, "secrets/")) == 3
+    # A file that is excluded later is not shown either.
+    patterns: list[str] = []
+    index = WorkspaceExamples(root, lambda: Exclusion(tuple(patterns)))
+    index.scan("python", root, seconds=20)
+    patterns.append("bill.py")
+    assert not {"total_bill"} & set(names(index))
+
+
+def test_languages_are_kept_apart_and_dialects_together(root: Path) -> None:
+    code = (
+        "/** Sums the prices of items. */\n"
+        "function total(items) {\n  return items.map((item) => item.price);\n}\n"
+    )
+    (root / "a.js").write_text(code)
+    (root / "b.jsx").write_text(code.replace("total", "price"))
+    index = WorkspaceExamples(root, Exclusion)
+    assert index.scan("javascript", root, seconds=20).files == 2
+    assert {one.name for one in index.best(query(), "javascriptreact", "", 3)} <= {"total", "price"}
+    assert index.best(query(), "javascript", "", 3)
+    assert index.best(query(), "python", "", 3) == []
+
+
+def test_a_scan_ends_where_it_is_told_to_and_goes_on_later(root: Path) -> None:
+    index = WorkspaceExamples(root, Exclusion)
+    done = index.scan("python", root / "app", seconds=20, goes_on=lambda _: False)
+    assert (done.files, done.complete) == (1, False)
+    assert names(index), "what is nearest comes first"
+    assert {one.path for one in index.best(query(), "python", "", 3)} == {"app/shop.py"}
+    assert index.scan("python", root, seconds=20).files == 1
+
+
+def test_an_index_is_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace_examples, "_MOST_FUNCTIONS", 2)
+    for n in range(10):
+        (root / f"more{n}.py").write_text(BILL)
+    index = WorkspaceExamples(root, Exclusion)
+    index.scan("python", root, seconds=20)
+    assert len(index) <= 3
+
+
+def test_no_text_of_a_workspace_is_kept(root: Path) -> None:
+    """Neither words nor names: of what the index holds, only paths can be read."""
+    index = index_of(root)
+    names(index)
+    gc.collect()
+    texts: list[str] = []
+    seen: set[int] = set()
+    waiting: list[object] = [index]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or isinstance(one, type):
+            continue
+        seen.add(id(one))
+        if isinstance(one, str | bytes):
+            texts.append(one if isinstance(one, str) else one.decode("latin-1"))
+        elif type(one).__module__.startswith(("lsp_calib.summarization", "bm25s")) or isinstance(
+            one, dict | list | tuple | set
+        ):
+            waiting += gc.get_referents(one)
+    held = " ".join(text for text in texts if "bm25" not in text)
+    for word in ("total_price", "cheapest", "prices", "fresh", "tax"):
+        assert word not in held.replace(str(root), "")
+
+
+@given(st.text(max_size=300), st.sampled_from(["python", "java", "ruby", "php", "csharp"]))
+@settings(max_examples=50, deadline=None)
+def test_hostile_files_do_no_harm(text: str, language: str) -> None:
+    index = WorkspaceExamples(Path("/nowhere"), Exclusion)
+    index.put("a", language, split_lines(BILL + text))
+    index.best(query(), language, "a", 3, {"a": split_lines(text)})
+    index.drop("a")
+    assert len(index) == 0
