@@ -30,6 +30,12 @@ def function_at(lines: Sequence[str], line: int, language: str) -> Function | No
     return next((f for f in _each(lines, language) if f.start <= line < f.signature_end), None)
 
 
+def innermost_function(lines: Sequence[str], line: int, language: str) -> Function | None:
+    """The innermost function that holds `line` (from 0) in its signature or body, None if there is none."""
+    holding = (f for f in _each(lines, language) if f.start <= line < f.end)
+    return max(holding, key=lambda f: (f.start, -f.end), default=None)
+
+
 def parse(lines: Sequence[str], language: str) -> Node | None:
     """The syntax tree's root; None for a language without a grammar or a file over `MOST_BYTES`."""
     if not has_grammar(language):
