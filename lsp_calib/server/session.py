@@ -32,11 +32,10 @@ from lsp_calib.server.protocol import pulls_diagnostics
 from lsp_calib.server.report_page import ReportPage
 from lsp_calib.server.status import Status
 from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
-from lsp_calib.server.summary_requests import SummaryRequests
+from lsp_calib.server.summaries import Summaries
 from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.server.user_requests import UserRequests
 from lsp_calib.settings.tiers import tier_policy
-from lsp_calib.summarization import SummaryService
 from lsp_calib.values import CalibratorRef
 
 logger = logging.getLogger(__name__)
@@ -52,7 +51,8 @@ class Session:
         self._messages = UserMessages(connection.window_show_message)
         window = connection.client_capabilities.window
         shows_progress = window is not None and window.work_done_progress
-        self._progress = LoadProgress(connection.work_done_progress if shows_progress else None)
+        work_done = connection.work_done_progress if shows_progress else None
+        self._progress = LoadProgress(work_done)
         calibrators = CalibratorStore.open()
         self._estimator = ConfidenceEstimator(
             calibrators,
@@ -100,11 +100,16 @@ class Session:
             is_elsewhere=self.suggestions.tracking.is_elsewhere,
             on_request=self._requested,
         )
-        self.summaries = SummaryRequests(
-            SummaryService(self.engine, self._estimator),
-            admits=self._admission.admits,
-            on_request=self._estimator.notice,
-            on_made=self.status.made,
+        self.summaries = Summaries(
+            connection,
+            self.engine,
+            self._estimator,
+            admission=self._admission,
+            status=self.status,
+            tracking=self.suggestions.tracking,
+            recorder=self._recorder,
+            work_done=work_done,
+            on_labelled=lambda n: self._after_labels.labelled(n),
         )
         self.diagnostics = _diagnostics(connection, self.suggestions)
         self._hiding = HidingNotice(self._replay, self._messages.inform, home.home() / "hide-below")
@@ -136,17 +141,21 @@ class Session:
         # Some editors open a document twice: drop the data of the first time.
         self.completions.forget(uri)
         self.bulk_changes.forget(uri)
+        self.summaries.ahead.at(uri, 0)
 
     def document_changed(self, uri: str) -> None:
         document = self._connection.open_document(uri)
         if document is not None:
             self.bulk_changes.changed(uri, document.take_changes())
         self.suggestions.tracking.changed(uri)
+        if document is not None:
+            self.summaries.document_changed(uri, document.bare_lines)
         self._after_labels.active()
 
     def document_closed(self, uri: str) -> None:
         self.completions.forget(uri)
         self.bulk_changes.forget(uri)
+        self.summaries.document_closed(uri)
         self.suggestions.tracking.closed(uri)
 
     def inline_completion_is_off(self, uri: str) -> None:
@@ -156,6 +165,14 @@ class Session:
     def nothing_extends_the_selected_item(self, uri: str) -> None:
         """The item selected in the completion menu is none that a suggestion can go on from."""
         self._last_requests.refused(uri, SELECTED_ITEM)
+
+    async def admits(self, uri: str) -> bool:
+        """Whether the model may see a document."""
+        return await self._admission.admits(uri)
+
+    def inform(self, message: str) -> None:
+        """Show the user a message."""
+        self._messages.inform(message)
 
     async def restart_model(self) -> None:
         """Restart the engine and load the model again. Raises LspCalibError."""
@@ -186,6 +203,7 @@ class Session:
         self.status.pause = self.pause.message
         if self.pause.message:
             self.completions.requests.stop()
+            self.summaries.stop()
         self._notify_status()
 
     def _lines(self, uri: str) -> tuple[str, ...] | None:
@@ -214,6 +232,7 @@ class Session:
             self._forget_assessments()
             self._after_labels.begin()  # a promise may be wanted now
         self.completions.apply_settings()
+        self.summaries.apply_settings()
         self._hiding.apply(settings.hide_below)
 
     async def _replay(self, below: float) -> Replay:
@@ -257,18 +276,20 @@ class Session:
             self._connection.window_log_message(types.LogMessageParams(types.MessageType.Info, sentence))
 
     def _forget_assessments(self) -> None:
-        """Drop the remembered suggestions: their confidence or tier is out of date."""
-        self.summaries.forget()
+        """The confidence or the tier of what is remembered is out of date: drop or renew it."""
+        self.summaries.requests.assess_again()
         self.completions.forget_replies()
 
     def _requested(self, uri: str, cursor: Cursor) -> None:
         self.suggestions.requested(uri, cursor)
+        self.summaries.ahead.at(uri, cursor.line)
         self._after_labels.active()
 
     async def _load(self) -> None:
         try:
             loaded = await self.engine.ready()
             self.status.model = loaded.identity.name
+            self.summaries.requests.loaded(loaded.identity)
             for language in self._languages():
                 purpose = self.completions.purpose_of(loaded, language)
                 self.status.calibrator = self._estimator.calibrator(purpose).ref

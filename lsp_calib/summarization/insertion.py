@@ -25,6 +25,11 @@ WIDTH = 100
 _LEAST_WIDTH = 20
 # How far above a function the place for its documentation is looked for: annotations of several lines.
 _FARTHEST = 12
+_MARKS = re.compile(
+    r"""^(?:r?\"{3}|/\*\*|\*/|\*(?=\ )|///?(?=\ )|\#(?=\ ))\s*(?:</?summary>)?  # at the beginning
+    | \s*(?:</summary>|\"{3}|\*/)$  # at the end""",
+    re.VERBOSE,
+)
 _ATTRIBUTE = re.compile(r"\s*(?:@|#\[|\[|template\b)")
 
 
@@ -34,6 +39,12 @@ class Insertion:
 
     line: int
     lines: tuple[str, ...]
+
+    @property
+    def places(self) -> tuple[tuple[int, str], ...]:
+        """(line in the document, text) of each of them that has words: the text without comment marks."""
+        bare = ((self.line + at, _MARKS.sub("", line.strip())) for at, line in enumerate(self.lines))
+        return tuple((line, text) for line, text in bare if text)
 
     def apply(self, lines: Sequence[str]) -> tuple[str, ...]:
         """The lines of the document with these in it."""

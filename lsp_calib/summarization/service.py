@@ -8,27 +8,38 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.characters import without_hidden
-from lsp_calib.inference.engine import Engine, Priority, Request
+from lsp_calib.inference.engine import Engine, Priority, Request, Sampling
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.syntax import Function
-from lsp_calib.values import Evidence, ModelIdentity, Stop, Suggestion
+from lsp_calib.values import Confidence, Evidence, ModelIdentity, Stop, Suggestion
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 
 MOST_TOKENS = 48
 
+REWORDED = "another wording, drawn at random: labels say how good the likeliest one is, and nothing of others"
+"""The reason for the tier of a summary that was made again."""
+
+# Far enough from greedy for other words, near enough for the same content.
+_TEMPERATURE = 0.7
+
 _SENTENCE = re.compile(r"^.*?[.!?](?=\s|$)")
 
 
 @attrs.frozen
 class Summary:
-    """A summary with the data that a label needs."""
+    """A summary with the data that a label needs.
+
+    doubt: why there is no confidence in it; "" if its log-probabilities say something.
+    """
 
     suggestion: Suggestion
     logprobs: tuple[float, ...]
     model: ModelIdentity
     prompt_version: str
+    language: str
+    doubt: str = ""
 
 
 class SummaryService:
@@ -39,25 +50,43 @@ class SummaryService:
         self._estimator = estimator
 
     async def summarize(
-        self, function: Function, language: str, priority: Priority = Priority.BACKGROUND
+        self,
+        function: Function,
+        language: str,
+        priority: Priority = Priority.BACKGROUND,
+        *,
+        seed: int | None = None,
     ) -> Summary | None:
         """One sentence on `function`, None if the model has nothing to say.
 
+        seed: draws another wording than the likeliest one; such a summary has no confidence.
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
         card, model = loaded.card, loaded.identity
         prompt = build_prompt(function, card.chat, card.window)
-        generation = await self._engine.generate(Request(prompt, MOST_TOKENS, priority))
+        sampling = None if seed is None else Sampling(_TEMPERATURE, seed)
+        generation = await self._engine.generate(Request(prompt, MOST_TOKENS, priority, sampling=sampling))
         text = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
         if not text:
             return None
-        logprobs = () if generation.doubt else generation.logprobs
-        confidence = self._estimator.assess(
-            model, prompt.version, "summary", language, Evidence(logprobs), doubt=generation.doubt
-        )
+        doubt = generation.doubt or ("" if seed is None else REWORDED)
+        logprobs = () if doubt else generation.logprobs
+        confidence = self._assess(model, prompt.version, language, logprobs, doubt)
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
-        return Summary(suggestion, logprobs, model, prompt.version)
+        return Summary(suggestion, logprobs, model, prompt.version, language, doubt)
+
+    def assessed_again(self, summary: Summary) -> Summary:
+        """The summary with its confidence and tier by the calibrator and the policy in force now."""
+        of = summary.model, summary.prompt_version, summary.language, summary.logprobs, summary.doubt
+        suggestion = attrs.evolve(summary.suggestion, confidence=self._assess(*of))
+        return attrs.evolve(summary, suggestion=suggestion)
+
+    def _assess(
+        self, model: ModelIdentity, version: str, language: str, logprobs: tuple[float, ...], doubt: str
+    ) -> Confidence:
+        evidence = Evidence(logprobs)
+        return self._estimator.assess(model, version, "summary", language, evidence, doubt=doubt)
 
 
 def first_sentence(text: str, *, whole: bool) -> str:
