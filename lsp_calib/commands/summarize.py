@@ -11,7 +11,7 @@ from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization import SummaryService
-from lsp_calib.syntax import functions, has_grammar
+from lsp_calib.syntax import has_grammar, innermost_function
 from lsp_calib.values import Suggestion
 
 
@@ -21,11 +21,10 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say) -> Suggestion:
     Raises DataError if the file cannot be used or no function is there, and what `with_engine` raises.
     """
     lines, language = read_source(path), language_of(path)
-    holding = [function for function in functions(lines, language) if function.start <= line < function.end]
-    if not holding:
+    function = innermost_function(lines, line, language)
+    if function is None:
         what = f"{name_of(language)} function" if has_grammar(language) else "function that can be found"
         raise DataError(f"There is no {what} at line {line + 1} of {path}.")
-    function = max(holding, key=lambda function: function.start)
 
     async def ask(engine: Engine) -> Suggestion:
         service = SummaryService(engine, estimator_for(given))

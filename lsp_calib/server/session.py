@@ -204,6 +204,8 @@ class Session:
         if self.pause.message:
             self.completions.requests.stop()
             self.summaries.stop()
+        else:
+            self.summaries.ahead.resume()
         self._notify_status()
 
     def _lines(self, uri: str) -> tuple[str, ...] | None:
@@ -299,6 +301,7 @@ class Session:
             return
         self._report_complaints()
         self._notify_status()
+        self.summaries.ahead.resume()
         self._after_labels.begin()  # perhaps some are left from an earlier session
 
     def _languages(self) -> list[str]:

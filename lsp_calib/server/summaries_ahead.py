@@ -48,7 +48,12 @@ class SummariesAhead:
     def active(self) -> None:
         """Something happens: stop, and begin again some seconds after the last time."""
         self.stop()
-        if self._place is not None:
+        self.resume()
+
+    def resume(self) -> None:
+        """What stood in the way may be gone: the model is loaded, a pause is over."""
+        works = self._work is not None and not self._work.done()
+        if self._place is not None and self._timer is None and not works:
             self._timer = asyncio.get_running_loop().call_later(IDLE, self._begin)
 
     def forget(self, uri: str) -> None:

@@ -31,7 +31,19 @@ FORK_SERVER = Path(__file__).with_name("fork_server.py")
 PATIENCE = 60.0
 
 
-_converter = functools.cache(default_converter)
+@functools.cache
+def _converter() -> Any:
+    converter = default_converter()
+
+    def action(value: Any, _: object) -> types.Command | types.CodeAction:
+        # By default each code action is read as a command, with its own command as text.
+        kind = types.Command if isinstance(value.get("command"), str) else types.CodeAction
+        read: types.Command | types.CodeAction = converter.structure(value, kind)
+        return read
+
+    either = types.Command | types.CodeAction
+    converter.register_structure_hook_func(lambda kind: kind == either, action)
+    return converter
 
 
 class Client(LanguageClient):

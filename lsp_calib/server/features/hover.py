@@ -9,7 +9,7 @@ import attrs
 from lsprotocol import types
 
 from lsp_calib.badges import DOTS
-from lsp_calib.server.convert import escape_markdown
+from lsp_calib.markdown import escape_markdown
 from lsp_calib.server.language_server import CalibServer
 
 if TYPE_CHECKING:
@@ -47,10 +47,11 @@ def register(server: CalibServer) -> None:
         if target is None:
             return None
         summaries = ls.session.summaries
-        summaries.hovered(document.uri, target.function.start)
         budget = ls.settings.hover_budget_ms / 1e3
         function, language = target.function, target.language
         summary = await summaries.requests.of(document.uri, function, language, patience=budget)
+        # Only now: work ahead on this very function is not stopped but waited for.
+        summaries.hovered(document.uri, target.function.start)
         if summary is None:
             return None
         style = _style(ls.client_capabilities)

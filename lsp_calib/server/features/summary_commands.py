@@ -32,8 +32,8 @@ def register(server: CalibServer) -> None:
 
         with errors_as_answers():
             document, target = _target(ls, arguments)
-            ls.session.summaries.hovered(document.uri, target.function.start)
             summary = await ls.session.summaries.requests.of(document.uri, target.function, target.language)
+            ls.session.summaries.hovered(document.uri, target.function.start)
             if summary is None or summary == "pending":
                 return None
             ls.session.status.shown(summary)
