@@ -251,6 +251,7 @@ class TestActions:
         (diagnostic,) = await editor.pull()
         assert diagnostic.range.start.line == 13
         assert diagnostic.code == "review"
+        assert diagnostic.message.startswith("Look at it: about 5 in 10 summaries like this")
         review = types.CodeActionContext([diagnostic])
         assert "Mark suggestion as reviewed" in await editor.actions(13, 6, context=review)
         assert "Insert summary as docstring" not in await editor.actions(12, 4)
