@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lsp_calib.server.convert import language_of
 from lsp_calib.server.summary_requests import SummaryRequests
+from lsp_calib.server.summary_target import functions_of
 from lsp_calib.server.text import CalibDocument
-from lsp_calib.syntax import Function, functions, has_grammar
+from lsp_calib.syntax import Function
 
 # Seconds without a request or a change after which the user reads, thinks or is away.
 IDLE = 5.0
@@ -78,18 +79,16 @@ class SummariesAhead:
 
     async def _summarize(self, uri: str, line: int) -> None:
         document = self._document(uri)
-        if document is None or not has_grammar(language_of(document)):
+        if document is None or sum(map(len, document.bare_lines)) > _LARGEST:
             return
-        lines, language = document.bare_lines, language_of(document)
-        if sum(map(len, lines)) > _LARGEST:
-            return
-        for function in _near(functions(lines, language), line):
+        language = language_of(document)
+        for function in _near(await functions_of(document), line):
             if not self._goes_ahead(uri):
                 return
             await self._requests.prepare(uri, function, language)
 
 
-def _near(found: list[Function], line: int) -> list[Function]:
+def _near(found: Sequence[Function], line: int) -> list[Function]:
     """The functions nearest to a line, the nearest first; of nested ones the inner one first."""
 
     def distance(function: Function) -> int:

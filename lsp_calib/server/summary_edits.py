@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -15,11 +16,11 @@ from lsp_calib.server.connection import Connection
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.suggestion_tracking import SuggestionTracking
 from lsp_calib.server.summary_requests import SummaryRequests
-from lsp_calib.server.summary_target import Target
+from lsp_calib.server.summary_target import Target, functions_of
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.summarization import Summary
 from lsp_calib.summarization.insertion import Insertion, insertion
-from lsp_calib.syntax import Function, functions
+from lsp_calib.syntax import Function
 
 # What keeps a summary from being inserted, for the user.
 NONE_MADE = "The model gave no summary of this function."
@@ -74,11 +75,14 @@ class SummaryEdits:
         if summary is None or suggestion is None:
             return _answer(NONE_MADE)
         # The document may have changed meanwhile; a function that only moved is found again.
+        function = _same(await functions_of(document), target.function)
         lines = document.bare_lines
-        function = _same(functions(lines, language), target.function)
         if function is None:
             return _answer(CHANGED)
-        made = insertion(lines, function, language, summary.suggestion.text)
+        # It parses the document twice.
+        made = await asyncio.to_thread(insertion, lines, function, language, summary.suggestion.text)
+        if lines is not document.bare_lines:
+            return _answer(CHANGED)
         if made is None:
             return _answer(NO_PLACE, summary)
         self._expected[uri] = _Expected(made, summary)
@@ -136,7 +140,7 @@ def applies_edits(client: types.ClientCapabilities) -> bool:
     return client.workspace is not None and bool(client.workspace.apply_edit)
 
 
-def _same(found: list[Function], wanted: Function) -> Function | None:
+def _same(found: Sequence[Function], wanted: Function) -> Function | None:
     """The function with the same code, the nearest of several."""
     same = [one for one in found if (one.name, one.code) == (wanted.name, wanted.code)]
     return min(same, key=lambda one: abs(one.start - wanted.start), default=None)

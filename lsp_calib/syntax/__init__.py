@@ -1,13 +1,13 @@
 """The parts of a source file: functions, their signatures and documentation."""
 
-from lsp_calib.syntax.calls import called_function
+from lsp_calib.syntax.calls import called_name
 from lsp_calib.syntax.function import Function
 from lsp_calib.syntax.functions import function_at, functions, has_grammar, innermost_function
 from lsp_calib.syntax.prose import prose_lines
 
 __all__ = [
     "Function",
-    "called_function",
+    "called_name",
     "function_at",
     "functions",
     "has_grammar",

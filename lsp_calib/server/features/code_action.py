@@ -32,42 +32,44 @@ def register(server: CalibServer) -> None:
         only = params.context.only
         offered = [
             *_reviews(params.context.diagnostics),
-            *(_summaries(ls, document, params) if await ls.session.admits(uri) else ()),
+            *(await _summaries(ls, document, params) if await ls.session.admits(uri) else ()),
         ]
         wanted = [one for one in offered if only is None or any(_is_of(one.kind, kind) for kind in only)]
         # Clients from before code actions had kinds take commands.
         return [one if _takes_actions(ls) else one.command for one in wanted if one.command]
 
 
-def _summaries(
+async def _summaries(
     ls: CalibServer, document: CalibDocument, params: types.CodeActionParams
-) -> Iterator[types.CodeAction]:
+) -> list[types.CodeAction]:
     if not ls.settings.hover:
-        return
+        return []
     from lsp_calib.server.summary_edits import applies_edits
     from lsp_calib.server.summary_target import function_around
     from lsp_calib.summarization.insertion import may_insert, noun
 
     start = params.range.start
-    target = function_around(document, start)
+    target = await function_around(document, start)
     if target is None:
-        return
+        return []
     function, language = target.function, target.language
     # A light bulb at each line of a body would be noise: there the user has to ask.
     by_hand = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
     if not by_hand and not function.start <= start.line < function.signature_end:
-        return
+        return []
+    offered = []
     argument = {
         "uri": params.text_document.uri,
         "position": {"line": start.line, "character": start.character},
     }
     if may_insert(function, language) and applies_edits(ls.client_capabilities):
-        yield _action(f"Insert summary as {noun(language)}", "insertSummary", argument)
+        offered.append(_action(f"Insert summary as {noun(language)}", "insertSummary", argument))
     known = ls.session.summaries.requests.known(function, language)
     if known is not None:
-        yield _action("Regenerate summary", "regenerateSummary", argument)
+        offered.append(_action("Regenerate summary", "regenerateSummary", argument))
         if not ls.session.summaries.edits.is_reported(known.suggestion.id):
-            yield _action("Report summary as wrong", "reportSummary", argument)
+            offered.append(_action("Report summary as wrong", "reportSummary", argument))
+    return offered
 
 
 def _reviews(diagnostics: Sequence[types.Diagnostic]) -> Iterator[types.CodeAction]:

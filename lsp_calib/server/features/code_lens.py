@@ -26,17 +26,18 @@ def register(server: CalibServer) -> None:
         """Shows what is known, and makes nothing: a click does."""
         if not ls.settings.code_lens:
             return None
-        from lsp_calib.syntax import functions, has_grammar
+        from lsp_calib.server.summary_target import functions_of
 
         uri = params.text_document.uri
         document = ls.open_document(uri)
-        if document is None or not has_grammar(language_of(document)):
+        if document is None or not await ls.session.admits(uri):
             return None
         lines, language = document.bare_lines, language_of(document)
-        if sum(map(len, lines)) > _LARGEST or not await ls.session.admits(uri):
+        if sum(map(len, lines)) > _LARGEST:
             return None
+        functions = await functions_of(document)
         found = []
-        for function in functions(lines, language)[:_MOST]:
+        for function in functions[:_MOST]:
             known = ls.session.summaries.requests.known(function, language)
             place = whole_line(document, function.start, lines[function.start])
             start = {"line": place.start.line, "character": place.start.character}
