@@ -18,7 +18,7 @@ MOST = 4
 # Lines from the place beyond which a function is not on the screen.
 NEAR = 60
 # Characters of a document beyond which it is not parsed for something that nobody has asked for.
-_LARGEST = 500_000
+_LARGEST = 200_000
 
 
 class SummariesAhead:
@@ -82,7 +82,7 @@ class SummariesAhead:
         if document is None or sum(map(len, document.bare_lines)) > _LARGEST:
             return
         language = language_of(document)
-        for function in _near(await functions_of(document), line):
+        for function in _near(functions_of(document), line):
             if not self._goes_ahead(uri):
                 return
             await self._requests.prepare(uri, function, language)

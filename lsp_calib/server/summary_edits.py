@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -75,14 +74,11 @@ class SummaryEdits:
         if summary is None or suggestion is None:
             return _answer(NONE_MADE)
         # The document may have changed meanwhile; a function that only moved is found again.
-        function = _same(await functions_of(document), target.function)
+        function = _same(functions_of(document), target.function)
         lines = document.bare_lines
         if function is None:
             return _answer(CHANGED)
-        # It parses the document twice.
-        made = await asyncio.to_thread(insertion, lines, function, language, summary.suggestion.text)
-        if lines is not document.bare_lines:
-            return _answer(CHANGED)
+        made = insertion(lines, function, language, summary.suggestion.text)
         if made is None:
             return _answer(NO_PLACE, summary)
         self._expected[uri] = _Expected(made, summary)

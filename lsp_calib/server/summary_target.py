@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Literal
 
@@ -25,22 +24,22 @@ class Target:
     range: types.Range
 
 
-async def functions_of(document: CalibDocument) -> Sequence[Function]:
+def functions_of(document: CalibDocument) -> Sequence[Function]:
     """The functions of a document as it is now; empty for a language without a grammar.
 
-    Each version is parsed once, in a thread: in a long file that takes longer than the time between two keys.
+    Each version is parsed once, when it is first asked for.
     """
     language, lines = language_of(document), document.bare_lines
     if not has_grammar(language):
         return ()
     known = document.functions_of(lines)
     if known is None:
-        known = await asyncio.to_thread(functions, lines, language)
+        known = functions(lines, language)
         document.remember_functions(lines, known)
     return known
 
 
-async def target_at(document: CalibDocument, position: types.Position, scope: Scope) -> Target | None:
+def target_at(document: CalibDocument, position: types.Position, scope: Scope) -> Target | None:
     """The function that a place is about, None if there is none.
 
     On a line of a signature it is that function; on the name of a call the one that is called, if exactly one
@@ -50,7 +49,7 @@ async def target_at(document: CalibDocument, position: types.Position, scope: Sc
     """
     cursor = cursor_at(document, position)
     line, lines, language = cursor.line, cursor.lines, cursor.language
-    found = await functions_of(document)
+    found = functions_of(document)
     function = next((one for one in found if one.start <= line < one.signature_end), None)
     if function is None:
         name = called_name(lines[line], cursor.column)
@@ -64,10 +63,10 @@ async def target_at(document: CalibDocument, position: types.Position, scope: Sc
     return Target(function, language, whole_line(document, function.start, lines[function.start]))
 
 
-async def function_around(document: CalibDocument, position: types.Position) -> Target | None:
+def function_around(document: CalibDocument, position: types.Position) -> Target | None:
     """The innermost function that holds a place, None if there is none."""
     cursor = cursor_at(document, position)
-    function = _innermost(await functions_of(document), cursor.line)
+    function = _innermost(functions_of(document), cursor.line)
     if function is None:
         return None
     line = whole_line(document, function.start, cursor.lines[function.start])

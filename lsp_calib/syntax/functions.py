@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from threading import get_ident
 from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.function import Function
@@ -42,7 +41,7 @@ def parse(lines: Sequence[str], language: str) -> Node | None:
     if not has_grammar(language):
         return None
     source = "\n".join(lines).encode("utf-8", "replace")
-    return None if len(source) > MOST_BYTES else _parser(language, get_ident()).parse(source).root_node
+    return None if len(source) > MOST_BYTES else _parser(language).parse(source).root_node
 
 
 def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
@@ -84,8 +83,7 @@ def _wrapped(
 
 
 @lru_cache(maxsize=16)
-def _parser(language: str, _thread: int) -> Parser:
-    """A parser for each thread: one must not be used by two at once."""
+def _parser(language: str) -> Parser:
     from tree_sitter import Parser
 
     rules = rules_of(language)

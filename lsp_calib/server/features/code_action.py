@@ -14,6 +14,8 @@ from lsp_calib.values import is_suggestion_id
 if TYPE_CHECKING:
     from lsp_calib.server.text import CalibDocument
 
+# Lines that are parsed in a few milliseconds.
+_LONG = 1_000
 _KINDS = (types.CodeActionKind.RefactorRewrite, types.CodeActionKind.QuickFix)
 
 
@@ -32,14 +34,14 @@ def register(server: CalibServer) -> None:
         only = params.context.only
         offered = [
             *_reviews(params.context.diagnostics),
-            *(await _summaries(ls, document, params) if await ls.session.admits(uri) else ()),
+            *(_summaries(ls, document, params) if await ls.session.admits(uri) else ()),
         ]
         wanted = [one for one in offered if only is None or any(_is_of(one.kind, kind) for kind in only)]
         # Clients from before code actions had kinds take commands.
         return [one if _takes_actions(ls) else one.command for one in wanted if one.command]
 
 
-async def _summaries(
+def _summaries(
     ls: CalibServer, document: CalibDocument, params: types.CodeActionParams
 ) -> list[types.CodeAction]:
     if not ls.settings.hover:
@@ -49,12 +51,16 @@ async def _summaries(
     from lsp_calib.summarization.insertion import may_insert, noun
 
     start = params.range.start
-    target = await function_around(document, start)
+    by_hand = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
+    # Editors ask at each movement of the cursor: a long document is not parsed anew for that.
+    lines = document.bare_lines
+    if not by_hand and len(lines) > _LONG and document.functions_of(lines) is None:
+        return []
+    target = function_around(document, start)
     if target is None:
         return []
     function, language = target.function, target.language
     # A light bulb at each line of a body would be noise: there the user has to ask.
-    by_hand = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
     if not by_hand and not function.start <= start.line < function.signature_end:
         return []
     offered = []

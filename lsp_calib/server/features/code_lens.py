@@ -17,7 +17,7 @@ _UNKNOWN = "\N{WHITE CIRCLE} summarise"
 # An editor asks after each pause in typing: a file of generated functions would be a megabyte each time.
 _MOST = 500
 # Characters of a document that is worth parsing for it.
-_LARGEST = 1_000_000
+_LARGEST = 200_000
 
 
 def register(server: CalibServer) -> None:
@@ -35,7 +35,7 @@ def register(server: CalibServer) -> None:
         lines, language = document.bare_lines, language_of(document)
         if sum(map(len, lines)) > _LARGEST:
             return None
-        functions = await functions_of(document)
+        functions = functions_of(document)
         found = []
         for function in functions[:_MOST]:
             known = ls.session.summaries.requests.known(function, language)

@@ -43,7 +43,7 @@ def register(server: CalibServer) -> None:
         document = ls.open_document(params.text_document.uri)
         if document is None:
             return None
-        target = await target_at(document, params.position, ls.settings.hover_scope)
+        target = target_at(document, params.position, ls.settings.hover_scope)
         if target is None:
             return None
         summaries = ls.session.summaries

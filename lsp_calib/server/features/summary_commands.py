@@ -19,7 +19,7 @@ def register(server: CalibServer) -> None:
     async def insert(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
         """Insert the summary as documentation: {applied, reason, suggestion}."""
         with errors_as_answers():
-            document, target = await _target(ls, arguments)
+            document, target = _target(ls, arguments)
             done = await ls.session.summaries.edits.insert(document, target)
             if not done["applied"]:
                 ls.session.inform(done["reason"])
@@ -31,7 +31,7 @@ def register(server: CalibServer) -> None:
         from lsp_calib.summarization.wording import tier_sentence
 
         with errors_as_answers():
-            document, target = await _target(ls, arguments)
+            document, target = _target(ls, arguments)
             summary = await ls.session.summaries.requests.of(document.uri, target.function, target.language)
             ls.session.summaries.hovered(document.uri, target.function.start)
             if summary is None or summary == "pending":
@@ -45,7 +45,7 @@ def register(server: CalibServer) -> None:
     async def regenerate(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
         """Another wording in place of the summary. Returns the suggestion."""
         with errors_as_answers():
-            document, target = await _target(ls, arguments)
+            document, target = _target(ls, arguments)
             made = await ls.session.summaries.requests.reword(document.uri, target.function, target.language)
             return None if made is None else made.to_wire()
 
@@ -53,14 +53,14 @@ def register(server: CalibServer) -> None:
     async def report(ls: CalibServer, *arguments: Any) -> None:
         """The user says that the summary is wrong. Answered once it is on disk."""
         with errors_as_answers():
-            document, target = await _target(ls, arguments)
+            document, target = _target(ls, arguments)
             known = ls.session.summaries.requests.known(target.function, target.language)
             if known is None:
                 raise SettingsError("This function has no summary yet, so there is nothing to report.")
             await ls.session.summaries.edits.report_wrong(document.uri, known)
 
 
-async def _target(ls: CalibServer, arguments: tuple[Any, ...]) -> tuple[CalibDocument, Target]:
+def _target(ls: CalibServer, arguments: tuple[Any, ...]) -> tuple[CalibDocument, Target]:
     """The open document and the function that the argument names. Raises SettingsError if there is none."""
     from lsp_calib.server.summary_target import function_around
 
@@ -68,7 +68,7 @@ async def _target(ls: CalibServer, arguments: tuple[Any, ...]) -> tuple[CalibDoc
     document = ls.open_document(uri)
     if document is None:
         raise SettingsError("This document is not open in the editor, so its functions are not known.")
-    target = await function_around(document, position)
+    target = function_around(document, position)
     if target is None:
         raise SettingsError("There is no function at this place, or none that can be found in this language.")
     return document, target
