@@ -106,10 +106,6 @@ class SummaryRequests:
             self._known.move_to_end(key)
         return self._known.get(key)
 
-    def by_id(self, suggestion_id: str) -> Summary | None:
-        """The remembered summary with this id."""
-        return next((one for one in self._known.values() if one.suggestion.id == suggestion_id), None)
-
     async def prepare(self, uri: str, function: Function, language: str) -> None:
         """Make the summary of a function when nothing else is to be done, unless it is known."""
         if not await self._admits(uri) or self.known(function, language) is not None:
@@ -131,7 +127,7 @@ class SummaryRequests:
         self._wordings[key] = self._wordings.get(key, 0) + 1
         if len(self._wordings) > _SUMMARIES_KEPT:
             del self._wordings[next(iter(self._wordings))]
-        # Two words that are the same in a row would look like a command that does nothing.
+        # Another seed each time: the same words again would look like a command that does nothing.
         summary = await self._summarize(function, language, Priority.BACKGROUND, self._wordings[key])
         return None if summary is None else summary.suggestion
 
