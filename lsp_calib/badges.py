@@ -22,6 +22,14 @@ BADGES = {
 }
 
 
+# The colour as a character, for places that show text alone: hovers and code lenses.
+DOTS = {
+    "accept": "\N{LARGE GREEN CIRCLE}",
+    "review": "\N{LARGE YELLOW CIRCLE}",
+    "reject": "\N{LARGE RED CIRCLE}",
+}
+
+
 def tier_words(tier: Tier) -> str:
     """The words of a tier, as the beginning of a sentence."""
     return BADGES[tier.value]["words"].capitalize()

@@ -156,6 +156,16 @@ async function explain() {
   }
 }
 
+/** The server asks for the change itself, and says why if there is none. */
+async function insertSummary() {
+  const editor = vscode.window.activeTextEditor;
+  if (editor) {
+    const converter = client.code2ProtocolConverter;
+    const uri = converter.asUri(editor.document.uri);
+    await ask('lsp-calib.insertSummary', { uri, position: converter.asPosition(editor.selection.active) });
+  }
+}
+
 /** No ghost text until it is asked for or resumed. minutes: without asking for how long. */
 async function pause(minutes) {
   const placeHolder = 'Pause the completions that come by themselves';
@@ -190,6 +200,7 @@ async function activate(context) {
     vscode.commands.registerCommand('lspCalib.purgeFeedback', purgeFeedback),
     vscode.commands.registerCommand('lspCalib.showStatus', showStatus),
     vscode.commands.registerCommand('lspCalib.explain', explain),
+    vscode.commands.registerCommand('lspCalib.insertSummary', insertSummary),
     vscode.commands.registerCommand('lspCalib.pause', pause),
     vscode.commands.registerCommand('lspCalib.resume', resume),
     vscode.commands.registerCommand('lspCalib.hide', hide),

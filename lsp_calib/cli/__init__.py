@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,6 +31,9 @@ from lsp_calib.cli.summaries import summary, thresholds
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.report.theme import THEMES, ThemeName
 from lsp_calib.tools.bench import PARTS
+
+if TYPE_CHECKING:
+    from lsp_calib.settings import Trusted
 
 
 class _Group(Group):
@@ -140,6 +143,9 @@ def complete(place: str, as_json: bool, model: str | None, threads: int, remote:
 
 @main.command()
 @click.argument("place", metavar="FILE:LINE")
+@click.option(
+    "--all", "everything", is_flag=True, help="Every function of FILE, or of the files below a folder."
+)
 @json_option
 @model_option
 @threads_option
@@ -150,20 +156,49 @@ def complete(place: str, as_json: bool, model: str | None, threads: int, remote:
     help="Also tell the model the repository and the path, and in Python and Java names and data flow.",
 )
 def summarize(
-    place: str, as_json: bool, model: str | None, threads: int, remote: str | None, augment: bool
+    place: str,
+    everything: bool,
+    as_json: bool,
+    model: str | None,
+    threads: int,
+    remote: str | None,
+    augment: bool,
 ) -> None:
-    """Summarise the function at LINE (its signature or its body)."""
+    """Summarise the function at LINE (its signature or its body); with --all FILE or DIR, a page of all."""
     from lsp_calib.commands.printing import print_suggestions
     from lsp_calib.commands.summarize import summarize_at
     from lsp_calib.settings import Trusted
 
-    path, line, _ = place_in_file(place, column=False)
     given = Trusted(model=model, threads=threads, remote_url=remote)
+    if everything:
+        _summarize_all(Path(place), given, as_json=as_json)
+        return
+    path, line, _ = place_in_file(place, column=False)
     suggestion = summarize_at(path, line, given, warn, augment=augment)
     if as_json:
         print_json(suggestion.to_wire())
     else:
         print_suggestions([suggestion])
+
+
+def _summarize_all(path: Path, given: Trusted, *, as_json: bool) -> None:
+    from lsp_calib.commands.overview import Overview, overview
+    from lsp_calib.commands.printing import item_progress
+
+    if not path.exists():
+        raise SettingsError(f"There is no file or folder {path}.")
+    page, stopped = Overview(path.resolve().name), False
+    try:
+        with item_progress("Summarising", quiet=False) as progress:
+            overview(path, given, warn, progress, page)
+    except KeyboardInterrupt:
+        stopped = True  # what is done is not lost
+    if as_json:
+        print_json(page.to_wire())
+    else:
+        click.echo(page.markdown(), nl=False)
+    if stopped:
+        raise click.exceptions.Exit(130)
 
 
 @main.command()

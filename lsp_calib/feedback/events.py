@@ -41,6 +41,7 @@ class How(enum.StrEnum):
     IGNORED = "ignored"  # the line is as it was when the suggestion was shown
     DELETED = "deleted"  # never inserted; the line is gone
     UNREAD = "unread"  # as ignored, but nobody can have read it
+    REPORTED = "reported"  # the user said that it is wrong
     LOST = "lost"  # so much changed at once that the line could not be found again
 
 

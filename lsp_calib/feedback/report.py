@@ -11,10 +11,10 @@ import attrs
 
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
 from lsp_calib.feedback.comparison import Compared, Comparison, compare
+from lsp_calib.feedback.followed import SURVIVAL
 from lsp_calib.feedback.outcomes import Outcome, Share, Sums, outcome_of
 from lsp_calib.feedback.replay import MOST_LABELS, Replay
 from lsp_calib.feedback.statistics import Statistics
-from lsp_calib.feedback.tracker import SURVIVAL
 from lsp_calib.values import Tier
 
 PAGE = "report.html"

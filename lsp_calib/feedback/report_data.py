@@ -18,6 +18,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.feedback.comparison import Compared
 from lsp_calib.feedback.events import EventKind
+from lsp_calib.feedback.followed import SURVIVAL
 from lsp_calib.feedback.learning import seen_by
 from lsp_calib.feedback.outcomes import Sums
 from lsp_calib.feedback.report import ReportData
@@ -25,7 +26,6 @@ from lsp_calib.feedback.rows import COLUMNS, LabelledRow
 from lsp_calib.feedback.schema import EPISODE
 from lsp_calib.feedback.statistics import DAY, statistics
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.tracker import SURVIVAL
 from lsp_calib.feedback.training_rows import believable
 from lsp_calib.languages import bounded
 from lsp_calib.values import ModelIdentity

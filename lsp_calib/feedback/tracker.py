@@ -12,117 +12,16 @@ from functools import partial
 
 import attrs
 
-from lsp_calib.feedback.events import Event, EventKind, How, Label
-from lsp_calib.feedback.lines import LineMap, LostLineError, shared_ends
+from lsp_calib.feedback.events import Event, EventKind, How
+from lsp_calib.feedback.followed import Below, Followed
+from lsp_calib.feedback.lines import LineMap, LostLineError
 from lsp_calib.text_lines import comparable
 from lsp_calib.values import Suggestion
 
 _log = logging.getLogger(__name__)
 
-# A suggestion is settled after this many seconds without a change to its line, once the user has moved on.
-SETTLE_AFTER = 30.0
-# A suggestion shown for fewer seconds cannot have been read: leaving it is no evidence against it.
-UNREAD_BELOW = 0.75
-# Seconds after insertion at which it is recorded whether the line is still as suggested.
-SURVIVAL = (30, 120, 300, 600)
 # Suggestions followed per document until settled, and again as many for their survival.
 FOLLOWED_AT_MOST = 64
-
-
-@attrs.define
-class _Followed:
-    """A suggestion and its line as it is now. Texts are `comparable`."""
-
-    suggestion: Suggestion
-    episode: str
-    line: int | None  # None: deleted or lost
-    initial: str
-    expected: str
-    shown_at: float
-    text: str
-    changed_at: float | None = None
-    moved_on_at: float | None = None
-    inserted_at: float | None = None
-    marked: bool = False  # inserted and unchanged since
-    reviewed: bool = False
-    survived: int = 0  # how many of SURVIVAL are recorded
-
-    @property
-    def as_expected(self) -> bool:
-        return self.line is not None and self.text == self.expected
-
-    @property
-    def settles_at(self) -> float | None:
-        if self.moved_on_at is None:
-            return None
-        last = self.moved_on_at if self.changed_at is None else max(self.moved_on_at, self.changed_at)
-        return last + SETTLE_AFTER
-
-    @property
-    def survives_at(self) -> float | None:
-        if self.inserted_at is None or self.survived == len(SURVIVAL):
-            return None
-        return self.inserted_at + SURVIVAL[self.survived]
-
-    def event(self, kind: EventKind, now: float, **data: bool | int | float) -> Event:
-        return Event(self.suggestion.id, kind, now, data)
-
-    def moved_on(self, now: float) -> None:
-        if self.moved_on_at is None:
-            self.moved_on_at = now
-
-    def became(self, old: str, new: str, now: float) -> list[Event]:
-        """The line has changed from `old` (ends unstripped) to `new`."""
-        text = comparable(new)
-        if text == self.text:
-            return []
-        was_expected = self.as_expected
-        self.text = text
-        self.changed_at = now
-        if self.as_expected and _at_once(old, new, self.suggestion.text):
-            self.marked = True
-            if self.inserted_at is None:
-                self.inserted_at = now
-                return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
-        return self._unmarked(now) if was_expected else []
-
-    def gone(self, now: float) -> list[Event]:
-        """The line no longer exists, or cannot be found."""
-        was_expected = self.as_expected
-        self.line = None
-        return self._unmarked(now) if was_expected else []
-
-    def _unmarked(self, now: float) -> list[Event]:
-        self.marked = False
-        if self.inserted_at is None:
-            return []
-        return [self.event(EventKind.CHANGED, now, seconds=now - self.inserted_at)]
-
-    def survivals(self, now: float) -> Iterator[Event]:
-        while (due := self.survives_at) is not None and due <= now:
-            seconds = SURVIVAL[self.survived]
-            self.survived += 1
-            yield self.event(EventKind.SURVIVED, now, seconds=seconds, unchanged=self.as_expected)
-
-    def settled(self, now: float, gone: How | None = None) -> Event:
-        """The event with the label by the present state. gone: the outcome if the line is deleted or lost."""
-        how = gone or self._how(now)
-        if how is How.DELETED and self.inserted_at is not None:
-            how = How.EDITED
-        correct = None if how in (How.UNREAD, How.LOST) else how in (How.KEPT, How.TYPED)
-        label = Label(self.suggestion.id, correct, how, now, self.episode)
-        return Event(self.suggestion.id, EventKind.SETTLED, now, label=label)
-
-    def _how(self, now: float) -> How:
-        if self.as_expected:
-            return How.TYPED if self.inserted_at is None else How.KEPT
-        if self.inserted_at is not None:
-            return How.EDITED
-        if self.text != self.initial:
-            return How.TYPED_OVER
-        left_at = now if self.moved_on_at is None else self.moved_on_at
-        unread = self.changed_at is None and left_at - self.shown_at < UNREAD_BELOW
-        return How.UNREAD if unread else How.IGNORED
 
 
 @attrs.frozen
@@ -139,11 +38,11 @@ class _Document:
     visit: None once the user has moved on from the line where a suggestion was shown last."""
 
     lines: tuple[str, ...]
-    followed: dict[str, _Followed] = attrs.field(factory=dict)
-    surviving: dict[str, _Followed] = attrs.field(factory=dict)
+    followed: dict[str, Followed] = attrs.field(factory=dict)
+    surviving: dict[str, Followed] = attrs.field(factory=dict)
     visit: _Visit | None = None
 
-    def all(self) -> Iterator[_Followed]:
+    def all(self) -> Iterator[Followed]:
         yield from self.followed.values()
         yield from self.surviving.values()
 
@@ -157,7 +56,7 @@ class _Document:
             return self.visit.episode
         return next((one.episode for one in self.followed.values() if one.line == line), None)
 
-    def settle(self, one: _Followed, now: float, gone: How | None = None) -> Event:
+    def settle(self, one: Followed, now: float, gone: How | None = None) -> Event:
         del self.followed[one.suggestion.id]
         if one.survives_at is not None:
             self.surviving[one.suggestion.id] = one
@@ -165,7 +64,7 @@ class _Document:
                 del self.surviving[next(iter(self.surviving))]
         return one.settled(now, gone)
 
-    def each(self, ones: Iterable[_Followed], work: Callable[[_Followed], Iterable[Event]]) -> list[Event]:
+    def each(self, ones: Iterable[Followed], work: Callable[[Followed], Iterable[Event]]) -> list[Event]:
         """The events that `work` gives for each suggestion. An error loses only the events of its own
         suggestion."""
         events: list[Event] = []
@@ -224,11 +123,45 @@ class Tracker:
         document = self._documents.setdefault(uri, _Document(lines))
         episode = document.episode_at(line) or suggestion.id
         document.visit = _Visit(line, episode)
-        one = _Followed(suggestion, episode, line, initial, expected, now, initial)
-        document.followed[suggestion.id] = one
-        if len(document.followed) > FOLLOWED_AT_MOST:
-            events.append(document.settle(next(iter(document.followed.values())), now))
+        one = Followed(suggestion, episode, line, initial, expected, now, initial)
+        self._follow_at_most(document, one, events, now)
         return events
+
+    def made(
+        self,
+        uri: str,
+        lines: Sequence[str],
+        places: Sequence[tuple[int, str]],
+        suggestion: Suggestion,
+        now: float,
+    ) -> list[Event]:
+        """Follow a suggestion that has just been put into the document, perhaps as several lines.
+
+        lines: the whole document as it is now. places: (line, text) of each of its lines: what counts is
+            whether the line holds the text. At least one. The user may add to such lines, as to a comment.
+        """
+        events = self.changed(uri, lines, now)
+        (line, expected), *below = [(at, comparable(text)) for at, text in places]
+        document = self._documents.setdefault(uri, _Document(tuple(lines)))
+        text = comparable(document.lines[line])
+        one = Followed(
+            *(suggestion, suggestion.id, line, "", expected, now, text),
+            changed_at=now,
+            inserted_at=now,
+            marked=True,
+            within=True,
+            below=[Below(part, at, comparable(document.lines[at])) for at, part in below],
+        )
+        self._follow_at_most(document, one, events, now)
+        shown, inserted = EventKind.SHOWN, one.event(EventKind.INSERTED, now, seconds=0.0)
+        return [*events, Event(suggestion.id, shown, now), inserted]
+
+    def drop(self, suggestion_id: str) -> None:
+        """Follow a suggestion no longer; it gets no label here."""
+        for uri, document in list(self._documents.items()):
+            document.followed.pop(suggestion_id, None)
+            document.surviving.pop(suggestion_id, None)
+            self._forget_if_empty(uri)
 
     def requested(self, uri: str, line: int, now: float) -> list[Event]:
         """The editor asked for something on this line: the user has moved on from all other lines."""
@@ -281,7 +214,7 @@ class Tracker:
         return events
 
     @staticmethod
-    def _due(document: _Document, now: float, one: _Followed) -> Iterator[Event]:
+    def _due(document: _Document, now: float, one: Followed) -> Iterator[Event]:
         yield from one.survivals(now)
         if one.suggestion.id not in document.followed:
             if one.survives_at is None:
@@ -334,8 +267,15 @@ class Tracker:
             return True
         return False
 
+    @staticmethod
+    def _follow_at_most(document: _Document, one: Followed, events: list[Event], now: float) -> None:
+        """Follow one more; the oldest settles if there are too many."""
+        document.followed[one.suggestion.id] = one
+        if len(document.followed) > FOLLOWED_AT_MOST:
+            events.append(document.settle(next(iter(document.followed.values())), now))
+
     def _follow(
-        self, document: _Document, one: _Followed, old: tuple[str, ...], where: LineMap, now: float
+        self, document: _Document, one: Followed, old: tuple[str, ...], where: LineMap, now: float
     ) -> list[Event]:
         if one.line is None:
             return []
@@ -352,7 +292,9 @@ class Tracker:
         one.line = after
         if not (after == before and where.touches_only(before)):
             one.moved_on(now)
-        return one.became(old[before], document.lines[after], now)
+        below = [_where(where, line.line, line.expected) for line in one.below]
+        texts = [(at, "" if at is None else document.lines[at]) for at in below]
+        return one.became(old[before], document.lines[after], now, texts)
 
     def _active(self, uri: str, line: int | None, now: float, but: _Document | None = None) -> None:
         """Record activity on a line (None: unknown lines) of a document: the user has moved on from all
@@ -371,13 +313,9 @@ class Tracker:
             del self._documents[uri]
 
 
-def _at_once(old: str, new: str, suggested: str) -> bool:
-    """Whether going from one line to the other inserted the suggestion, rather than typed its last character.
-
-    White space does not count, so that a formatter's blank around an operator does not count as an insertion.
-    """
-    old, new = old.lstrip(), new.lstrip()
-    before, after = shared_ends(old, new)
-    added = "".join(new[before : len(new) - after].split())
-    removed = "".join(old[before : len(old) - after].split())
-    return len(added) - len(removed) >= 2 or (bool(added) and added == "".join(suggested.split()))
+def _where(where: LineMap, line: int | None, expected: str) -> int | None:
+    """Where a further line of a suggestion is now; None if it is gone, or cannot be found."""
+    try:
+        return None if line is None else where.find(line, expected)
+    except LostLineError:
+        return None

@@ -1,8 +1,7 @@
-"""Conversions between LSP types and ours: positions, cursors, Markdown."""
+"""Conversions between LSP types and ours: positions and cursors."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -12,8 +11,6 @@ from lsp_calib.server.text import CalibDocument
 
 if TYPE_CHECKING:
     from lsp_calib.completion import Cursor, Selected
-
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!<>|~&:@])")
 
 
 def cursor_at(document: CalibDocument, position: types.Position) -> Cursor:
@@ -67,8 +64,3 @@ def part_of_line(document: CalibDocument, line: int, text: str, start: int, end:
         start=types.Position(line, column_units(document, text, start)),
         end=types.Position(line, column_units(document, text, end)),
     )
-
-
-def escape_markdown(text: str) -> str:
-    """Text escaped for Markdown, so that links and markup that a model has generated are not rendered."""
-    return _MARKDOWN.sub(r"\\\1", text)

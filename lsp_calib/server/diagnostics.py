@@ -86,9 +86,17 @@ class Diagnostics:
         span = self._doubtful(suggestion.id, text)
         return types.Diagnostic(
             range=part_of_line(document, line, text, *span) if span else whole_line(document, line, text),
-            message=f"{tier_words(confidence.tier)}: {confidence.reason}",
+            message=f"{tier_words(confidence.tier)}: {_reason(suggestion)}",
             severity=_SEVERITY[severity],
             code=confidence.tier.value,
             source=SOURCE,
             data={"id": suggestion.id},
         )
+
+
+def _reason(suggestion: Suggestion) -> str:
+    if suggestion.kind != "summary":
+        return suggestion.confidence.reason
+    from lsp_calib.summarization.wording import tier_sentence
+
+    return tier_sentence(suggestion.confidence)

@@ -30,7 +30,8 @@ from lsp_calib.feedback.report import Latency, Report, make_report
 from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.self_refit import refit_where_due
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.values import new_suggestion_id
+from lsp_calib.summarization import Summary
+from lsp_calib.values import Evidence, new_suggestion_id
 
 logger = logging.getLogger(__name__)
 _DAY = 86_400.0
@@ -86,6 +87,28 @@ class FeedbackRecorder:
             )
         )
 
+    def summary_shown(self, uri: str, summary: Summary, line: str, at: float) -> None:
+        """Keep a summary that was put into a document or reported.
+
+        line: the first of its lines in the document; "": none.
+        """
+        if not self._enabled():
+            return
+        self._expire_daily()
+        workspace = self._workspace_of(uri)
+        self._in_background(
+            lambda store: store.record_shown(
+                summary.suggestion,
+                model=summary.model,
+                prompt_version=summary.prompt_version,
+                language=summary.language,
+                evidence=Evidence(summary.logprobs),
+                at=at,
+                line=line,
+                workspace=workspace,
+            )
+        )
+
     def record(self, events: Sequence[Event]) -> None:
         """Keep the events of suggestions."""
         if events and self._enabled():
@@ -107,6 +130,11 @@ class FeedbackRecorder:
         if self._enabled():
             event = Event(suggestion_id, EventKind(kind), time.time())
             await asyncio.wrap_future(self._submit(lambda store: store.record_events([event])))
+
+    async def finish(self) -> None:
+        """Wait until everything before is on disk, or has failed."""
+        if self._enabled():
+            await asyncio.wrap_future(self._submit(lambda _: None))
 
     async def export(self, path: Path) -> int:
         """Export the store to a new file; returns how many suggestions it has. Raises LspCalibError."""

@@ -1,9 +1,10 @@
-"""Progress of the model's loading, for clients that show it."""
+"""Progress of the model's loading and of summaries, for clients that show it."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import Any
 
 from lsprotocol import types
 from pygls.progress import Progress
@@ -50,3 +51,43 @@ class LoadProgress:
             return  # the loading ended before the client had answered
         self._begun = True
         work_done.begin(token, types.WorkDoneProgressBegin(title="lsp-calib", message=message, percentage=0))
+
+
+class SummaryProgress:
+    """`window/workDoneProgress` for a summary that a hover did not wait for. Cancelling it stops the work.
+
+    work_done: the client's progress bars; None if it shows none.
+    """
+
+    def __init__(self, work_done: Progress | None) -> None:
+        self._work_done = work_done
+        self._shown: set[asyncio.Task[None]] = set()
+
+    def follow(self, work: asyncio.Task[Any], name: str) -> None:
+        """Show that work goes on until it ends. name: of the function that is summarised."""
+        if self._work_done is not None:
+            showing = asyncio.create_task(_follow(self._work_done, work, name))
+            self._shown.add(showing)
+            showing.add_done_callback(self._shown.discard)
+
+    def stop(self) -> None:
+        for showing in self._shown:
+            showing.cancel()
+
+
+async def _follow(work_done: Progress, work: asyncio.Task[Any], name: str) -> None:
+    token = str(uuid.uuid4())
+    try:
+        await work_done.create_async(token)
+    except Exception:  # noqa: BLE001 - a client that refuses progress gets none
+        return
+    loop = asyncio.get_running_loop()
+    # The future is cancelled by the client's message, in the event loop.
+    work_done.tokens[token].add_done_callback(lambda _: loop.call_soon_threadsafe(work.cancel))
+    work_done.begin(
+        token,
+        types.WorkDoneProgressBegin(title="lsp-calib", message=f"Summarising {name}", cancellable=True),
+    )
+    await asyncio.wait({work})
+    del work_done.tokens[token]
+    work_done.end(token, types.WorkDoneProgressEnd())

@@ -23,6 +23,7 @@ from lsp_calib.inference.engine import EngineState, Lingering
 from lsp_calib.server.absence import OFF, SELECTED_ITEM
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.after_labels import AfterLabels
+from lsp_calib.server.arguments import SAMPLES
 from lsp_calib.server.bulk_changes import BulkChanges
 from lsp_calib.server.completions import Completions
 from lsp_calib.server.connection import Connection
@@ -38,12 +39,11 @@ from lsp_calib.server.protocol import pulls_diagnostics
 from lsp_calib.server.report_page import ReportPage
 from lsp_calib.server.status import Status
 from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
-from lsp_calib.server.summary_requests import SummaryRequests
+from lsp_calib.server.summaries import Summaries
 from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.server.user_requests import UserRequests
-from lsp_calib.server.workspace_calibration import SAMPLES, CalibrationWish, WorkspaceCalibration
+from lsp_calib.server.workspace_calibration import CalibrationWish, WorkspaceCalibration
 from lsp_calib.settings.tiers import tier_policy
-from lsp_calib.summarization import SummaryService
 from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.values import CalibratorRef
 
@@ -116,14 +116,19 @@ class Session:
             self._admission.exclusion,
             local=lambda: connection.trusted.remote_url is None,
             allowed=self._admission.may_work_ahead,
-            busy=lambda: self.summaries.is_busy,
+            busy=lambda: self.summaries.requests.is_busy,
         )
-        self.summaries = SummaryRequests(
-            SummaryService(self.engine, self._estimator),
-            admits=self._admission.admits,
+        self.summaries = Summaries(
+            connection,
+            self.engine,
+            self._estimator,
+            admission=self._admission,
+            status=self.status,
+            tracking=self.suggestions.tracking,
+            recorder=self._recorder,
+            work_done=work_done,
             examples_for=self._examples.examples_for,
-            on_request=self._estimator.notice,
-            on_made=self.status.made,
+            on_labelled=lambda n: self._after_labels.labelled(n),
         )
         self.diagnostics = _diagnostics(connection, self.suggestions)
         self._hiding = HidingNotice(self._replay, self._messages.inform, home.home() / "hide-below")
@@ -156,6 +161,7 @@ class Session:
         self.completions.forget(uri)
         self._examples_changed(uri)
         self.bulk_changes.forget(uri)
+        self.summaries.ahead.at(uri, 0)
 
     def document_changed(self, uri: str) -> None:
         document = self._connection.open_document(uri)
@@ -163,11 +169,14 @@ class Session:
             self.bulk_changes.changed(uri, document.take_changes())
         self._examples_changed(uri)
         self.suggestions.tracking.changed(uri)
+        if document is not None:
+            self.summaries.document_changed(uri, document.bare_lines)
         self._after_labels.active()
 
     def document_closed(self, uri: str) -> None:
         self.completions.forget(uri)
         self.bulk_changes.forget(uri)
+        self.summaries.document_closed(uri)
         self.suggestions.tracking.closed(uri)
         self._examples.closed(uri)
 
@@ -186,6 +195,14 @@ class Session:
         self._estimator.notice()
         self._messages.inform(result["sentence"])
         return result
+
+    async def admits(self, uri: str) -> bool:
+        """Whether the model may see a document."""
+        return await self._admission.admits(uri)
+
+    def inform(self, message: str) -> None:
+        """Show the user a message."""
+        self._messages.inform(message)
 
     async def restart_model(self) -> None:
         """Restart the engine and load the model again. Raises LspCalibError."""
@@ -224,6 +241,9 @@ class Session:
         self.status.pause = self.pause.message
         if self.pause.message:
             self.completions.requests.stop()
+            self.summaries.stop()
+        else:
+            self.summaries.ahead.resume()
         self._notify_status()
 
     def _lines(self, uri: str) -> tuple[str, ...] | None:
@@ -252,6 +272,7 @@ class Session:
             self._forget_assessments()
             self._after_labels.begin()  # a promise may be wanted now
         self.completions.apply_settings()
+        self.summaries.apply_settings()
         self._hiding.apply(settings.hide_below)
 
     async def _replay(self, below: float) -> Replay:
@@ -317,18 +338,20 @@ class Session:
             self._connection.window_log_message(types.LogMessageParams(types.MessageType.Info, sentence))
 
     def _forget_assessments(self) -> None:
-        """Drop the remembered suggestions: their confidence or tier is out of date."""
-        self.summaries.forget()
+        """The confidence or the tier of what is remembered is out of date: drop or renew it."""
+        self.summaries.requests.assess_again()
         self.completions.forget_replies()
 
     def _requested(self, uri: str, cursor: Cursor) -> None:
         self.suggestions.requested(uri, cursor)
+        self.summaries.ahead.at(uri, cursor.line)
         self._after_labels.active()
 
     async def _load(self) -> None:
         try:
             loaded = await self.engine.ready()
             self.status.model = loaded.identity.name
+            self.summaries.requests.loaded(loaded.identity)
             for language in self._languages():
                 purpose = self.completions.purpose_of(loaded, language)
                 self.status.calibrator = self._estimator.calibrator(purpose).ref
@@ -338,6 +361,7 @@ class Session:
             return
         self._report_complaints()
         self._notify_status()
+        self.summaries.ahead.resume()
         self._after_labels.begin()  # perhaps some are left from an earlier session
 
     def _languages(self) -> list[str]:

@@ -70,6 +70,11 @@ class Status:
             del self._shown[next(iter(self._shown))]
         self._tiers[suggestion.confidence.tier.value] += 1
 
+    @property
+    def waits_for(self) -> str:
+        """What an answer of the model waits for, a sentence; "" if the model is at work."""
+        return self.message if self.state in (EngineState.STARTING, EngineState.LOADING) else ""
+
     def latency(self) -> tuple[float, float] | None:
         """Half of the last answers, and 95 % of them, came within so many milliseconds; None without any."""
         if not self._latencies:

@@ -81,6 +81,19 @@ class SuggestionTracking:
         self._report(events, uri)
         return True
 
+    def made(self, uri: str, places: Sequence[tuple[int, str]], suggestion: Suggestion) -> None:
+        """Follow a suggestion that a change has just put into a document. places: as for `Tracker.made`."""
+        lines = self._lines(uri)
+        if lines is not None:
+            self._report(self._tracker.made(uri, lines, places, suggestion, time.time()), uri)
+
+    def drop(self, suggestion_id: str) -> None:
+        """Follow a suggestion no longer: its outcome is known."""
+        self._tracker.drop(suggestion_id)
+        for uri in self.marked():
+            self._refresh(uri)
+        self._schedule()
+
     def changed(self, uri: str) -> None:
         lines = self._lines(uri)
         if lines is None:

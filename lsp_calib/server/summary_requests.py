@@ -4,29 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
+import hmac
 import logging
+import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
+import attrs
+
 from lsp_calib.errors import LspCalibError
-from lsp_calib.summarization import Example, SummaryService
+from lsp_calib.inference.engine import Priority
+from lsp_calib.summarization import Example, Summary, SummaryService
 from lsp_calib.syntax import Function
-from lsp_calib.values import Suggestion
+from lsp_calib.values import ModelIdentity, Suggestion
 
 logger = logging.getLogger(__name__)
 
-_SUMMARIES_KEPT = 200
+_SUMMARIES_KEPT = 500
+"""More than the functions of the files that somebody works on; each takes about a kilobyte."""
+
+
+@attrs.define
+class _Running:
+    """awaited: whether somebody has asked for it; idle work is not awaited until then."""
+
+    task: asyncio.Task[Summary | None]
+    awaited: bool
 
 
 class SummaryRequests:
-    """Summaries by the code they describe.
+    """Summaries by the code they describe: a changed function gets a new one, a moved one keeps its own.
+
+    Keys are keyed hashes of code, language and model, so that a remembered summary does not keep the text of
+    a closed document, nor anything from which it could be guessed.
 
     admits: whether the document with this URI may be used for a prompt.
     examples_for: functions of its workspace that resemble one, with their documentation.
     on_request: called before each request that is admitted.
     on_made: called with each suggestion that the service has made.
+    on_known: called when a summary is known that was not, or another one.
+    on_pending: called with a task that a request no longer waits for, and the name of its function.
     """
 
     def __init__(
@@ -37,72 +55,140 @@ class SummaryRequests:
         examples_for: Callable[[str, Function, str], Awaitable[Sequence[Example]]],
         on_request: Callable[[], None],
         on_made: Callable[[Suggestion], None],
+        on_known: Callable[[], None] = lambda: None,
+        on_pending: Callable[[asyncio.Task[Summary | None], str], None] = lambda *_: None,
     ) -> None:
         self._service = service
         self._admits = admits
         self._examples_for = examples_for
         self._on_request = on_request
         self._on_made = on_made
-        self._known: OrderedDict[bytes, Suggestion] = OrderedDict()
-        self._running: dict[bytes, asyncio.Task[Suggestion | None]] = {}
+        self._on_known = on_known
+        self._on_pending = on_pending
+        self._secret = secrets.token_bytes(32)
+        self._model: ModelIdentity | None = None
+        self._known: OrderedDict[bytes, Summary] = OrderedDict()
+        self._running: dict[bytes, _Running] = {}
+        self._wordings: dict[bytes, int] = {}
+
+    def loaded(self, model: ModelIdentity) -> None:
+        """This model answers from now on; summaries of another one stay for its return."""
+        self._model = model
 
     async def of(
-        self, uri: str, function: Function, language: str, *, patience: float
+        self, uri: str, function: Function, language: str, *, patience: float | None = None
     ) -> Suggestion | Literal["pending"] | None:
         """The summary of a function; "pending" if it is still being made after `patience` seconds.
 
-        None if it could not be made, or if the document is excluded.
+        patience: None waits until it is made. None if it could not be made, or if the document is excluded.
         """
         if not await self._admits(uri):
             return None
         self._on_request()
-        key = _key(function, language)
-        if key in self._known:
-            self._known.move_to_end(key)
-            return self._known[key]
-        task = self._running.get(key)
-        if task is None:
-            task = self._running[key] = asyncio.create_task(self._summarize(key, uri, function, language))
+        known = self.known(function, language)
+        if known is not None:
+            return known.suggestion
+        running = self._begin(uri, function, language, Priority.BACKGROUND)
+        first, running.awaited = not running.awaited, True
         # `wait` leaves the task running: an editor cancels a hover at the slightest movement of the mouse,
         # and the next hover still wants the summary.
-        await asyncio.wait({task}, timeout=patience)
-        if not task.done():
+        await asyncio.wait({running.task}, timeout=patience)
+        if not running.task.done():
+            if first:
+                self._on_pending(running.task, function.name)
             return "pending"
-        return None if task.cancelled() else task.result()
+        summary = None if running.task.cancelled() else running.task.result()
+        return None if summary is None else summary.suggestion
 
     @property
     def is_busy(self) -> bool:
         """Whether a summary is being made."""
         return bool(self._running)
 
-    def forget(self) -> None:
-        """Drop the remembered summaries: they were assessed by another calibrator or policy."""
-        self._known.clear()
+    def known(self, function: Function, language: str) -> Summary | None:
+        """The summary of a function if it has been made."""
+        if self._model is None:
+            return None
+        key = self._key(function, language, self._model)
+        if key in self._known:
+            self._known.move_to_end(key)
+        return self._known.get(key)
+
+    async def prepare(self, uri: str, function: Function, language: str) -> None:
+        """Make the summary of a function when nothing else is to be done, unless it is known."""
+        if not await self._admits(uri) or self.known(function, language) is not None:
+            return
+        await asyncio.wait({self._begin(uri, function, language, Priority.IDLE).task})
+
+    def give_way(self) -> None:
+        """Stop the idle work that nobody has asked for meanwhile."""
+        for running in self._running.values():
+            if not running.awaited:
+                running.task.cancel()
+
+    async def reword(self, uri: str, function: Function, language: str) -> Suggestion | None:
+        """Another wording of the summary of a function, which takes its place; None as for `of`."""
+        if not await self._admits(uri):
+            return None
+        self._on_request()
+        key = self._key(function, language)
+        self._wordings[key] = self._wordings.get(key, 0) + 1
+        if len(self._wordings) > _SUMMARIES_KEPT:
+            del self._wordings[next(iter(self._wordings))]
+        # Another seed each time: the same words again would look like a command that does nothing.
+        summary = await self._summarize(uri, function, language, Priority.BACKGROUND, self._wordings[key])
+        return None if summary is None else summary.suggestion
+
+    def assess_again(self) -> None:
+        """The calibrator or the policy has changed: give the remembered summaries their new confidence."""
+        for key, summary in self._known.items():
+            self._known[key] = self._service.assessed_again(summary)
+        if self._known:
+            self._on_known()
 
     async def close(self) -> None:
-        for task in self._running.values():
+        tasks = [running.task for running in self._running.values()]
+        for task in tasks:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _summarize(self, key: bytes, uri: str, function: Function, language: str) -> Suggestion | None:
+    def _begin(self, uri: str, function: Function, language: str, priority: Priority) -> _Running:
+        """The work on the summary of a function, begun now if it was not yet."""
+        key = self._key(function, language)
+        running = self._running.get(key)
+        if running is None or running.task.cancelling():
+            task = asyncio.create_task(self._summarize(uri, function, language, priority))
+            running = self._running[key] = _Running(task, awaited=False)
+            task.add_done_callback(lambda done: self._ended(key, done))
+        return running
+
+    def _ended(self, key: bytes, task: asyncio.Task[Summary | None]) -> None:
+        if key in self._running and self._running[key].task is task:
+            del self._running[key]
+
+    async def _summarize(
+        self, uri: str, function: Function, language: str, priority: Priority, seed: int | None = None
+    ) -> Summary | None:
         try:
             examples = await self._examples_for(uri, function, language)
-            summary = await self._service.summarize(function, language, examples=examples)
+            summary = await self._service.summarize(
+                function, language, priority, examples=examples, seed=seed
+            )
         except LspCalibError as error:
             logger.warning("No summary: %s", error)
             return None
-        finally:
-            self._running.pop(key, None)
         if summary is None:
             return None
         self._on_made(summary.suggestion)
-        self._known[key] = summary.suggestion
+        self._model = summary.model
+        self._known[self._key(function, language, summary.model)] = summary
         if len(self._known) > _SUMMARIES_KEPT:
             self._known.popitem(last=False)
-        return summary.suggestion
+        self._on_known()
+        return summary
 
-
-def _key(function: Function, language: str) -> bytes:
-    """A digest of the code, so that a remembered summary does not keep the text of a closed document."""
-    return hashlib.sha256(f"{language}\0{function.code}".encode("utf-8", "surrogatepass")).digest()
+    def _key(self, function: Function, language: str, model: ModelIdentity | None = None) -> bytes:
+        of = "" if model is None else f"{model.name}\0{model.quantisation}\0{model.sha256}"
+        text = f"{of}\0{language}\0{function.code}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._secret, text, "sha256")

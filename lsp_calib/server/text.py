@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
 
 from lsp_calib.server.bulk_changes import Change
 from lsp_calib.text_lines import split_keeping_ends
+
+if TYPE_CHECKING:
+    from lsp_calib.syntax import Function
 
 
 class CalibDocument(TextDocument):
@@ -25,6 +28,7 @@ class CalibDocument(TextDocument):
         self._snapshot: tuple[str, ...] | None = None
         self._changes: list[Change] = []
         self._state: int | None = None  # of `_bare`, see `Change`
+        self._functions: tuple[tuple[str, ...], Sequence[Function]] | None = None
 
     @property
     def source(self) -> str:
@@ -53,6 +57,15 @@ class CalibDocument(TextDocument):
             self._bare = [line.rstrip("\r\n") for line in self._split]
         return self._split
 
+    def functions_of(self, lines: tuple[str, ...]) -> Sequence[Function] | None:
+        """The functions that were found in these lines, if they are those of the document's last version."""
+        return self._functions[1] if self._functions is not None and self._functions[0] is lines else None
+
+    def remember_functions(self, lines: tuple[str, ...], found: Sequence[Function]) -> None:
+        """Keep the functions found in these lines until the document changes."""
+        if lines is self._snapshot:
+            self._functions = lines, found
+
     def take_changes(self) -> list[Change]:
         """The changes since the last call, in their order."""
         changes, self._changes = self._changes, []
@@ -62,7 +75,7 @@ class CalibDocument(TextDocument):
         old = [*self.bare_lines]
         before = self._state if self._state is not None else _state_of(old)
         super()._apply_full_change(change)
-        self._split = self._snapshot = None
+        self._split = self._snapshot = self._functions = None
         new = [*self.bare_lines]
         self._state = _state_of(new)
         most = min(len(old), len(new))
@@ -93,7 +106,7 @@ class CalibDocument(TextDocument):
         earlier = self._state if self._state is not None else _state_of(self._bare)
         self._state = earlier - _state_of(self._bare[first:last]) + _state_of(bare)
         self._bare[first:last] = bare
-        self._source = self._snapshot = None
+        self._source = self._snapshot = self._functions = None
         small = len(change.text) <= 1 and start.line == end.line and end.character - start.character <= 1
         self._changes.append(
             Change(

@@ -33,9 +33,6 @@ from lsp_calib.syntax.languages import LANGUAGES
 
 logger = logging.getLogger(__name__)
 
-SAMPLES = 200
-FEWEST, MOST = 20, 5000
-
 # Bytes of a line that the other process may write: its answer is some kilobytes.
 _LONGEST = 4_000_000
 _GRACE = 5.0

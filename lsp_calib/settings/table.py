@@ -190,9 +190,28 @@ class Settings:
         "that you ask for by hand",
         see="[When the model is asked](#when-the-model-is-asked)",
     )
-    hover: bool = _setting("hover.enabled", switch(), True, "summaries on a function's signature")
+    hover: bool = _setting("hover.enabled", switch(), True, "summaries of functions in the hover")
+    hover_scope: Literal["signature", "function"] = _setting(
+        "hover.scope",
+        one_of("signature", "function"),
+        "signature",
+        "where a hover has a summary: on the lines of a signature and on the name of a called function of "
+        "the same file; with `function` anywhere in a function",
+        see="[Summaries](summaries.md)",
+    )
     hover_budget_ms: int = _setting(
         "hover.budgetMs", whole_number(0, 60_000), 3000, "how many milliseconds a hover waits for its summary"
+    )
+    hover_ahead: bool = _setting(
+        "hover.ahead",
+        switch(),
+        True,
+        "summarise the functions around the cursor when nothing has happened for 5 s, once you have hovered "
+        "over one, or with code lenses; not on battery, in a pause or by a remote model",
+        see="[Summaries](summaries.md)",
+    )
+    code_lens: bool = _setting(
+        "codeLens.enabled", switch(), False, "a line above each function with its summary and the tier"
     )
     diagnostics: bool = _setting(
         "diagnostics.enabled",

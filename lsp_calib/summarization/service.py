@@ -9,29 +9,40 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.characters import without_hidden
-from lsp_calib.inference.engine import Engine, Priority, Request
+from lsp_calib.inference.engine import Engine, Priority, Request, Sampling
 from lsp_calib.summarization.augmentation import augmentation
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.syntax import Function
-from lsp_calib.values import Evidence, ModelIdentity, Stop, Suggestion
+from lsp_calib.values import Confidence, Evidence, ModelIdentity, Stop, Suggestion
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 
 MOST_TOKENS = 48
 
+REWORDED = "another wording, drawn at random: labels say how good the likeliest one is, and nothing of others"
+"""The reason for the tier of a summary that was made again."""
+
+# Far enough from greedy for other words, near enough for the same content.
+_TEMPERATURE = 0.7
+
 _SENTENCE = re.compile(r"^.*?[.!?](?=\s|$)")
 
 
 @attrs.frozen
 class Summary:
-    """A summary with the data that a label needs."""
+    """A summary with the data that a label needs.
+
+    doubt: why there is no confidence in it; "" if its log-probabilities say something.
+    """
 
     suggestion: Suggestion
     logprobs: tuple[float, ...]
     model: ModelIdentity
     prompt_version: str
+    language: str
+    doubt: str = ""
 
 
 class SummaryService:
@@ -51,6 +62,7 @@ class SummaryService:
         augment: bool = False,
         repository: str = "",
         path: str = "",
+        seed: int | None = None,
     ) -> Summary | None:
         """One sentence on `function`, None if the model has nothing to say.
 
@@ -58,6 +70,7 @@ class SummaryService:
             function itself. With none the shipped ones are shown.
         augment: tell facts about the code beside it, see `augmentation`; among them the name of the
             repository and the path of the file below it. These prompts have a version of their own.
+        seed: draws another wording than the likeliest one; such a summary has no confidence.
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
@@ -68,16 +81,28 @@ class SummaryService:
             shown.append((function.code[: card.window], path))
             facts = [augmentation(code, language, repository=repository, path=at) for code, at in shown]
         prompt = build_prompt(function, language, card.chat, card.window, examples, facts=facts)
-        generation = await self._engine.generate(Request(prompt, MOST_TOKENS, priority))
+        sampling = None if seed is None else Sampling(_TEMPERATURE, seed)
+        generation = await self._engine.generate(Request(prompt, MOST_TOKENS, priority, sampling=sampling))
         text = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
         if not text:
             return None
-        logprobs = () if generation.doubt else generation.logprobs
-        confidence = self._estimator.assess(
-            model, prompt.version, "summary", language, Evidence(logprobs), doubt=generation.doubt
-        )
+        doubt = generation.doubt or ("" if seed is None else REWORDED)
+        logprobs = () if doubt else generation.logprobs
+        confidence = self._assess(model, prompt.version, language, logprobs, doubt)
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
-        return Summary(suggestion, logprobs, model, prompt.version)
+        return Summary(suggestion, logprobs, model, prompt.version, language, doubt)
+
+    def assessed_again(self, summary: Summary) -> Summary:
+        """The summary with its confidence and tier by the calibrator and the policy in force now."""
+        of = summary.model, summary.prompt_version, summary.language, summary.logprobs, summary.doubt
+        suggestion = attrs.evolve(summary.suggestion, confidence=self._assess(*of))
+        return attrs.evolve(summary, suggestion=suggestion)
+
+    def _assess(
+        self, model: ModelIdentity, version: str, language: str, logprobs: tuple[float, ...], doubt: str
+    ) -> Confidence:
+        evidence = Evidence(logprobs)
+        return self._estimator.assess(model, version, "summary", language, evidence, doubt=doubt)
 
 
 def first_sentence(text: str, *, whole: bool) -> str:

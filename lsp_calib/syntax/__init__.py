@@ -1,5 +1,6 @@
 """The parts of a source file: functions, their signatures and documentation."""
 
+from lsp_calib.syntax.calls import called_name
 from lsp_calib.syntax.documentation import documentation_sentence
 from lsp_calib.syntax.function import Function
 from lsp_calib.syntax.functions import function_at, functions, has_grammar, innermost_function
@@ -7,6 +8,7 @@ from lsp_calib.syntax.prose import prose_lines
 
 __all__ = [
     "Function",
+    "called_name",
     "documentation_sentence",
     "function_at",
     "functions",

@@ -74,7 +74,7 @@ async def test_summary_speaks_of_the_function(start, write):
         document, line, column = write(editor, source)
         for _ in range(40):
             hover = await document.hover(line, column, PATIENCE)
-            if hover and "not ready yet" not in hover.contents.value:
+            if hover and "summarising" not in hover.contents.value:
                 break
     text = hover.contents.value
     summary = text.partition("\n\n")[0].lower()

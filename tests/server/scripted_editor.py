@@ -31,7 +31,19 @@ FORK_SERVER = Path(__file__).with_name("fork_server.py")
 PATIENCE = 60.0
 
 
-_converter = functools.cache(default_converter)
+@functools.cache
+def _converter() -> Any:
+    converter = default_converter()
+
+    def action(value: Any, _: object) -> types.Command | types.CodeAction:
+        # By default each code action is read as a command, with its own command as text.
+        kind = types.Command if isinstance(value.get("command"), str) else types.CodeAction
+        read: types.Command | types.CodeAction = converter.structure(value, kind)
+        return read
+
+    either = types.Command | types.CodeAction
+    converter.register_structure_hook_func(lambda kind: kind == either, action)
+    return converter
 
 
 class Client(LanguageClient):
@@ -181,6 +193,46 @@ class Editor:
         params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
         return await asyncio.wait_for(self.client.text_document_hover_async(params), PATIENCE)
 
+    async def actions(
+        self, line: int, character: int, uri: str = URI, context: types.CodeActionContext | None = None
+    ) -> dict[str, types.CodeAction]:
+        """The code actions at a place, by title."""
+        place = types.Position(line, character)
+        params = types.CodeActionParams(
+            types.TextDocumentIdentifier(uri),
+            types.Range(place, place),
+            context or types.CodeActionContext([]),
+        )
+        answer = await asyncio.wait_for(self.client.text_document_code_action_async(params), PATIENCE)
+        return {one.title: one for one in answer or [] if isinstance(one, types.CodeAction)}
+
+    async def lenses(self, uri: str = URI) -> list[types.CodeLens] | None:
+        params = types.CodeLensParams(types.TextDocumentIdentifier(uri))
+        answer = await asyncio.wait_for(self.client.text_document_code_lens_async(params), PATIENCE)
+        return None if answer is None else list(answer)
+
+    def apply_edits(self, *, refuses: bool = False, late: bool = False) -> list[types.TextEdit]:
+        """From now on apply the edits that the server asks for; returns the list of those applied.
+
+        late: the server hears of the change after the answer, as from editors that collect changes.
+        """
+        applied: list[types.TextEdit] = []
+
+        @self.client.feature(types.WORKSPACE_APPLY_EDIT)
+        def apply(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
+            edits = [(uri, edit) for uri, each in (params.edit.changes or {}).items() for edit in each]
+            for change in params.edit.document_changes or []:
+                assert isinstance(change, types.TextDocumentEdit)
+                assert change.text_document.version == self._version
+                edits += [(change.text_document.uri, one) for one in change.edits]  # type: ignore[misc]
+            for uri, edit in () if refuses else edits:
+                applied.append(edit)
+                tell = functools.partial(self._replace, edit, uri)
+                asyncio.get_running_loop().call_later(0.05, tell) if late else tell()
+            return types.ApplyWorkspaceEditResult(applied=not refuses)
+
+        return applied
+
     async def pull(self, uri: str = URI) -> list[types.Diagnostic]:
         params = types.DocumentDiagnosticParams(types.TextDocumentIdentifier(uri))
         report = await asyncio.wait_for(self.client.text_document_diagnostic_async(params), PATIENCE)
@@ -242,6 +294,9 @@ class Editor:
         self.client.exit(None)
         return await self.client.gone()
 
+    def _replace(self, edit: types.TextEdit, uri: str) -> None:
+        self._change(types.TextDocumentContentChangePartial(edit.range, edit.new_text), uri)
+
     def _change(self, change: types.TextDocumentContentChangeEvent, uri: str) -> None:
         self._version += 1
         name = types.VersionedTextDocumentIdentifier(version=self._version, uri=uri)
@@ -271,6 +326,8 @@ def capabilities(
     configuration: bool = False,
     encodings: list[str] | None = None,
     progress: bool = False,
+    edits: bool = False,
+    lenses: bool = False,
 ) -> types.ClientCapabilities:
     """The capabilities of an editor. "plain" declares only what the arguments ask for."""
     if editor == "plain":
@@ -292,6 +349,14 @@ def capabilities(
     if pull:
         document.diagnostic = types.DiagnosticClientCapabilities()
         workspace.diagnostics = types.DiagnosticWorkspaceClientCapabilities(refresh_support=True)
+    if edits:
+        workspace.apply_edit = True
+        workspace.workspace_edit = types.WorkspaceEditClientCapabilities(document_changes=True)
+        kinds = types.ClientCodeActionKindOptions(value_set=[types.CodeActionKind.RefactorRewrite])
+        literals = types.ClientCodeActionLiteralOptions(kinds)
+        document.code_action = types.CodeActionClientCapabilities(code_action_literal_support=literals)
+    if lenses:
+        workspace.code_lens = types.CodeLensWorkspaceClientCapabilities(refresh_support=True)
     if encodings is not None:
         kinds_ = [types.PositionEncodingKind(name) for name in encodings]
         declared.general = types.GeneralClientCapabilities(position_encodings=kinds_)

@@ -18,6 +18,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     format       fields of the card's `CompletionFormat`: a prefix and nothing else unless given
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
     afterLabels  {"soon", "idle"}: seconds after labels, see `server.after_labels`
+    summariesAfter  seconds after which summaries are made ahead; an hour unless given
     supplies     the folder that lists mains adapters and batteries; none unless given
     tcp          what `TcpChoice` takes: serve over TCP
     log          the log file
@@ -230,11 +231,12 @@ def main() -> None:
         def make_engine(on_state: StateListener) -> Engine:
             from lsp_calib import power
             from lsp_calib.completion import hiding
-            from lsp_calib.server import after_labels
+            from lsp_calib.server import after_labels, summaries_ahead
 
             hiding.EXPLORED = script.get("explored", 0.0)
             for name, seconds in script.get("afterLabels", {}).items():
                 setattr(after_labels, name.upper(), seconds)
+            summaries_ahead.IDLE = script.get("summariesAfter", 3600.0)
             power.SUPPLIES = Path(script.get("supplies", "/no such folder"))
             return ScriptedEngine(script, on_state, server.trusted)
 

@@ -30,19 +30,22 @@ async def test_summary_tier_and_words(connect: Connect) -> None:
     assert hover.contents.kind is types.MarkupKind.Markdown
     text, tier, origin = hover.contents.value.split("\n\n")
     assert text == "Add two numbers\\."
-    assert "**review** · Look at it: about 50 % likely to be right" in tier
+    assert (
+        tier == "🟡 **review**: about 5 in 10 summaries like this match what a person wrote \\(100 checked\\)"
+    )
     assert origin == "*scripted, lsp\\-calib*"
     (asked,) = editor.engine.read("asked")
     assert asked["summary"]
     assert "return a + b" in asked["prompt"]
     assert "Old words" not in asked["prompt"]
     # Other thresholds, other tiers, other words.
-    for tiers, tier, words in (
-        ({"acceptFrom": 0.4, "rejectBelow": 0.1}, "accept", "Likely right"),
-        ({"acceptFrom": 0.9, "rejectBelow": 0.6}, "reject", "Likely wrong"),
+    for tiers, tier, dot in (
+        ({"acceptFrom": 0.4, "rejectBelow": 0.1}, "accept", "🟢"),
+        ({"acceptFrom": 0.9, "rejectBelow": 0.6}, "reject", "🔴"),
     ):
         editor.configure({"tiers": tiers}, push=True)
-        assert f"**{tier}** · {words}: about 50 % likely" in (await shown(editor)).value
+        assert f"{dot} **{tier}**: about 5 in 10" in (await shown(editor)).value
+    assert len(editor.engine.read("asked")) == 1, "other thresholds are no reason to ask the model again"
 
 
 async def test_without_labels_for_summaries_there_is_no_number(connect: Connect) -> None:

@@ -156,7 +156,7 @@ async def test_a_summary_does_not_keep_the_code_that_it_describes(scene: Scene) 
     scene.tell("didOpen", textDocument=item)
     hover = {"textDocument": {"uri": item["uri"]}, "position": {"line": 0, "character": 5}}
     scene.give({"id": 1, "method": "textDocument/hover", "params": hover})
-    summaries = scene.server.session.summaries
+    summaries = scene.server.session.summaries.requests
     while not summaries._known:
         await asyncio.sleep(0.01)
     assert len(repr(dict(summaries._known))) < len(code) / 2

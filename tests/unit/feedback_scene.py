@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lsp_calib.feedback.events import Event, EventKind, How, Label
-from lsp_calib.feedback.tracker import SETTLE_AFTER, Tracker
+from lsp_calib.feedback.followed import SETTLE_AFTER
+from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.values import CalibratorRef, Confidence, Suggestion, Tier, Timing
 
 URI = "file:///a.py"

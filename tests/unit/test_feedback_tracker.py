@@ -17,7 +17,8 @@ from feedback_scene import (
 )
 
 from lsp_calib.feedback.events import Event, EventKind, How
-from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, SETTLE_AFTER, SURVIVAL, Tracker
+from lsp_calib.feedback.followed import SETTLE_AFTER, SURVIVAL
+from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
 
 
 class TestLabels:

@@ -10,7 +10,7 @@ import pytest
 from feedback_scene import URI, suggestion
 
 from lsp_calib.feedback.events import Event
-from lsp_calib.feedback.tracker import SETTLE_AFTER
+from lsp_calib.feedback.followed import SETTLE_AFTER
 from lsp_calib.server import suggestion_tracking
 from lsp_calib.server.suggestion_tracking import SuggestionTracking
 

@@ -187,6 +187,17 @@ function M.purge()
   end })
 end
 
+--- Insert the summary of the function at the cursor as its documentation. The server asks Neovim for the change, and
+--- says why if there is none.
+function M.insert_summary()
+  local client = vim.lsp.get_clients({ bufnr = 0, name = 'lsp_calib' })[1]
+  local place = vim.lsp.util.make_position_params(0, client and client.offset_encoding or 'utf-16')
+  M.command('insertSummary', { arguments = { { uri = place.textDocument.uri, position = place.position } },
+    words = function(result)
+      return result.applied and 'lsp-calib: the summary is in place' or 'lsp-calib: ' .. result.reason
+    end })
+end
+
 --- Pause the suggestions that come by themselves, for some minutes or until M.resume().
 function M.pause(minutes)
   M.command('pause', { arguments = { minutes and { minutes = minutes } or vim.empty_dict() }, words = function()
@@ -242,6 +253,7 @@ function M.setup(opts)
     M.pause(minutes)
   end, { nargs = '?', desc = 'Pause suggestions, for some minutes or until :LspCalibResume' })
   api.nvim_create_user_command('LspCalibResume', M.resume, { desc = 'End the pause' })
+  api.nvim_create_user_command('LspCalibInsertSummary', M.insert_summary, { desc = 'Document the function here' })
   api.nvim_create_user_command('LspCalibExplain', M.explain, { desc = 'Why there is no suggestion' })
 end
 

@@ -158,7 +158,9 @@ class Calibrator:
             if self.source == "prior":
                 # The policy does not know what it judges.
                 reason = reason.replace(NO_LABELS, NO_LABELS.replace(" it ", f" {self._what} "))
-            if used is not None and self.source != "prior" and (words := reason_of(used, evidence, tier)):
+            # The words are of lines: where one ends, what stands around it.
+            explains = self.source != "prior" and self.purpose.task == "line"
+            if used is not None and explains and (words := reason_of(used, evidence, tier)):
                 reason = f"{reason}; {words}"
         except DataError as error:
             tier, reason = Tier.REVIEW, f"the model's probabilities are invalid: {error}"

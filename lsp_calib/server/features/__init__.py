@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from lsp_calib.server.features import (
+    code_action,
+    code_lens,
     commands,
     completion,
     diagnostics,
@@ -10,10 +12,14 @@ from lsp_calib.server.features import (
     hover,
     inline_completion,
     lifecycle,
+    summary_commands,
 )
 from lsp_calib.server.language_server import CalibServer
 
-_FEATURES = (lifecycle, documents, inline_completion, completion, hover, diagnostics, commands)
+_FEATURES = (
+    *(lifecycle, documents, inline_completion, completion, hover, diagnostics, commands),
+    *(summary_commands, code_action, code_lens),
+)
 
 
 def register_all(server: CalibServer) -> None:

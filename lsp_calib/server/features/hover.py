@@ -1,20 +1,36 @@
-"""`textDocument/hover` on a function: its summary, its tier and the meaning of the tier."""
+"""`textDocument/hover` on a function: its summary, and its tier in a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+import attrs
 from lsprotocol import types
 
-from lsp_calib.badges import BADGES, tier_words
-from lsp_calib.server.convert import cursor_at, escape_markdown, whole_line
+from lsp_calib.badges import DOTS
+from lsp_calib.markdown import escape_markdown
 from lsp_calib.server.language_server import CalibServer
 
 if TYPE_CHECKING:
     from lsp_calib.values import Suggestion
 
-_PENDING = "The summary is not ready yet: hover again in a moment."
+_PENDING = "summarising\N{HORIZONTAL ELLIPSIS} hover again in a moment"
+_REPORTED = "You reported this summary as wrong."
+
+
+@attrs.frozen
+class _Style:
+    """How a client shows text. escape: makes any text safe. strong, emphasis: the marks around it."""
+
+    kind: types.MarkupKind
+    escape: Callable[[str], str]
+    strong: str
+    emphasis: str
+
+
+_MARKDOWN = _Style(types.MarkupKind.Markdown, escape_markdown, "**", "*")
+_PLAIN = _Style(types.MarkupKind.PlainText, str, "", "")
 
 
 def register(server: CalibServer) -> None:
@@ -22,46 +38,51 @@ def register(server: CalibServer) -> None:
     async def hover(ls: CalibServer, params: types.HoverParams) -> types.Hover | None:
         if not ls.settings.hover:
             return None
-        from lsp_calib.syntax import function_at
+        from lsp_calib.server.summary_target import target_at
 
         document = ls.open_document(params.text_document.uri)
         if document is None:
             return None
-        cursor = cursor_at(document, params.position)
-        function = function_at(cursor.lines, cursor.line, cursor.language)
-        if function is None:
+        target = target_at(document, params.position, ls.settings.hover_scope)
+        if target is None:
             return None
+        summaries = ls.session.summaries
         budget = ls.settings.hover_budget_ms / 1e3
-        summary = await ls.session.summaries.of(document.uri, function, cursor.language, patience=budget)
+        function, language = target.function, target.language
+        summary = await summaries.requests.of(document.uri, function, language, patience=budget)
+        # Only now: work ahead on this very function is not stopped but waited for.
+        summaries.hovered(document.uri, target.function.start)
         if summary is None:
             return None
-        if summary != "pending":
+        style = _style(ls.client_capabilities)
+        if summary == "pending":
+            text = _pending(function.name, ls.session.status.waits_for, style)
+        else:
             ls.session.status.shown(summary)
-        return types.Hover(
-            contents=_contents(ls, summary),
-            range=whole_line(document, function.start, cursor.lines[function.start]),
-        )
+            text = _text(summary, style, reported=summaries.edits.is_reported(summary.id))
+        return types.Hover(types.MarkupContent(style.kind, text), target.range)
 
 
-def _contents(ls: CalibServer, summary: Suggestion | Literal["pending"]) -> types.MarkupContent:
-    client = ls.client_capabilities.text_document
-    formats = (client and client.hover and client.hover.content_format) or ()
-    if types.MarkupKind.Markdown in formats:
-        text = _text(summary, escape=escape_markdown, strong="**", emphasis="*")
-        return types.MarkupContent(types.MarkupKind.Markdown, text)
-    return types.MarkupContent(types.MarkupKind.PlainText, _text(summary, escape=str, strong="", emphasis=""))
+def _style(client: types.ClientCapabilities) -> _Style:
+    document = client.text_document
+    formats = (document and document.hover and document.hover.content_format) or ()
+    return _MARKDOWN if types.MarkupKind.Markdown in formats else _PLAIN
 
 
-def _text(
-    summary: Suggestion | Literal["pending"], *, escape: Callable[[str], str], strong: str, emphasis: str
-) -> str:
-    if summary == "pending":
-        return f"{emphasis}{_PENDING}{emphasis}"
-    confidence = summary.confidence
-    tier = confidence.tier
+def _pending(name: str, engine: str, style: _Style) -> str:
+    """What is known of a summary that is being made. engine: what it waits for, "" if for nothing else."""
+    what = f"{style.strong}{style.escape(name)}{style.strong}: " if name else ""
+    waits = f"{style.escape(engine)}\n\n" if engine else ""
+    return f"{waits}{what}{style.emphasis}{_PENDING}{style.emphasis}"
+
+
+def _text(summary: Suggestion, style: _Style, *, reported: bool) -> str:
+    from lsp_calib.summarization.wording import tier_sentence
+
+    tier, escape = summary.confidence.tier.value, style.escape
+    sentence = _REPORTED if reported else tier_sentence(summary.confidence)
     return (
         f"{escape(summary.text)}\n\n"
-        f"{BADGES[tier.value]['mark']} {strong}{tier.value}{strong} · "
-        f"{tier_words(tier)}: {escape(confidence.reason)}\n\n"
-        f"{emphasis}{escape(summary.model)}, {escape('lsp-calib')}{emphasis}"
+        f"{DOTS[tier]} {style.strong}{tier}{style.strong}: {escape(sentence)}\n\n"
+        f"{style.emphasis}{escape(f'{summary.model}, lsp-calib')}{style.emphasis}"
     )

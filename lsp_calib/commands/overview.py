@@ -1,0 +1,179 @@
+"""`lsp-calib summarize --all`: the functions of a file or a tree, each in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lsp_calib.badges import DOTS
+from lsp_calib.commands.engine import Say, estimator_for, with_engine
+from lsp_calib.commands.source_files import read_source
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.lines import languages_below, source_files
+from lsp_calib.inference.engine import Engine
+from lsp_calib.languages import language_of
+from lsp_calib.markdown import code_span, escape_markdown
+from lsp_calib.settings import Trusted
+from lsp_calib.summarization import SummaryService
+from lsp_calib.summarization.wording import tier_sentence
+from lsp_calib.syntax import Function, functions
+from lsp_calib.values import Suggestion
+
+_LONGEST_SIGNATURE = 120
+
+Progress = Callable[[int, int], None]
+"""Called with how many functions are done, and how many there are."""
+
+
+@attrs.frozen
+class Entry:
+    """A function of a file.
+
+    depth: how many functions it stands in. summary: None if the model had nothing to say.
+    """
+
+    name: str
+    line: int
+    signature: str
+    depth: int
+    documented: bool
+    summary: Suggestion | None
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "line": self.line + 1,
+            "signature": self.signature,
+            "documented": self.documented,
+            "summary": None if self.summary is None else self.summary.to_wire(),
+        }
+
+
+@attrs.define
+class Overview:
+    """What is known of a file or a tree so far.
+
+    files: by the path below the tree, in order. functions: how many there are. skipped: files that no model
+    may see, or that cannot be read.
+    """
+
+    name: str
+    functions: int = 0
+    skipped: int = 0
+    files: dict[str, list[Entry]] = attrs.field(factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        return sum(map(len, self.files.values())) == self.functions
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "complete": self.is_complete,
+            "functions": self.functions,
+            "skippedFiles": self.skipped,
+            "files": [
+                {"path": path, "functions": [entry.to_wire() for entry in entries]}
+                for path, entries in self.files.items()
+            ],
+        }
+
+    def markdown(self) -> str:
+        """As a page: a section for each file, a line for each function."""
+        done = sum(map(len, self.files.values()))
+        made = [entry.summary for entries in self.files.values() for entry in entries if entry.summary]
+        lines = [f"# Summaries of {escape_markdown(self.name)}", ""]
+        models = " and ".join(escape_markdown(name) for name in sorted({one.model for one in made}))
+        share = f"{done} functions" if self.is_complete else f"{done} of {self.functions} functions"
+        lines += [f"{share}, in the words of {models}." if models else f"{share}."]
+        if self.skipped:
+            lines += [f"{self.skipped} files were left out: excluded, or no text."]
+        lines += ["", *_meanings(made)]
+        for path, entries in self.files.items():
+            lines += ["", f"## {escape_markdown(path)}", ""]
+            lines += [f"{'  ' * entry.depth}- {_line(entry)}" for entry in entries]
+        return "\n".join(lines) + "\n"
+
+
+def overview(root: Path, given: Trusted, say: Say, progress: Progress, into: Overview) -> None:
+    """Summarise the functions of a file, or of the files below a folder, one after the other.
+
+    given, say: as for `with_engine`. into: gets each summary once it is made, so that what is done stays when
+    the user stops the command.
+    Raises DataError if there is no function, and what `with_engine` raises.
+    """
+    found = list(_functions(root, into))
+    into.functions = len(found)
+    if not found:
+        raise DataError(f"No function was found in {root}, in the languages that lsp-calib can read.")
+
+    async def ask(engine: Engine) -> None:
+        service = SummaryService(engine, estimator_for(given))
+        for done, (path, language, function, entry) in enumerate(found):
+            progress(done, len(found))
+            summary = await service.summarize(function, language)
+            made = None if summary is None else summary.suggestion
+            into.files.setdefault(path, []).append(attrs.evolve(entry, summary=made))
+        progress(len(found), len(found))
+
+    with_engine(ask, given, say)
+
+
+def _functions(root: Path, into: Overview) -> Iterator[tuple[str, str, Function, Entry]]:
+    """The functions of a tree with their files and languages."""
+    for path in _files(root):
+        language = language_of(path)
+        try:
+            lines = read_source(path)
+        except DataError:
+            if root.is_file():
+                raise
+            into.skipped += 1
+            continue
+        name = path.name if root.is_file() else path.relative_to(root).as_posix()
+        holding: list[Function] = []
+        for function in functions(lines, language):
+            holding = [one for one in holding if one.end >= function.end]
+            yield name, language, function, _entry(function, lines, len(holding))
+            holding.append(function)
+
+
+def _files(root: Path) -> Iterator[Path]:
+    if root.is_file():
+        yield root
+        return
+    inside = root.resolve()
+    found = {path for language in languages_below(root) for path in source_files(root, language)}
+    for path in sorted(found):
+        # A link may lead out of what the user has named.
+        if path.is_file() and path.resolve().is_relative_to(inside):
+            yield path
+
+
+def _entry(function: Function, lines: Sequence[str], depth: int) -> Entry:
+    signature = " ".join(" ".join(lines[function.start : function.signature_end]).split())
+    signature = signature.rstrip("{ ").rstrip(":")
+    if len(signature) > _LONGEST_SIGNATURE:
+        signature = f"{signature[:_LONGEST_SIGNATURE]} \N{HORIZONTAL ELLIPSIS}"
+    documented = function.docstring is not None
+    return Entry(function.name, function.start, signature, depth, documented, None)
+
+
+def _line(entry: Entry) -> str:
+    signature = f"{code_span(entry.signature)}, line {entry.line + 1}"
+    if entry.summary is None:
+        return f"{signature}: the model gave no summary"
+    confidence = entry.summary.confidence
+    share = "" if confidence.calibrated is None else f" ({100 * confidence.calibrated:.0f} %)"
+    return f"{DOTS[confidence.tier.value]} {signature}: {escape_markdown(entry.summary.text)}{share}"
+
+
+def _meanings(made: Sequence[Suggestion]) -> Iterator[str]:
+    """What the marks mean: of each tier, with the sentence of one of its summaries."""
+    if any(one.confidence.calibrated is not None for one in made):
+        yield "The colour is the tier (green: accept, yellow: review, red: reject), the percentage how many"
+        yield "summaries like this one match what a person wrote."
+    elif made:
+        yield f"{DOTS['review']} review: {escape_markdown(tier_sentence(made[0].confidence))}."

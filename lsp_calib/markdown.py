@@ -1,0 +1,26 @@
+"""Text from elsewhere inside Markdown, so that it is read as text. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!<>|~&:@])")
+_TICKS = re.compile(r"`+")
+
+
+def escape_markdown(text: str) -> str:
+    """Text escaped for Markdown, so that links and markup that a model has generated are not rendered."""
+    return _MARKS.sub(r"\\\1", text)
+
+
+def code_span(text: str) -> str:
+    """One line of text as code.
+
+    >>> code_span("a"), code_span("a`b")
+    ('`a`', '`` a`b ``')
+    """
+    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
+    if not longest:
+        return f"`{text}`"
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}"

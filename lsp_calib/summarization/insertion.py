@@ -1,0 +1,278 @@
+"""A summary as documentation in the source, in the convention of the language. Pure.
+
+The sentence comes from a model: whatever it holds, it must stay a comment. What could end the comment is
+rewritten, and the file is parsed again with the comment in it: unless the documentation that is found there
+is the sentence, and everything else of the file is as it was, nothing is inserted.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from types import MappingProxyType
+
+import attrs
+
+from lsp_calib.characters import without_hidden
+from lsp_calib.syntax import Function, functions
+
+WIDTH = 100
+"""Columns, with the indentation, beyond which a comment takes several lines."""
+
+# A deeply indented function still gets some words on each line.
+_LEAST_WIDTH = 20
+# How far above a function the place for its documentation is looked for: annotations of several lines.
+_FARTHEST = 12
+_MARKS = re.compile(
+    r"""^(?:r?\"{3}|/\*\*|\*/|\*(?=\ )|///?(?=\ )|\#(?=\ ))\s*(?:</?summary>)?  # at the beginning
+    | \s*(?:</summary>|\"{3}|\*/)$  # at the end""",
+    re.VERBOSE,
+)
+_ATTRIBUTE = re.compile(r"\s*(?:@|#\[|\[|template\b)")
+
+
+@attrs.frozen
+class Insertion:
+    """New lines, without line ends, to go before line `line` (from 0) of a document."""
+
+    line: int
+    lines: tuple[str, ...]
+
+    @property
+    def places(self) -> tuple[tuple[int, str], ...]:
+        """(line in the document, text) of each of them that has words: the text without comment marks."""
+        bare = ((self.line + at, _MARKS.sub("", line.strip())) for at, line in enumerate(self.lines))
+        return tuple((line, text) for line, text in bare if text)
+
+    def apply(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """The lines of the document with these in it."""
+        return (*lines[: self.line], *self.lines, *lines[self.line :])
+
+
+@attrs.frozen
+class _Style:
+    """How a language writes documentation.
+
+    safe: the sentence with everything rewritten that could end the comment, or that a tool would obey.
+    write: its lines, given the safe sentence and the columns that there are. read: the safe sentence again,
+    from the documentation as it stands in a file.
+    noun: what people call it. inside: whether it stands in the body, rather than above the function.
+    """
+
+    safe: Callable[[str], str]
+    write: Callable[[str, int], list[str]]
+    read: Callable[[str], str]
+    noun: str = "comment"
+    inside: bool = False
+
+
+def noun(language: str) -> str | None:
+    """What documentation is called in a language; None if it cannot be inserted there."""
+    style = _STYLES.get(language)
+    return None if style is None else style.noun
+
+
+def may_insert(function: Function, language: str) -> bool:
+    """Whether a summary of a function may be inserted: it has no documentation, and a place for it."""
+    style = _STYLES.get(language)
+    if style is None or function.docstring is not None:
+        return False
+    return not style.inside or function.body >= function.signature_end
+
+
+def insertion(lines: Sequence[str], function: Function, language: str, sentence: str) -> Insertion | None:
+    """The sentence as the documentation of a function of a document.
+
+    lines: of the document, without their ends. function: one of its functions.
+    None if it has documentation already, or if there is no place for any: a body on the line of its
+    signature, a language without a convention here.
+    """
+    style = _STYLES.get(language)
+    if style is None or not may_insert(function, language):
+        return None
+    text = style.safe(_worded(without_hidden(" ".join(sentence.split())), function.name, language))
+    text = " ".join(text.split())
+    if not text:
+        return None
+    before = functions(lines, language)
+    for line in _places(lines, function, style):
+        beside = lines[function.body] if style.inside else lines[line]
+        indentation = beside[: len(beside) - len(beside.lstrip())]
+        room = max(WIDTH - len(indentation.expandtabs(4)), _LEAST_WIDTH)
+        made = Insertion(line, tuple(f"{indentation}{one}" for one in style.write(text, room)))
+        after = functions(made.apply(lines), language)
+        if _documents_only(function, made, before, after, lambda found: style.read(found) == text):
+            return made
+    return None
+
+
+def _places(lines: Sequence[str], function: Function, style: _Style) -> Iterator[int]:
+    """The lines that documentation may go before, the usual one first."""
+    if style.inside:
+        yield from dict.fromkeys((function.signature_end, function.body))
+        return
+    top = function.start
+    while top > 0 and _ATTRIBUTE.match(lines[top - 1]):
+        top -= 1
+    yield from range(top, function.start + 1)
+    yield from range(top - 1, max(top - _FARTHEST, 0) - 1, -1)
+
+
+def _documents_only(
+    function: Function,
+    made: Insertion,
+    before: Sequence[Function],
+    after: Sequence[Function],
+    is_sentence: Callable[[str], bool],
+) -> bool:
+    """Whether the lines have given this function its documentation, and changed nothing else."""
+    if len(before) != len(after):
+        return False
+    n = len(made.lines)
+    documented = 0
+    for old, new in zip(before, after, strict=True):
+        moved = n if old.start >= made.line else 0
+        ends = old.end + (n if old.end > made.line else 0)
+        if (new.name, new.start, new.end) != (old.name, old.start + moved, ends):
+            return False
+        if old == function and new.docstring is not None:
+            if not is_sentence(new.docstring) or new.code != old.code:
+                return False
+            documented += 1
+        elif new.docstring != old.docstring:
+            return False
+    return documented == 1
+
+
+def _worded(sentence: str, name: str, language: str) -> str:
+    """The sentence as the convention begins it. In Go that is with the name of the function."""
+    if language != "go" or not name or sentence.startswith(name):
+        return sentence
+    first, _, rest = sentence.partition(" ")
+    if re.fullmatch(r"[A-Z][a-z]+", first) and rest:
+        verb = first.lower()
+        if not verb.endswith("s"):
+            verb = _third_person(verb)
+        if verb:
+            return f"{name} {verb} {rest}"
+    return f"{name}: {sentence}"
+
+
+# Verbs with which summaries often begin; only of these is it certain that the word is a verb.
+_VERBS = """
+    add append apply build calculate call change check clear close compare compile compute configure convert
+    copy count create decode decrement delete determine disable display divide download draw emit enable
+    encode end execute extract fetch fill filter find flush format generate get handle hash implement
+    increment initialize insert install iterate join limit list load log look make map mark match measure
+    merge move multiply normalize open order parse perform play pop post prepare print process produce provide
+    push put query raise read receive record register release remove rename render replace report request
+    reset resolve restore retrieve return reverse run save scan search select send set show sort split start
+    stop store strip subtract sum swap take test transform traverse trim try turn update upload use validate
+    verify visit wait walk wrap write
+"""
+
+
+def _third_person(verb: str) -> str:
+    """`returns` for `return`; "" for a word that may be no verb."""
+    if verb not in _VERBS.split():
+        return ""
+    if verb.endswith("y") and verb[-2] not in "aeiou":
+        return f"{verb[:-1]}ies"
+    return f"{verb}es" if verb.endswith(("ch", "sh", "ss", "x", "z")) else f"{verb}s"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(width, _LEAST_WIDTH), break_long_words=False, break_on_hyphens=False)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return " ".join(" ".join(lines).split())
+
+
+def _docstring_safe(text: str) -> str:
+    # Three greater-than signs begin an example that doctest runs.
+    return text.replace('"""', "'''").replace(">>>", "> > >")
+
+
+def _write_docstring(text: str, width: int) -> list[str]:
+    opening = 'r"""' if "\\" in text else '"""'
+    # A quote or a backslash at the end would become part of the closing quotes, or undo them.
+    end = " " if text[-1] in '"\\' else ""
+    if len(opening) + len(text) + len(end) + 3 <= width:
+        return [f'{opening}{text}{end}"""']
+    return [*_marked(_wrapped(text, width - len(opening)), opening, ""), '"""']
+
+
+def _read_docstring(found: str) -> str:
+    return _joined([found[found.index('"""') + 3 : -3]])
+
+
+def _marked(lines: Sequence[str], first: str, others: str) -> list[str]:
+    return [f"{others if at else first}{line}" for at, line in enumerate(lines)]
+
+
+def _block_safe(text: str) -> str:
+    text = text.replace("*/", "* /").replace("/*", "/ *")
+    # A word that begins so is an order to a tool: `@ts-ignore`, `@deprecated`.
+    return re.sub(r"(?<!\S)@(\S*)", r"`@\1`", text)
+
+
+def _java_safe(text: str) -> str:
+    # Java reads \\u002a as an asterisk before it knows of comments, and Javadoc is HTML.
+    return html.escape(_block_safe(text.replace("\\u", "\\ u")), quote=False)
+
+
+def _write_block(text: str, width: int) -> list[str]:
+    if len(text) + 7 <= width:
+        return [f"/** {text} */"]
+    return ["/**", *_marked(_wrapped(text, width - 3), " * ", " * "), " */"]
+
+
+def _read_block(found: str) -> str:
+    body = found.removeprefix("/**").removesuffix("*/")
+    first, *others = body.split("\n")
+    return _joined([first, *(re.sub(r"^\s*\*(?: |$)", "", line) for line in others)])
+
+
+def _write_lines(mark: str) -> Callable[[str, int], list[str]]:
+    return lambda text, width: [f"{mark} {line}" for line in _wrapped(text, width - len(mark) - 1)]
+
+
+def _read_lines(mark: str) -> Callable[[str], str]:
+    return lambda found: _joined([line.strip().removeprefix(mark) for line in found.split("\n")])
+
+
+def _rust_safe(text: str) -> str:
+    # A fence of code in documentation is compiled and run by `cargo test`.
+    return text.replace("```", "'''").replace("~~~", "---")
+
+
+def _write_xml(text: str, width: int) -> list[str]:
+    if len(text) + 23 <= width:
+        return [f"/// <summary>{text}</summary>"]
+    write = _write_lines("///")
+    return [*write("<summary>", width), *write(text, width), *write("</summary>", width)]
+
+
+def _read_xml(found: str) -> str:
+    return _joined([_read_lines("///")(found).removeprefix("<summary>").removesuffix("</summary>")])
+
+
+_BLOCK = _Style(_block_safe, _write_block, _read_block)
+_LINE_LANGUAGES = {"go": "//", "ruby": "#"}
+_STYLES = MappingProxyType(
+    {
+        **dict.fromkeys(("c", "cpp", "php"), _BLOCK),
+        **dict.fromkeys(("javascript", "javascriptreact", "typescript", "typescriptreact"), _BLOCK),
+        "csharp": _Style(lambda text: html.escape(text, quote=False), _write_xml, _read_xml),
+        "java": _Style(_java_safe, _write_block, _read_block),
+        "python": _Style(_docstring_safe, _write_docstring, _read_docstring, noun="docstring", inside=True),
+        "rust": _Style(_rust_safe, _write_lines("///"), _read_lines("///")),
+        **{
+            language: _Style(lambda text: text, _write_lines(mark), _read_lines(mark))
+            for language, mark in _LINE_LANGUAGES.items()
+        },
+    }
+)

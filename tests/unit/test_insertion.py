@@ -1,0 +1,202 @@
+"""Summaries as documentation: found again as they were written, and never anything but a comment."""
+
+from __future__ import annotations
+
+import ast
+import html
+import re
+import textwrap
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from lsp_calib.characters import has_hidden
+from lsp_calib.summarization.insertion import WIDTH, insertion, may_insert, noun
+from lsp_calib.syntax import Function, functions, has_grammar
+from lsp_calib.text_lines import split_lines
+
+SOURCES = {
+    "python": "class A:\n    @decorated\n    def add(\n        self\n    ):\n"
+    "        # Why.\n        return 1\n",
+    "java": "class A {\n    @Override\n    @Named(\n        1\n    )\n"
+    "    int add() {\n        return 1;\n    }\n}\n",
+    "javascript": "const x = 1;\n\nexport function add(b) {\n  return b;\n}\n",
+    "typescript": "class A {\n  add(b: number): number {\n    return b;\n  }\n}\n",
+    "go": "package a\n\nfunc add(b int) int {\n\treturn b\n}\n",
+    "rust": "impl A {\n    #[inline]\n    #[must_use]\n    fn add(b: u8) -> u8 {\n        b\n    }\n}\n",
+    "c": "#include <a.h>\n\nstatic int\nadd(int b)\n{\n    return b;\n}\n",
+    "cpp": "template <class T>\nT add(T b) {\n    return b;\n}\n",
+    "csharp": "class A {\n    [Pure]\n    int Add(int b) {\n        return b;\n    }\n}\n",
+    "ruby": "class A\n  def add(b)\n    b\n  end\nend\n",
+    "php": "<?php\nclass A {\n    function add($b) {\n        return $b;\n    }\n}\n",
+}
+LANGUAGES = [language for language in SOURCES if has_grammar(language)]
+HOSTILE = (
+    "*/ evil(); /*",
+    '""" + evil() + """',
+    "''' + evil() + '''",
+    'ends with a quote"',
+    "ends with a backslash \\",
+    "\\",
+    '"',
+    '\\"""evil()',
+    "\\u002a\\u002f evil();",
+    "</summary><evil/>",
+    "?> evil",
+    "```rust evil() ```",
+    ">>> evil()",
+    "@ts-ignore @deprecated */",
+    "#[evil] // evil /* evil",
+    "/",
+    "*",
+    "a\nevil()",
+    "a\u2028evil()",
+    "a\rb\x0cc",
+    "right\u202eleft",
+)
+sentences = st.one_of(
+    st.sampled_from(HOSTILE),
+    st.text(max_size=300),
+    st.lists(
+        st.sampled_from([*HOSTILE, "word", "Return", "the sum", " ", "*", "/", '"', "\\"]), max_size=12
+    ).map("".join),
+)
+
+
+def only(source: str, language: str) -> Function:
+    return functions(split_lines(source), language)[0]
+
+
+def words(documentation: str) -> str:
+    """The words of documentation, read without the code under test."""
+    text = re.sub(r'^\s*(r?"""|/\*\*|///|//|#|\*(?!/))', "", documentation, flags=re.M)
+    text = re.sub(r'("""|\*/)$', "", text)
+    return "".join(re.sub(r"</?summary>", "", text).split())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@given(sentence=sentences)
+@example(sentence="Return the sum of two numbers.")
+@example(sentence=" ".join(["words"] * 60))
+def test_what_is_inserted_is_found_again_and_nothing_else_changes(language: str, sentence: str) -> None:
+    lines = split_lines(SOURCES[language])
+    before = only(SOURCES[language], language)
+    made = insertion(lines, before, language, sentence)
+    assume(made is not None)
+    assert made is not None
+    after = made.apply(lines)
+    found = functions(after, language)[0]
+    assert found.docstring is not None
+    assert found.code == before.code
+    kept = [*after[: made.line], *after[made.line + len(made.lines) :]]
+    assert tuple(kept) == lines
+    names = [[one.name for one in functions(every, language)] for every in (lines, after)]
+    assert names[0] == names[1]
+    assert not any(has_hidden(line) for line in made.lines)
+    if language == "python":
+        tree = ast.parse("\n".join(after))
+        (method,) = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        assert [type(node) for node in method.body] == [ast.Expr, ast.Return]
+        assert ">>>" not in (ast.get_docstring(method) or "")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@given(sentence=st.lists(st.from_regex(r"[a-zA-Z0-9,()\-]+", fullmatch=True), min_size=1, max_size=40))
+def test_a_plain_sentence_comes_back_word_for_word(language: str, sentence: list[str]) -> None:
+    assume(any(letter.isalpha() for word in sentence for letter in word))
+    text = "Return " + " ".join(sentence)
+    made = insertion(split_lines(SOURCES[language]), only(SOURCES[language], language), language, text)
+    assert made is not None
+    found = functions(made.apply(split_lines(SOURCES[language])), language)[0].docstring
+    assert found is not None
+    expected = text.replace("Return", "add returns", 1) if language == "go" else text
+    assert html.unescape(words(found)) == "".join(expected.split())
+    longest = max(len(word) for word in text.split())
+    assert all(len(line.expandtabs(4)) <= max(WIDTH, longest + 30) for line in made.lines)
+
+
+@pytest.mark.parametrize("sentence", HOSTILE)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_hostile_text_has_no_way_out(language: str, sentence: str) -> None:
+    """Either it is a comment, or it is not inserted; "evil" is never code."""
+    lines = split_lines(SOURCES[language])
+    made = insertion(lines, only(SOURCES[language], language), language, sentence)
+    if made is None:
+        assert not any(letter.isalpha() for letter in sentence), "words can always be a comment"
+        return
+    code = "\n".join(one.code for one in functions(made.apply(lines), language))
+    assert "evil" not in code
+    inserted = "\n".join(made.lines)
+    if language in ("java", "javascript", "typescript", "c", "cpp", "php"):
+        assert inserted.count("*/") == 1
+        assert "\\u00" not in inserted or language != "java"
+        assert not re.search(r"(?<![\w`])@", inserted)
+    if language == "rust":
+        assert "```" not in inserted
+
+
+@pytest.mark.parametrize(
+    ("language", "shown"),
+    [
+        ("python", '        """Return it."""\n        # Why.'),
+        ("java", "    /** Return it. */\n    @Override"),
+        ("javascript", "/** Return it. */\nexport function"),
+        ("go", "// add returns it.\nfunc add"),
+        ("rust", "    /// Return it.\n    #[inline]"),
+        ("c", "/** Return it. */\nstatic int"),
+        ("cpp", "/** Return it. */\ntemplate"),
+        ("csharp", "    /// <summary>Return it.</summary>\n    [Pure]"),
+        ("ruby", "  # Return it.\n  def"),
+        ("php", "    /** Return it. */\n    function"),
+    ],
+)
+def test_each_language_in_its_convention(language: str, shown: str) -> None:
+    if not has_grammar(language):
+        pytest.skip("no grammar in this version")
+    lines = split_lines(SOURCES[language])
+    made = insertion(lines, only(SOURCES[language], language), language, "Return it.")
+    assert made is not None
+    assert shown in "\n".join(made.apply(lines))
+
+
+def test_long_sentences_take_several_lines() -> None:
+    long = "Return " + "the sum of all the numbers " * 6
+    made = insertion(split_lines(SOURCES["java"]), only(SOURCES["java"], "java"), "java", long)
+    assert made is not None
+    assert (made.lines[0], made.lines[-1]) == ("    /**", "     */")
+    made = insertion(split_lines(SOURCES["python"]), only(SOURCES["python"], "python"), "python", long)
+    assert made is not None
+    assert made.lines[-1] == '        """'
+    assert len(made.lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "language"),
+    [
+        ('def f():\n    """Old."""\n    return 1\n', "python"),
+        ("def f(): return 1\n", "python"),
+        ("/** Old. */\nfunction f() {\n}\n", "javascript"),
+        ("// Old.\nfunc f() {\n}\n", "go"),
+    ],
+)
+def test_where_there_is_documentation_or_no_place_none_is_inserted(source: str, language: str) -> None:
+    function = only(source, language)
+    assert not may_insert(function, language)
+    assert insertion(split_lines(source), function, language, "New.") is None
+
+
+def test_nested_functions_are_documented_one_by_one() -> None:
+    source = "def outer():\n    def inner():\n        return 1\n\n    return inner\n"
+    lines = split_lines(source)
+    outer, inner = functions(lines, "python")
+    made = insertion(lines, inner, "python", "Return one.")
+    assert made is not None
+    assert textwrap.dedent("\n".join(made.lines)) == '"""Return one."""'
+    found = functions(made.apply(lines), "python")
+    assert [one.docstring for one in found] == [None, '"""Return one."""']
+    assert may_insert(outer, "python")
+
+
+def test_what_it_is_called() -> None:
+    assert (noun("python"), noun("java"), noun("plaintext")) == ("docstring", "comment", None)

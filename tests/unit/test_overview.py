@@ -1,0 +1,125 @@
+"""`summarize --all`: one page on a file or a tree."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from openai_server import serving
+
+from lsp_calib.cli import main
+from lsp_calib.commands import overview as overview_module
+from lsp_calib.commands.overview import Overview
+from lsp_calib.markdown import code_span, escape_markdown
+from lsp_calib.settings import Trusted
+
+MODULE = '''def outer(a):
+    """Old."""
+    def inner(b):
+        return b
+    return inner(a)
+'''
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    (root / "node_modules").mkdir(parents=True)
+    (root / "module.py").write_text(MODULE)
+    (root / "sub").mkdir()
+    (root / "sub" / "other.go").write_text("package a\n\nfunc Add(a int) int {\n\treturn a\n}\n")
+    (root / "node_modules" / "vendor.py").write_text("def vendored(): pass\n")
+    (root / "binary.py").write_bytes(b"\0def f(): pass\n")
+    (root / "notes.txt").write_text("def f(): pass\n")
+    outside = tmp_path / "outside.py"
+    outside.write_text("def outside(): pass\n")
+    (root / "link.py").symlink_to(outside)
+    return root
+
+
+async def run(*arguments: object) -> Result:
+    return await asyncio.to_thread(CliRunner().invoke, main, [str(one) for one in arguments])
+
+
+@pytest.mark.usefixtures("home")
+async def test_a_tree_as_a_page_and_as_json(tree: Path) -> None:
+    """Each function of each source file below the folder, nested ones below those that hold them."""
+    async with serving() as server:
+        page = await run("summarize", "--all", tree, "--remote", server.url)
+        found = await run("summarize", "--all", tree, "--remote", server.url, "--json")
+    assert page.exit_code == 0, page.output
+    lines = page.stdout.splitlines()
+    assert lines[0] == "# Summaries of tree"
+    assert [line for line in lines if line.startswith("## ")] == ["## module\\.py", "## sub/other\\.go"]
+    assert [line.partition(", line")[0] for line in lines if ", line" in line] == [
+        "- 🟡 `def outer(a)`",
+        "  - 🟡 `def inner(b)`",
+        "- 🟡 `func Add(a int) int`",
+    ]
+    assert "no labels for summaries of this model yet" in page.stdout
+    assert "1 files were left out" in page.stdout
+    document: dict[str, Any] = json.loads(found.stdout)
+    assert (document["complete"], document["functions"], document["skippedFiles"]) == (True, 3, 1)
+    functions = document["files"][0]["functions"]
+    assert [(one["name"], one["line"], one["documented"]) for one in functions] == [
+        ("outer", 1, True),
+        ("inner", 3, False),
+    ]
+    assert functions[0]["summary"]["kind"] == "summary"
+    assert functions[0]["summary"]["confidence"] is None
+
+
+@pytest.mark.usefixtures("home")
+async def test_stopping_keeps_what_is_done(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by Ctrl-C between two functions: the page says how many there would have been."""
+    real = overview_module.overview
+
+    def stopped(root: Path, given_: Trusted, say: Any, progress: Any, into: Overview) -> None:
+        def stop(done: int, all_: int) -> None:
+            progress(done, all_)
+            if done == 2:
+                raise KeyboardInterrupt
+
+        real(root, given_, say, stop, into)
+
+    monkeypatch.setattr(overview_module, "overview", stopped)
+    async with serving() as server:
+        page = await run("summarize", "--all", tree, "--remote", server.url)
+    assert page.exit_code == 130
+    assert "2 of 3 functions" in page.stdout
+    assert "inner" in page.stdout
+
+
+@pytest.mark.usefixtures("home")
+async def test_what_has_no_function_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    for place in (tmp_path, tmp_path / "empty.py"):
+        result = await run("summarize", "--all", place)
+        assert result.exit_code != 0
+        assert "No function was found" in result.output
+    result = await run("summarize", "--all", tmp_path / "missing")
+    assert "no file or folder" in result.output
+
+
+@given(st.text(alphabet="a` \\", min_size=1).map(str.strip).filter(bool))
+def test_code_is_fenced_by_more_marks_than_it_has(text: str) -> None:
+    span = code_span(text)
+    found = re.fullmatch(r"(`+) ?(.+?) ?\1", span)
+    assert found is not None
+    assert found[2] == text
+    assert not re.search(rf"(?<!`){found[1]}(?!`)", text), "nothing in the text ends the code"
+
+
+@given(st.text(alphabet="<>[]()!*_`a1#", max_size=20))
+def test_escaped_text_has_no_bare_marks(text: str) -> None:
+    escaped = escape_markdown(text)
+    assert escaped.replace("\\", "") == text.replace("\\", "")
+    bare = escaped.replace("\\\\", "")
+    assert all(bare.count(mark) == bare.count("\\" + mark) for mark in "<>[]()!*_`#")
