@@ -89,9 +89,22 @@ _window = click.option(
 
 @click.command(cls=Command)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
-@click.option("--task", type=click.Choice(["line"]), default="line", help="What to calibrate: lines, so far.")
+@click.option(
+    "--task",
+    type=click.Choice(["line", "summary"]),
+    default="line",
+    show_default=True,
+    help="line: completions of lines. summary: summaries of functions; documented ones are summarised with "
+    "their documentation hidden, and compared with it (`models pull minilm-l6-v2`, extra `evaluation`).",
+)
 @_language
-@click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
+@click.option(
+    "--samples",
+    type=click.IntRange(20),
+    default=400,
+    show_default=True,
+    help="Lines or functions to ask for.",
+)
 @click.option(
     "--from-git",
     is_flag=True,
@@ -160,7 +173,6 @@ def calibrate(
     if not from_git and (authors or commits):
         raise SettingsError("--author and --commits choose commits: add --from-git, or leave them out.")
     wish = FromGit(authors, commits or FromGit().commits, tell) if from_git else None
-    del options["task"]  # there is only one
     if sources is not None:
         from lsp_calib.commands.recompute import recompute
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import compress
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import attrs
 import numpy as np
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, Task
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
 from lsp_calib.calibration.calibrators.promotion import may_replace
@@ -33,11 +33,18 @@ from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
 from lsp_calib.evaluation.datasets.blind import refuse_blind
+from lsp_calib.evaluation.documented_source import documented_task
 from lsp_calib.evaluation.header import Header, origin
 from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.records import Record, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
+from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import held_out, line_task
+
+LINE = "line"
+JUDGED_BY = {LINE: "exact", SUMMARY: "best-f1"}
+"""The criterion of the labels of each task."""
+_PLURAL = {LINE: "lines", SUMMARY: "functions"}
 
 
 @attrs.frozen
@@ -79,7 +86,7 @@ class Report:
         self.comparison.print(console)
         c = self.calibrator
         console.print(
-            f"\n{c.n} of {self.asked} lines had an answer, {c.n_correct} of them right. "
+            f"\n{c.n} of {self.asked} {_PLURAL[c.purpose.task]} had an answer, {c.n_correct} of them right. "
             f"Its measure is {c.measure}. It is in {self.path}."
         )
         if self.promoted:
@@ -112,10 +119,12 @@ def calibrate(
     lines: bool = False,
     language: str | None = None,
     from_git: FromGit | None = None,
+    task: str = LINE,
 ) -> Report:
-    """Fit a calibrator of line completion on the source below `paths`, each a project.
+    """Fit a calibrator on the source below `paths`, each a project.
 
-    language: of the source; None: Python if there is any, else the only one there is.
+    task: "line": lines are completed; "summary": documented functions are summarised, their documentation
+        hidden. language: of the source; None: Python if there is any, else the only one there is.
     from_git: complete lines of the user's commits instead, in the repositories of `paths`.
     records: the file that keeps the generations; a run continues with those it already holds. Without `paths`
         the calibrator is fitted on these records: neither a model nor source is needed.
@@ -137,19 +146,23 @@ def calibrate(
         raise SettingsError(
             "With --from-git each commit says what stood below a line: leave --writing-on out."
         )
+    if task == SUMMARY and (from_git is not None or writing_on or observe):
+        raise SettingsError("--from-git, --writing-on and --observe are for lines: leave them out.")
     _check_writable(records, output)
     if paths:
-        if from_git is None:
-            task = line_task(paths, samples, seed, writing_on, language=language)
+        if task == SUMMARY:
+            items = documented_task(paths, samples, seed, language)
+        elif from_git is None:
+            items = line_task(paths, samples, seed, writing_on, language=language)
         else:
-            task = committed_task(paths, samples, seed, language, from_git)
-        groups = [str(payload["group"]) for _, payload in task.items]
+            items = committed_task(paths, samples, seed, language, from_git)
+        groups = [str(payload["group"]) for _, payload in items.items]
         apart = held_out(groups, held_out_projects or 0, seed)
         if output is not None:
-            refuse_blind(_projects(set(groups) - apart), task.language)
+            refuse_blind(_projects(set(groups) - apart), items.language)
         with tempfile.TemporaryDirectory() as scratch:
             header, kept = collect_records(
-                task,
+                items,
                 workers,
                 records or Path(scratch) / "records.jsonl",
                 say,
@@ -229,7 +242,7 @@ class _Judged:
             present,
             present.probabilities([record.evidence(header) for record in shown]),
             fitted.confidence,
-            np.array([record.correct["exact"] for record in shown], dtype=np.bool_),
+            np.array([record.correct[JUDGED_BY[header.task]] for record in shown], dtype=np.bool_),
             np.array([(source.name, source.version) not in seen for source in sources], dtype=np.bool_),
             [record.group for record in shown],
         )
@@ -280,10 +293,10 @@ def _fit(
     header: Header, records: list[Record], *, shipped: bool, created: str
 ) -> tuple[Fitted, list[Record]]:
     """The calibrator of `fit_records`, and the records it was fitted on."""
-    if header.task != "line":
+    if header.task not in JUDGED_BY:
         raise DataError(
             f"The records are of the task {header.task!r}: a calibrator for the editor is made of lines as "
-            "people ask for them (task `line`)."
+            "people ask for them (task `line`), or of summaries (task `summary`)."
         )
     shown = [
         record
@@ -293,16 +306,16 @@ def _fit(
     if shipped:
         refuse_blind(_projects({record.group for record in shown}), header.language)
     fitted = fit_calibrator(
-        Purpose(header.model, header.prompt_version, "line", header.language),
+        Purpose(header.model, header.prompt_version, cast(Task, header.task), header.language),
         [record.evidence(header) for record in shown],
-        [record.correct["exact"] for record in shown],
+        [record.correct[JUDGED_BY[header.task]] for record in shown],
         groups_of(shown),
         source="shipped" if shipped else "workspace",
         state="shipped" if shipped else "ready",
         created=created,
         strata=dict(sorted(Counter(record.stratum for record in shown).items())),
         provenance=sources_of(shown),
-        ranked=[ranked(record) for record in shown],
+        ranked=[ranked(record) for record in shown] if header.task == LINE else None,
     )
     return attrs.evolve(fitted, calibrator=_rounded(fitted.calibrator)), shown
 

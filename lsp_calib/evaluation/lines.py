@@ -146,6 +146,18 @@ def _outside(folders: Sequence[str], skipped: Collection[str]) -> bool:
     return any(name in skipped or name.startswith(".") for name in folders)
 
 
+def read_lines_of(path: Path, language: str) -> Sequence[str]:
+    """The lines of a source file; none of a link, one that cannot be read, is too large, or was generated
+    (but for Python)."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            return ()
+        lines = split_lines(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return ()
+    return () if language != "python" and is_made_by_a_program(path.name, lines) else lines
+
+
 def sample_lines(
     root: Path, group: str, count: int, seed: int = 0, language: str = "python"
 ) -> list[LineItem]:
@@ -157,14 +169,7 @@ def sample_lines(
     rng = random.Random(f"{seed}:{group}")
     candidates: list[tuple[Path, Sequence[str], int]] = []
     for path in source_files(root, language):
-        try:
-            if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_BYTES:
-                continue
-            lines: Sequence[str] = split_lines(path.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError):
-            continue
-        if language != "python" and is_made_by_a_program(path.name, lines):
-            continue
+        lines = read_lines_of(path, language)
         prose = prose_lines(lines, language)
         candidates += [
             (path, lines, at) for at, line in enumerate(lines) if at not in prose and is_asked_for(line)

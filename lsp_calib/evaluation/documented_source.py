@@ -1,0 +1,81 @@
+"""The task of summaries on a code base of the user's: its own documented functions, documentation hidden."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation.lines import read_lines_of, source_files
+from lsp_calib.evaluation.runner import Plain
+from lsp_calib.evaluation.summary_task import SUMMARY, is_usable
+from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, project_names
+from lsp_calib.evaluation.thresholds import CRITERIA
+from lsp_calib.exclusion import Exclusion
+from lsp_calib.languages import name_of
+from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.summarization.retrieval import ExamplePool
+from lsp_calib.syntax import Function, documentation_sentence, functions
+from lsp_calib.syntax.languages import LANGUAGES
+
+
+def documented_task(paths: Sequence[Path], samples: int, seed: int, language: str | None = None) -> Task:
+    """About `samples` documented functions of the source below `paths`, equally many from each project.
+
+    language: of the source; None: Python if there is any, else the only one there is. The examples of a
+    function are those of its own project, as in the editor; near-duplicates, itself among them, are left out.
+    Raises DataError if there are fewer than 20 such functions, or several languages; SettingsError for a
+    language without a grammar.
+    """
+    named = language or language_below(paths)
+    if named not in LANGUAGES:
+        raise SettingsError(f"The source of {named!r} cannot be read. Known: {', '.join(LANGUAGES)}.")
+    projects = project_names(paths)
+    each = -(-samples // len(projects))
+    items = [item for root, group in projects for item in _of_project(root, group, each, seed, named)]
+    if len(items) < FEWEST:
+        raise DataError(
+            f"Only {len(items)} functions of {name_of(named)} have a sentence of documentation; at least "
+            f"{FEWEST} are needed. Name more source."
+        )
+    return Task(SUMMARY, tuple(items), language=named, criteria=tuple(CRITERIA))
+
+
+def _of_project(root: Path, group: str, count: int, seed: int, language: str) -> Iterator[tuple[str, Plain]]:
+    """Functions of a project, drawn at random, with their examples."""
+    found = list(_payloads(root, group, language))
+    examples = [Example(p["path"], p["name"], p["code"], p["reference"]) for p in found]
+    pool = ExamplePool(examples)
+    drawn = random.Random(f"{seed}:{group}").sample(range(len(found)), min(count, len(found)))
+    for at in sorted(drawn):
+        best = pool.best(examples[at].code, SHOTS)
+        yield found[at]["item"], {**found[at], "examples": [attrs.asdict(one) for one in best]}
+
+
+def _payloads(root: Path, group: str, language: str) -> Iterator[Plain]:
+    excluded = Exclusion().reason
+    for path in source_files(root, language):
+        name = path.relative_to(root).as_posix() if path != root else path.name
+        lines = () if excluded(name) else read_lines_of(path, language)
+        for function in functions(lines, language):
+            payload = _payload(function, group, name, language)
+            if is_usable(payload):
+                yield payload
+
+
+def _payload(function: Function, group: str, name: str, language: str) -> Plain:
+    return {
+        "item": f"{group}/{name}:{function.start + 1}:1",
+        "group": group,
+        "path": name,
+        "name": function.name,
+        "language": language,
+        # A method alone is no valid source before it is dedented.
+        "code": textwrap.dedent(function.code),
+        "reference": documentation_sentence(function, language) or "",
+    }
