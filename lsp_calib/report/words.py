@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from lsp_calib.badges import percent
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
+from lsp_calib.calibration.calibrators.carrying_over import carried_from
 from lsp_calib.feedback.comparison import Comparison
 from lsp_calib.feedback.outcomes import ENOUGH, Outcome
 from lsp_calib.feedback.report import Hidden, Report
@@ -151,8 +152,10 @@ def explored(hidden: Hidden) -> str:
 
 
 def is_own(listed: Listed) -> bool:
-    """Whether a calibrator is the user's: fitted on feedback or on a code base, or imported."""
-    return listed.calibrator.source in ("personal", "workspace")
+    """Whether a calibrator is the user's: fitted on feedback or on a code base, or imported; not one that was
+    only carried over from it to another prompt."""
+    own = listed.calibrator.source in ("personal", "workspace")
+    return own and carried_from(listed.calibrator) is None
 
 
 def counted(n: int, noun: str) -> str:

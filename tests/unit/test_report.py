@@ -17,6 +17,7 @@ from report_scene import SURVIVAL, Shown, calibrators_of, drawn, shipped_calibra
 from scipy import stats
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.carrying_over import carried_from
 from lsp_calib.calibration.metrics.reliability import ReliabilityBin
 from lsp_calib.feedback import report_data
 from lsp_calib.feedback.outcomes import ENOUGH, Outcome, Share, Sums, outcome_of
@@ -253,7 +254,9 @@ class TestEveryNumber:
 
     def test_calibrators(self, report: Report, calibrators: CalibratorStore) -> None:
         assert list(report.calibrators) == calibrators.listed()[0]
-        assert sum(one.calibrator.source == "personal" for one in report.calibrators) == 1
+        own = [one.calibrator for one in report.calibrators if one.calibrator.source == "personal"]
+        # What was learned is carried over to the model's other prompt.
+        assert sum(carried_from(one) is None for one in own) == 1
 
     def test_json_has_the_same_numbers(self, report: Report) -> None:
         wire = json.loads(json.dumps(to_wire(report), allow_nan=False))

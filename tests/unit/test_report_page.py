@@ -14,6 +14,7 @@ import pytest
 from report_scene import Shown, calibrators_of, drawn, truth_of, write
 
 from lsp_calib.badges import percent
+from lsp_calib.calibration.calibrators.carrying_over import carried_from
 from lsp_calib.feedback.outcomes import Outcome, Share
 from lsp_calib.feedback.report import Latency, Report, make_report
 from lsp_calib.feedback.report_data import read_data
@@ -172,7 +173,8 @@ class TestNumbers:
     def test_calibrators(self, page: Page, report: Report) -> None:
         found = {row[0]: row for row in page.table("calibrator")}
         assert set(found) == {one.calibrator.id for one in report.calibrators}
-        (own,) = [row for row in found.values() if row[4] == "personal"]
+        carried = {one.calibrator.id for one in report.calibrators if carried_from(one.calibrator)}
+        (own,) = [row for name, row in found.items() if row[4] == "personal" and name not in carried]
         assert own[1] == "in force"
         assert "1 calibrator of your own." in page.text
 

@@ -71,7 +71,13 @@ def test_it_counts_where_language_and_path_both_fit(
     assert ("tiers.overrides" in found.reason) == (tier is not Tier.ACCEPT)
     block, _ = estimator.tier(found.calibrated, found, language="python", document=document)
     assert block is tier
-    other = estimator.alternative(found, found.calibrated, language="python", document=document)
+    assert found.calibrated is not None
+    (other,) = estimator.alternatives(
+        *(purpose.model, purpose.prompt_version, "line", "python"),
+        0.0,
+        [(found.calibrated, SURE)],
+        document=document,
+    )
     assert other.tier is (Tier.REJECT if tier is Tier.REJECT else Tier.REVIEW)
 
 
