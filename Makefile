@@ -108,8 +108,7 @@ test-vscode: $(vscode)/node_modules/.package-lock.json ## The unit tests of the 
 .PHONY: test-editors
 test-editors: $(VENV)/.dev model vsix test-vscode ## Set up real editors (apt: as root) and test in them; ARGS: for pytest
 	$(pip) install $(constrained) --editable '.[local,dev,editors]'
-	.ci/vscode || true
-	LSP_CALIB_NVIM="$$(.ci/neovim || true)" $(run-pytest) $(or $(ARGS),tests/editors)
+	LSP_CALIB_VSCODE="$$(.ci/vscode || true)" LSP_CALIB_NVIM="$$(.ci/neovim || true)" $(run-pytest) $(or $(ARGS),tests/editors)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn, the features of a suggestion, and the store

@@ -6,6 +6,12 @@ import { suggestionIn, type Legend, type Suggestion } from './wire';
 
 type Items = vscode.InlineCompletionItem[] | vscode.InlineCompletionList | null | undefined;
 
+/** Of the suggestion on screen: mark and tier, and why it has that tier, with its probability. */
+export interface OnScreen {
+  readonly tier: string;
+  readonly why: string;
+}
+
 interface Shown {
   readonly editor: vscode.TextEditor;
   readonly version: number;
@@ -29,8 +35,8 @@ export class BadgeView implements vscode.Disposable {
   private shown: Shown | undefined;
   private readonly subscriptions: vscode.Disposable[];
 
-  /** onChange: is told of mark and tier of what is shown, undefined when it goes. */
-  constructor(private readonly onChange: (tier: string | undefined) => void) {
+  /** onChange: is told of what is shown, undefined when it goes. */
+  constructor(private readonly onChange: (shown: OnScreen | undefined) => void) {
     this.subscriptions = [
       vscode.window.onDidChangeTextEditorSelection(({ textEditor, selections }) => {
         if (textEditor === this.shown?.editor && !this.isAt(selections)) {
@@ -103,32 +109,25 @@ export class BadgeView implements vscode.Disposable {
       return;
     }
     const end = editor.document.lineAt(position.line).range.end;
-    // VS Code does not tell which of several is on screen, but numbers them: badges bear the same numbers.
-    const badges = suggestions.flatMap((suggestion, i): vscode.DecorationOptions[] => {
-      if (!suggestion) {
-        return []; // the item carries none
-      }
-      const verdict = verdictOf(suggestion);
-      const after = {
-        contentText: badgeText(verdict, this.legend, suggestions.length > 1 ? i + 1 : undefined),
-        color: new vscode.ThemeColor(`lspCalib.${verdict.tier}`), // from the theme: package.json has the defaults
-        margin: '0 0 0 2em',
-      };
-      return [{ range: new vscode.Range(end, end), hoverMessage: this.hover(suggestion), renderOptions: { after } }];
+    // VS Code does not tell which of several is on screen, but numbers them: the badge has the same numbers. It is one
+    // decoration, in the first one's colour: VS Code draws several in an order of its own.
+    const texts = suggestions.flatMap((suggestion, i) => {
+      const rank = suggestions.length > 1 ? i + 1 : undefined;
+      return suggestion ? [badgeText(verdictOf(suggestion), this.legend, rank)] : [];
     });
-    editor.setDecorations(this.decoration, badges.reverse()); // the last is drawn first
+    const after = {
+      contentText: texts.join(' \u2003'),
+      color: new vscode.ThemeColor(`lspCalib.${verdictOf(first).tier}`), // from the theme: package.json has the defaults
+      margin: '0 0 0 2em',
+    };
+    editor.setDecorations(this.decoration, [{ range: new vscode.Range(end, end), renderOptions: { after } }]);
     this.shown = { editor, version: editor.document.version, position, suggestions: known };
     this.tell(verdictOf(first));
   }
 
-  private hover(suggestion: Suggestion): vscode.MarkdownString {
-    const message = new vscode.MarkdownString().appendText(whyThisTier(suggestion, this.legend));
-    message.isTrusted = { enabledCommands: ['lspCalib.explain', 'lspCalib.showReport'] };
-    return message.appendMarkdown('\n\n[Are these numbers true?](command:lspCalib.showReport)');
-  }
-
   private tell(verdict: Verdict | undefined): void {
-    this.onChange(verdict && `${markOf(verdict.tier, this.legend)} ${verdict.tier}`);
+    // VS Code's own toolbar takes the hover of a line with ghost text: the number is in that of the status bar.
+    this.onChange(verdict && { tier: `${markOf(verdict.tier, this.legend)} ${verdict.tier}`, why: this.why() ?? '' });
     void vscode.commands.executeCommand('setContext', 'lspCalib.badgeVisible', verdict !== undefined);
   }
 }

@@ -20,7 +20,7 @@ let session: Session | undefined;
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const log = vscode.window.createOutputChannel('lsp-calib', { log: true });
   const status = new StatusItem('lspCalib.menu');
-  const badge = new BadgeView((tier) => status.showTier(tier));
+  const badge = new BadgeView((shown) => status.showTier(shown));
   const report = new ReportView();
   const installer = new Installer(context, log);
   const started = new Session({ badge, status, report }, installer, log);

@@ -2,8 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import * as vscode from 'vscode';
-
-const POLICY = /<meta[^>]*http-equiv="Content-Security-Policy"[^>]*content="default-src (?:'none'|&#39;none&#39;);/i;
+import { hasStrictPolicy, inTheme } from './report_page';
 
 export class ReportView implements vscode.Disposable {
   private panel: vscode.WebviewPanel | undefined;
@@ -11,7 +10,7 @@ export class ReportView implements vscode.Disposable {
   /** Shows the page at this path. Returns false for what is not a page under such a policy: it is not shown. */
   async show(path: vscode.Uri): Promise<boolean> {
     const html = await readFile(path.fsPath, 'utf8');
-    if (!POLICY.test(html)) {
+    if (!hasStrictPolicy(html)) {
       return false;
     }
     if (!this.panel) {
@@ -19,7 +18,7 @@ export class ReportView implements vscode.Disposable {
       this.panel = vscode.window.createWebviewPanel('lspCalib.report', 'lsp-calib report', vscode.ViewColumn.Active, options);
       this.panel.onDidDispose(() => (this.panel = undefined));
     }
-    this.panel.webview.html = inTheme(html);
+    this.panel.webview.html = inTheme(html, isLight());
     this.panel.reveal();
     return true;
   }
@@ -29,8 +28,7 @@ export class ReportView implements vscode.Disposable {
   }
 }
 
-/** The page in the editor's colours, light or dark, whatever the system prefers. */
-function inTheme(html: string): string {
-  const light = [vscode.ColorThemeKind.Light, vscode.ColorThemeKind.HighContrastLight].includes(vscode.window.activeColorTheme.kind);
-  return html.replace(/<html(?![^>]*data-theme)/, `<html data-theme="${light ? 'light' : 'dark'}"`);
+function isLight(): boolean {
+  const { Light, HighContrastLight } = vscode.ColorThemeKind;
+  return [Light, HighContrastLight].includes(vscode.window.activeColorTheme.kind);
 }

@@ -2,12 +2,13 @@
 
 import * as vscode from 'vscode';
 import { needsAttention, statusSentence, statusText } from './status_text';
+import type { OnScreen } from './badge';
 import type { Status } from './wire';
 
 export class StatusItem implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem('lspCalib.status', vscode.StatusBarAlignment.Right, 100);
   private current: Status = { state: 'starting' };
-  private tier: string | undefined;
+  private shown: OnScreen | undefined;
 
   constructor(command: string) {
     this.item.name = 'lsp-calib';
@@ -27,9 +28,9 @@ export class StatusItem implements vscode.Disposable {
     this.draw();
   }
 
-  /** tier: mark and tier of the suggestion on screen. */
-  showTier(tier: string | undefined): void {
-    this.tier = tier;
+  /** shown: the suggestion on screen. */
+  showTier(shown: OnScreen | undefined): void {
+    this.shown = shown;
     this.draw();
   }
 
@@ -38,9 +39,10 @@ export class StatusItem implements vscode.Disposable {
   }
 
   private draw(): void {
-    this.item.text = statusText(this.current, this.tier);
-    this.item.tooltip = this.sentence;
-    this.item.accessibilityInformation = { label: `${this.sentence}${this.tier ? `, suggestion: ${this.tier}` : ''}` };
+    const sentences = [this.shown?.why, this.sentence].filter(Boolean);
+    this.item.text = statusText(this.current, this.shown?.tier);
+    this.item.tooltip = sentences.join('\n');
+    this.item.accessibilityInformation = { label: sentences.join('. ') };
     this.item.backgroundColor = needsAttention(this.current)
       ? new vscode.ThemeColor('statusBarItem.warningBackground')
       : undefined;

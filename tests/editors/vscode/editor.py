@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-CODE_SERVER = ROOT / "build" / "code-server" / "node_modules" / ".bin" / "code-server"
+CODE_SERVER = os.environ.get("LSP_CALIB_VSCODE", "")
 CHROMIUM = Path(os.environ.get("LSP_CALIB_CHROMIUM", "/usr/bin/chromium"))
 VSIX = ROOT / "build" / "lsp-calib.vsix"
 # For a machine that is busy with something else: how many times longer everything may take.
@@ -34,7 +34,6 @@ USER_SETTINGS: dict[str, Any] = {
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.colorTheme": "Dark Modern",
     "workbench.tips.enabled": False,
-    "workbench.welcomePage.walkthroughs.openOnInstall": False,
     "chat.disableAIFeatures": True,
     "chat.commandCenter.enabled": False,
     "telemetry.telemetryLevel": "off",
@@ -48,6 +47,8 @@ USER_SETTINGS: dict[str, Any] = {
     "editor.hover.delay": 100,
     "files.autoSave": "off",
 }
+# VS Code reads this one from the machine's settings alone.
+_QUIET = {"workbench.welcomePage.walkthroughs.openOnInstall": False}
 # What decorations and ghost text look like in the page.
 _DRAWN = """() => {
   const spans = [...document.querySelectorAll('.editor-instance .view-lines span')];
@@ -64,8 +65,10 @@ _DRAWN = """() => {
 
 
 def _missing() -> str | None:
-    if not CODE_SERVER.exists():
-        return "no code-server in build/: .ci/vscode sets it up (make test-editors)"
+    if not CODE_SERVER:
+        return "LSP_CALIB_VSCODE names no VS Code: .ci/vscode sets one up and prints it (make test-editors)"
+    if not Path(CODE_SERVER).exists():
+        return f"no code-server at {CODE_SERVER}"
     if not CHROMIUM.exists():
         return f"no Chromium at {CHROMIUM}: .ci/vscode installs it, LSP_CALIB_CHROMIUM names another"
     if not VSIX.exists():
@@ -109,12 +112,12 @@ class VSCode:
         self._environment = dict(environment if environment is not None else os.environ)
         self._environment["PATH"] = f"{node_folder()}:{self._environment['PATH']}"
         settings = USER_SETTINGS | ({"workbench.colorTheme": "Light Modern"} if light else {}) | (user or {})
-        for name, values in (("User", settings), ("Machine", machine)):
+        for name, values in (("User", settings), ("Machine", _QUIET | machine)):
             place = folder / "data" / name
             place.mkdir(parents=True)
             (place / "settings.json").write_text(json.dumps(values))
         self._arguments = [
-            str(CODE_SERVER), "--user-data-dir", str(folder / "data"), "--extensions-dir",
+            CODE_SERVER, "--user-data-dir", str(folder / "data"), "--extensions-dir",
             str(folder / "extensions"), "--config", str(folder / "config.yaml"),
         ]  # fmt: skip
         self._process: subprocess.Popen[str] | None = None
@@ -158,6 +161,16 @@ class VSCode:
         self.page.locator(".monaco-workbench").wait_for(timeout=1000 * MODEL_SECONDS)
         if file:
             self.page.locator(".editor-instance .view-lines").first.wait_for(timeout=1000 * MODEL_SECONDS)
+
+    def show(self, file: Path) -> None:
+        """Opens one more file, by its path."""
+        # Not Control+P: before VS Code listens it is the browser's, which would print.
+        self.keys("Escape", "Escape", "F1")
+        box = self.page.locator(".quick-input-widget input").first
+        box.wait_for()
+        box.fill(str(file))
+        self.page.locator(".quick-input-widget .monaco-list-row", has_text=file.name).first.click()
+        self.page.locator(".tab.active", has_text=file.name).wait_for()
 
     def close(self) -> None:
         self.page.close()
