@@ -49,6 +49,8 @@ USER_SETTINGS: dict[str, Any] = {
 }
 # VS Code reads this one from the machine's settings alone.
 _QUIET = {"workbench.welcomePage.walkthroughs.openOnInstall": False}
+# Beside other busy programs two threads of llama.cpp wait for each other, and an answer takes a minute.
+_ONE_THREAD = {"lspCalib.trusted.threads": 1}
 # What decorations and ghost text look like in the page.
 _DRAWN = """() => {
   const spans = [...document.querySelectorAll('.editor-instance .view-lines span')];
@@ -112,7 +114,7 @@ class VSCode:
         self._environment = dict(environment if environment is not None else os.environ)
         self._environment["PATH"] = f"{node_folder()}:{self._environment['PATH']}"
         settings = USER_SETTINGS | ({"workbench.colorTheme": "Light Modern"} if light else {}) | (user or {})
-        for name, values in (("User", settings), ("Machine", _QUIET | machine)):
+        for name, values in (("User", settings), ("Machine", _QUIET | _ONE_THREAD | machine)):
             place = folder / "data" / name
             place.mkdir(parents=True)
             (place / "settings.json").write_text(json.dumps(values))

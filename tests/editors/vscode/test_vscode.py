@@ -149,8 +149,8 @@ def test_the_report_opens_in_the_editor_and_runs_no_script(vscode: VSCode) -> No
     vscode.until("its tab", lambda: vscode.page.locator(".tab", has_text="lsp-calib report").count())
 
     def shown() -> Any:
-        frames = [one for one in vscode.page.frames if one.name == "active-frame" or "fake.html" in one.url]
-        return next((one for one in frames if "lsp-calib" in one.locator("body").inner_text()), None)
+        frames = [one for one in vscode.page.frames if one.name in ("active-frame", "pending-frame")]
+        return next((one for one in frames if "probabilities" in one.locator("body").inner_text()), None)
 
     frame = vscode.until("the page", shown)
     element = frame.frame_element()
