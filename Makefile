@@ -74,6 +74,42 @@ else
 	$(call pytest,long,long or hypothesis,--hypothesis-profile=thorough)
 endif
 
+# Node.js for what builds and tests the extension of VS Code: the one here if it is recent enough, otherwise one from the
+# package index. VS Code in a browser (code-server) wants version 24.
+vscode := editor-configs/vscode
+extension := build/lsp-calib.vsix
+node = PATH="$$($(CURDIR)/.ci/node $(1)):$$PATH"
+
+$(vscode)/node_modules/.package-lock.json: $(vscode)/package-lock.json
+	cd $(vscode) && $(call node,22) npm ci --no-audit --no-fund --loglevel=error
+
+# The wheel is the server as it is here; the locks say what else is installed with it.
+.PHONY: vsix
+vsix: $(VENV)/.dev $(vscode)/node_modules/.package-lock.json ## Package the extension of VS Code, with the server in it
+	rm -f $(vscode)/server/*.whl
+	$(pip) wheel --no-deps --wheel-dir $(vscode)/server .
+	$(bin)/python tests/programs/write_server_manifest.py
+	cd $(vscode) && $(call node,22) npm run --silent check
+	cd $(vscode) && $(call node,22) npm run --silent bundle
+	cd $(vscode) && $(call node,22) npm run --silent package -- --out ../../$(extension)
+
+.PHONY: server-lock
+server-lock: $(VENV)/.dev ## Write the locks with which the extension of VS Code installs the server
+	$(PYTHON) -m venv build/uv && build/uv/bin/python -m pip --disable-pip-version-check --quiet install uv
+	$(bin)/python tests/programs/write_server_lock.py --uv build/uv/bin/uv
+
+.PHONY: test-vscode
+test-vscode: $(vscode)/node_modules/.package-lock.json ## The unit tests of the extension of VS Code
+	cd $(vscode) && $(call node,22) npm run --silent check
+	cd $(vscode) && $(call node,22) npm test --silent
+
+# As root it installs Chromium and what code-server is compiled with; otherwise they must be there. Neovim is unpacked
+# into a cache. What a machine cannot set up is named, and its tests skip and say so.
+.PHONY: test-editors
+test-editors: $(VENV)/.dev model vsix test-vscode ## Set up real editors (apt: as root) and test in them; ARGS: for pytest
+	$(pip) install $(constrained) --editable '.[local,dev,editors]'
+	LSP_CALIB_VSCODE="$$(.ci/vscode || true)" LSP_CALIB_NVIM="$$(.ci/neovim || true)" $(run-pytest) $(or $(ARGS),tests/editors)
+
 .PHONY: bench
 bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn, the features of a suggestion, and the store
 	$(bin)/python -m pytest tests/benchmarks -m long --benchmark-group-by=group --benchmark-columns=median,min,max $(ARGS)
@@ -114,4 +150,4 @@ lock: $(VENV)/.dev ## Write the installed versions to constraints.txt
 
 .PHONY: clean
 clean: ## Remove what was made here (models and feedback stay)
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(vscode)/node_modules $(vscode)/out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
 
 # The badge that an editor shows for each tier, and for each state without an answer. Colour comes before
 # words: arXiv 2510.22614 reports that developers prefer it. The colours are names that every terminal knows.
+# Each tier has a shape of its own as well, for those who do not tell the colours apart.
 BADGES = {
     "accept": {"mark": "●", "color": "green", "words": "likely right"},
-    "review": {"mark": "●", "color": "yellow", "words": "look at it"},
-    "reject": {"mark": "●", "color": "red", "words": "likely wrong"},
+    "review": {"mark": "▲", "color": "yellow", "words": "look at it"},
+    "reject": {"mark": "✗", "color": "red", "words": "likely wrong"},
     "loading": {"mark": "◌", "color": "blue", "words": "loading the model"},
     "busy": {"mark": "◌", "color": "blue", "words": "thinking"},
     "ready": {"mark": "○", "color": "green", "words": "ready"},

@@ -210,7 +210,7 @@ def test_in_a_terminal(user_home: Path, model_path: Path) -> None:
         "suggestions become labels",
         "Refit",
         "What this means",
-        "● reject",
+        "✗ reject",
         "lsp-calib(",
         "typed over",
         "edited",

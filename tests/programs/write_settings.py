@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference.md"
 EXTENSION = ROOT / "editor-configs" / "vscode" / "package.json"
 # The extension's own, which no server knows.
-OWN = "lspCalib.serverPath"
+OWN = ("lspCalib.server.path", "lspCalib.server.python", "lspCalib.serverPath")
+# What a workspace can only add to counts in one that is not trusted, too.
+ALWAYS = ("lspCalib.exclude",)
 
 
 def reference(page: str) -> str:
@@ -33,7 +35,11 @@ def extension(package: str) -> str:
     """VS Code's package.json with the settings as they are to be, in the form that npm writes."""
     document: dict[str, Any] = json.loads(package)
     configuration = document["contributes"]["configuration"]
-    configuration["properties"] = {OWN: configuration["properties"][OWN], **vscode_properties()}
+    own = {key: configuration["properties"][key] for key in OWN}
+    configuration["properties"] = {**own, **vscode_properties()}
+    document["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"] = [
+        key for key in configuration["properties"] if key not in ALWAYS
+    ]
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 

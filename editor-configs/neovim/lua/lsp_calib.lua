@@ -10,8 +10,8 @@ local want_more = {} -- by buffer: the next request asks for alternatives
 -- What a tier looks like unless the server says otherwise. Colour names become the theme's own colours.
 local badges = {
   accept = { mark = '●', color = 'green' },
-  review = { mark = '●', color = 'yellow' },
-  reject = { mark = '●', color = 'red' },
+  review = { mark = '▲', color = 'yellow' },
+  reject = { mark = '✗', color = 'red' },
 }
 local theme = { green = 'DiagnosticOk', yellow = 'DiagnosticWarn', amber = 'DiagnosticWarn', orange = 'DiagnosticWarn',
   red = 'DiagnosticError', blue = 'DiagnosticInfo' }

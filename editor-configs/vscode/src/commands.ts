@@ -1,0 +1,277 @@
+// The commands of the palette and of the status menu.
+
+import * as vscode from 'vscode';
+import type { BadgeView } from './badge';
+import { run } from './install/process';
+import type { Installer } from './install/installer';
+import type { Session } from './session';
+import { setModel } from './settings';
+import type { StatusItem } from './status';
+import type { Status } from './wire';
+
+// For how long, in minutes; undefined: until it is resumed.
+const PAUSES = [
+  { label: 'Until I resume', minutes: undefined },
+  { label: '10 minutes', minutes: 10 },
+  { label: '1 hour', minutes: 60 },
+];
+const HAD_ONE = 'The last request for a completion here had a suggestion, or there was none yet.';
+
+interface Fit {
+  readonly promoted: boolean;
+  readonly reason: string;
+  readonly n: number;
+}
+
+/** A model as `lsp-calib models list --json` says. */
+interface Listed {
+  readonly name: string;
+  readonly title: string;
+  readonly licence: string;
+  readonly notice: string | null;
+  readonly bytes: number | null;
+  readonly installed: boolean;
+  readonly fits: boolean | null;
+}
+
+interface Item extends vscode.QuickPickItem {
+  readonly command: string;
+}
+
+export class Commands {
+  constructor(
+    private readonly session: Session,
+    private readonly badge: BadgeView,
+    private readonly status: StatusItem,
+    private readonly installer: Installer,
+    private readonly log: vscode.LogOutputChannel,
+  ) {}
+
+  /** Registers all. The names differ from the server's own (`lsp-calib.*`), which the client registers itself. */
+  register(): vscode.Disposable[] {
+    const commands: Record<string, (...args: never[]) => unknown> = {
+      menu: () => this.menu(),
+      refit: () => this.refit(),
+      rollback: () => this.rollback(),
+      showReport: () => this.session.ask('lsp-calib.showReport'), // session.ts shows the page
+      calibrateWorkspace: () => this.calibrateWorkspace(),
+      exportFeedback: () => this.exportFeedback(),
+      purgeFeedback: () => this.purgeFeedback(),
+      showStatus: () => this.showStatus(),
+      explain: () => this.explain(),
+      pause: (minutes?: unknown) => this.pause(minutes),
+      resume: () => this.session.ask('lsp-calib.resume'),
+      pickModel: () => this.pickModel(),
+      install: () => this.session.install(),
+      restart: () => this.session.restart(),
+      restartModel: () => this.session.ask('lsp-calib.restartModel'),
+      why: (message?: unknown) => this.why(message),
+      markReviewed: (id?: unknown) => this.markReviewed(id),
+      insertSummary: () => this.insertSummary(),
+      walkthrough: () => openWalkthrough(),
+      showLog: () => this.log.show(),
+      hide: () => this.hide(),
+    };
+    return Object.entries(commands).map(([name, body]) => vscode.commands.registerCommand(`lspCalib.${name}`, body));
+  }
+
+  private async menu(): Promise<void> {
+    if (this.status.state === 'notInstalled') {
+      return this.session.install();
+    }
+    const paused = this.status.state === 'paused';
+    const items: Item[] = [
+      { label: '$(question) Why is nothing here?', command: 'explain' },
+      { label: '$(info) Why this tier?', command: 'why' },
+      paused
+        ? { label: '$(debug-continue) Resume completions', command: 'resume' }
+        : { label: '$(debug-pause) Pause completions', command: 'pause' },
+      { label: '$(graph) Show report', command: 'showReport' },
+      { label: '$(refresh) Refit the calibrator', command: 'refit' },
+      { label: '$(discard) Take back the last calibrator', command: 'rollback' },
+      { label: '$(beaker) Calibrate on this workspace', command: 'calibrateWorkspace' },
+      { label: '$(package) Pick a model', command: 'pickModel' },
+      { label: '$(list-unordered) Status', command: 'showStatus' },
+      { label: '$(debug-restart) Restart the server', command: 'restart' },
+      { label: '$(output) Show log', command: 'showLog' },
+    ];
+    const chosen = await vscode.window.showQuickPick(items, { title: this.status.sentence, placeHolder: 'lsp-calib' });
+    if (chosen) {
+      await vscode.commands.executeCommand(`lspCalib.${chosen.command}`);
+    }
+  }
+
+  private async refit(): Promise<void> {
+    const progress = { location: vscode.ProgressLocation.Window, title: 'lsp-calib: refitting' };
+    const result = await vscode.window.withProgress(progress, () => this.session.ask<Fit>('lsp-calib.refit'));
+    if (result) {
+      tellOfFit(result);
+    }
+  }
+
+  private async rollback(): Promise<void> {
+    const result = await this.session.ask<{ message: string }>('lsp-calib.rollbackCalibrator');
+    if (result) {
+      inform(result.message);
+    }
+  }
+
+  /** Fits a calibrator on the workspace: the server shows its progress and says what came of it. */
+  private async calibrateWorkspace(): Promise<void> {
+    const folder = await chosenFolder();
+    if (!folder) {
+      return;
+    }
+    const question = `Fit a calibrator on ${folder.name}? The model completes 200 of its lines, which takes minutes to hours.`;
+    const detail = 'It goes on in the background and can be cancelled. Completions wait little, but the processor is busy.';
+    if (await vscode.window.showInformationMessage(question, { modal: true, detail }, 'Calibrate')) {
+      // The server takes the folder of a document.
+      await this.session.ask('lsp-calib.calibrateWorkspace', { uri: `${folder.uri.toString()}/_` });
+    }
+  }
+
+  private async exportFeedback(): Promise<void> {
+    const filters = { 'JSON lines': ['jsonl'] };
+    const place = await vscode.window.showSaveDialog({ title: 'Export feedback to a new file', filters });
+    const result = place && (await this.session.ask<{ n: number; path: string }>('lsp-calib.exportFeedback', { path: place.fsPath }));
+    if (result) {
+      inform(`${result.n} suggestions were exported to ${result.path}`);
+    }
+  }
+
+  private async purgeFeedback(): Promise<void> {
+    const question = 'Remove everything that lsp-calib has stored of your suggestions?';
+    const detail = 'It cannot be undone. Your calibrators stay.';
+    const choice = await vscode.window.showWarningMessage(question, { modal: true, detail }, 'Remove');
+    const result = choice && (await this.session.ask<{ n: number }>('lsp-calib.purgeFeedback'));
+    if (result) {
+      inform(`${result.n} suggestions were removed`);
+    }
+  }
+
+  private async showStatus(): Promise<void> {
+    const state = await this.session.ask<Status>('lsp-calib.status');
+    if (state) {
+      this.status.update(state);
+      this.log.info(JSON.stringify(state, null, 2));
+      const choice = await vscode.window.showInformationMessage(this.status.sentence, 'Details', 'More…');
+      if (choice === 'Details') {
+        this.log.show();
+      } else if (choice) {
+        await this.menu();
+      }
+    }
+  }
+
+  private async explain(): Promise<void> {
+    const document = vscode.window.activeTextEditor?.document;
+    const uri = document && this.session.uriOf(document);
+    const answer = await this.session.ask<{ message: string } | null>('lsp-calib.explain', uri ? { uri } : {});
+    if (answer !== undefined) {
+      inform(answer?.message ?? HAD_ONE);
+    }
+  }
+
+  /** No ghost text until it is asked for or resumed. minutes: without asking for how long. */
+  private async pause(minutes?: unknown): Promise<void> {
+    const placeHolder = 'Pause the completions that come by themselves';
+    const chosen = typeof minutes === 'number' ? { minutes } : await vscode.window.showQuickPick(PAUSES, { placeHolder });
+    if (chosen) {
+      this.badge.clear();
+      await this.session.ask('lsp-calib.pause', chosen.minutes === undefined ? {} : { minutes: chosen.minutes });
+      await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+    }
+  }
+
+  private async pickModel(): Promise<void> {
+    const { program } = this.session.found;
+    if (!program) {
+      return this.session.install();
+    }
+    let listed: Listed[] = [];
+    const known = await this.installer.withProgress('lsp-calib: looking at models', async (options) => {
+      listed = JSON.parse(await run(program, ['models', 'list', '--json'], options)) as Listed[];
+    });
+    const items = listed.map((model) => ({ label: model.title, ...describe(model), model }));
+    const chosen = known && (await vscode.window.showQuickPick(items, { placeHolder: 'The model that completes and summarises' }));
+    if (!chosen) {
+      return;
+    }
+    const { name, bytes, installed } = chosen.model;
+    const there =
+      installed ||
+      (await this.installer.withProgress('lsp-calib: fetching a model', (options, report) =>
+        this.installer.pull(name, bytes ?? 0, options, report, program),
+      ));
+    if (there) {
+      await setModel(name); // the server is started again, as the setting has changed
+    }
+  }
+
+  /** message: from a diagnostic; otherwise about the suggestion on screen, or the mark at the cursor. */
+  private why(message?: unknown): void {
+    const said = typeof message === 'string' ? message : (this.badge.why() ?? markAtCursor()?.message);
+    inform(said ?? 'There is no suggestion on screen, and no mark of one at the cursor.');
+  }
+
+  private async markReviewed(id?: unknown): Promise<void> {
+    const mark = typeof id === 'string' ? id : idOf(markAtCursor());
+    if (mark === undefined) {
+      inform('There is no mark of a suggestion at the cursor.');
+    } else {
+      await this.session.ask('lsp-calib.markReviewed', { id: mark });
+    }
+  }
+
+  private async insertSummary(): Promise<void> {
+    const editor = vscode.window.activeTextEditor;
+    const uri = editor && this.session.uriOf(editor.document);
+    if (uri) {
+      const { line, character } = editor.selection.active;
+      await this.session.ask('lsp-calib.insertSummary', { uri, position: { line, character } });
+    }
+  }
+
+  private async hide(): Promise<void> {
+    this.badge.clear();
+    await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+  }
+}
+
+export function openWalkthrough(): Thenable<unknown> {
+  return vscode.commands.executeCommand('workbench.action.openWalkthrough', 'lsp-calib.lsp-calib#start', false);
+}
+
+/** The id that the server gave a mark, which rides in the diagnostic's data. */
+export function idOf(diagnostic: vscode.Diagnostic | undefined): string | undefined {
+  const data = (diagnostic as { data?: { id?: unknown } } | undefined)?.data;
+  return typeof data?.id === 'string' ? data.id : undefined;
+}
+
+function markAtCursor(): vscode.Diagnostic | undefined {
+  const editor = vscode.window.activeTextEditor;
+  const marks = editor ? vscode.languages.getDiagnostics(editor.document.uri) : [];
+  return marks.find(({ source, range }) => source === 'lsp-calib' && range.start.line === editor?.selection.active.line);
+}
+
+function describe({ licence, notice, bytes, installed, fits }: Listed): vscode.QuickPickItem & { label: never } | object {
+  const size = bytes ? `${Math.round(bytes / 1e6)} MB` : 'size unknown';
+  const state = installed ? 'installed' : `download ${size}`;
+  return { description: `${state} · ${licence}${fits === false ? ' · too large for the free memory' : ''}`, detail: notice ?? '' };
+}
+
+async function chosenFolder(): Promise<vscode.WorkspaceFolder | undefined> {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  if (folders.length === 0) {
+    inform('Open the folder of your project first.');
+  }
+  return folders.length > 1 ? vscode.window.showWorkspaceFolderPick() : folders[0];
+}
+
+function tellOfFit({ promoted, reason, n }: Fit): void {
+  inform(`${promoted ? 'new calibrator' : 'calibrator unchanged'}: ${reason} (labels: ${n})`);
+}
+
+function inform(message: string): void {
+  void vscode.window.showInformationMessage(`lsp-calib: ${message}`);
+}

@@ -1,0 +1,51 @@
+// The extension: puts the parts together. Documents, diagnostics, hover, inline completion and the server's commands
+// come through vscode-languageclient.
+
+import * as vscode from 'vscode';
+import { MarkActions } from './actions';
+import { BadgeView } from './badge';
+import { Commands, openWalkthrough } from './commands';
+import { Installer } from './install/installer';
+import { ReportView } from './report';
+import { Session } from './session';
+import { needRestart } from './settings';
+import { StatusItem } from './status';
+
+// Remembered for all windows: who said no once is not asked again, the status bar still offers it.
+const WELCOMED = 'welcomed';
+const DOCUMENTS = [{ scheme: 'file' }, { scheme: 'untitled' }, { scheme: 'vscode-notebook-cell' }];
+
+let session: Session | undefined;
+
+export async function activate(context: vscode.ExtensionContext): Promise<void> {
+  const log = vscode.window.createOutputChannel('lsp-calib', { log: true });
+  const status = new StatusItem('lspCalib.menu');
+  const badge = new BadgeView((shown) => status.showTier(shown));
+  const report = new ReportView();
+  const installer = new Installer(context, log);
+  const started = new Session({ badge, status, report }, installer, log);
+  session = started;
+  context.subscriptions.push(
+    log,
+    status,
+    badge,
+    report,
+    ...new Commands(started, badge, status, installer, log).register(),
+    vscode.languages.registerCodeActionsProvider(DOCUMENTS, new MarkActions(), MarkActions.metadata),
+    vscode.workspace.onDidChangeConfiguration((event) => (needRestart(event) ? started.restart() : undefined)),
+  );
+  const first = !context.globalState.get<boolean>(WELCOMED);
+  if (first) {
+    await context.globalState.update(WELCOMED, true);
+    const start = vscode.workspace.getConfiguration('workbench.welcomePage.walkthroughs');
+    if (start.get<boolean>('openOnInstall') !== false) {
+      void openWalkthrough();
+    }
+  }
+  // Not awaited: a question may stand open for long.
+  void started.start(first);
+}
+
+export function deactivate(): Promise<void> | undefined {
+  return session?.stop();
+}

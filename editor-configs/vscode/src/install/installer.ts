@@ -1,0 +1,184 @@
+// Installs the server, an engine and a model: one question first, then progress that can be cancelled.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as vscode from 'vscode';
+import { isInstalled, partialBytes, stateFolder } from '../server/state_folder';
+import { onPath } from '../server/find';
+import { pythonPath } from '../settings';
+import { Environment, hasCompiler, type Receipt } from './environment';
+import { choices, question, updateQuestion, type Choice, type Engine, type Manifest, type Plan, type Sizes } from './plan';
+import { Cancelled, run, type Options } from './process';
+import { findPython, type Python } from './python';
+
+const LOG = 'Show log';
+const AGAIN = 'Try again';
+
+export class Installer {
+  readonly environment: Environment;
+  private readonly storage: string;
+  private readonly shipped: string;
+  private readonly manifest: Manifest | undefined;
+  private running: Promise<boolean> | undefined;
+
+  constructor(
+    context: vscode.ExtensionContext,
+    private readonly log: vscode.LogOutputChannel,
+  ) {
+    this.storage = context.globalStorageUri.fsPath;
+    this.shipped = context.asAbsolutePath('server');
+    this.manifest = this.read<Manifest>('manifest.json');
+    this.environment = new Environment(this.storage, this.shipped, this.manifest ?? NOTHING);
+  }
+
+  /** The program, if the extension has installed it and can go on with it. */
+  get program(): string | undefined {
+    return this.environment.receipt() && this.environment.program;
+  }
+
+  /** Asks, and installs if the answer is yes. Returns whether there is now a server. */
+  offer(): Promise<boolean> {
+    // The status bar offers it too, while the first question is still open.
+    this.running ??= this.ask().finally(() => (this.running = undefined));
+    return this.running;
+  }
+
+  /** Brings an environment that an earlier version of the extension made up to date. */
+  async update(): Promise<void> {
+    const receipt = this.environment.receipt();
+    if (!receipt || !this.manifest || receipt.sha256 === this.manifest.sha256) {
+      return;
+    }
+    if (receipt.locks === this.manifest.locks) {
+      await this.environment.replaceServer(receipt.engine, this.options());
+    } else {
+      await this.askForUpdate(receipt);
+    }
+  }
+
+  private async ask(): Promise<boolean> {
+    const sizes = this.read<Record<string, Sizes>>('sizes.json')?.[`${process.platform}-${process.arch}`];
+    if (!this.manifest || !sizes) {
+      const advice = "Install it with Python 3.11 or later (pip install 'lsp-calib[local]') and name it in lspCalib.server.path.";
+      void vscode.window.showErrorMessage(`lsp-calib cannot install its server on this platform. ${advice}`);
+      return false;
+    }
+    const python = await this.python();
+    if (!python) {
+      return false;
+    }
+    const home = stateFolder(process.env);
+    const compiler = hasCompiler((name) => onPath(name, process.env));
+    const plan: Plan = {
+      python: `Python ${python.version}`,
+      engine: compiler ? 'local' : 'prebuilt',
+      sizes,
+      installed: this.manifest.models.find((model) => isInstalled(home, model))?.title,
+      models: this.manifest.models,
+    };
+    const { message, detail } = question(plan);
+    const answers = choices(plan);
+    const answer = await vscode.window.showInformationMessage(message, { modal: true, detail }, ...answers.map(({ label }) => label));
+    const choice = answers.find(({ label }) => label === answer);
+    return choice ? this.install(python, plan.engine, choice) : false;
+  }
+
+  private async python(): Promise<Python | undefined> {
+    const search = await findPython(pythonPath(), this.options());
+    if (!search.python) {
+      void vscode.window.showErrorMessage(`lsp-calib: ${search.advice}`, AGAIN).then((answer) => {
+        if (answer) {
+          void vscode.commands.executeCommand('lspCalib.install');
+        }
+      });
+    }
+    return search.python;
+  }
+
+  private async install(python: Python, engine: Engine, { model }: Choice): Promise<boolean> {
+    return this.withProgress('lsp-calib: installing', async (options, report) => {
+      const started = Date.now();
+      const got = await this.environment.make(python.program, engine, options, report);
+      if (model) {
+        await this.pull(model.name, model.bytes, options, report);
+      }
+      this.log.info(`installed with the engine ${got} in ${Math.round((Date.now() - started) / 1000)} s`);
+    });
+  }
+
+  /** Gets a model by the installed server's own command, which checks its hash. */
+  async pull(name: string, bytes: number, options: Options, report: (message: string) => void, program = this.environment.program): Promise<void> {
+    const home = stateFolder(process.env);
+    const look = () => {
+      const share = bytes > 0 ? Math.min(99, Math.floor((100 * partialBytes(home)) / bytes)) : 0;
+      report(`fetching the model ${name}${share ? `: ${share} %` : ''}`);
+    };
+    look();
+    const timer = setInterval(look, 1000);
+    try {
+      await run(program, ['models', 'pull', name, '--json'], options);
+    } finally {
+      clearInterval(timer);
+    }
+  }
+
+  /** Does something with progress that can be cancelled; a failure becomes a message. Returns whether it went well. */
+  async withProgress(
+    title: string,
+    work: (options: Options, report: (message: string) => void) => Promise<void>,
+  ): Promise<boolean> {
+    const progress = { location: vscode.ProgressLocation.Notification, title, cancellable: true };
+    try {
+      await vscode.window.withProgress(progress, (shown, cancellation) =>
+        work(this.options(cancellation), (message) => shown.report({ message })),
+      );
+      return true;
+    } catch (error) {
+      if (!(error instanceof Cancelled)) {
+        void this.failed(`${title} failed`, error as Error);
+      }
+      return false;
+    }
+  }
+
+  private async askForUpdate(receipt: Receipt): Promise<void> {
+    const sizes = this.read<Record<string, Sizes>>('sizes.json')?.[`${process.platform}-${process.arch}`];
+    if (!sizes) {
+      return;
+    }
+    const plan: Plan = { python: '', engine: receipt.engine, sizes, installed: undefined, models: [] };
+    const { message, detail } = updateQuestion(plan);
+    const answer = await vscode.window.showInformationMessage(`${message} ${detail}`, 'Update');
+    if (answer) {
+      await this.withProgress('lsp-calib: updating', async (options, report) => {
+        await this.environment.fill(receipt.engine, options, report);
+      });
+    }
+  }
+
+  private async failed(what: string, error: Error): Promise<void> {
+    this.log.error(error.message);
+    const reason = error.message.split('\n').findLast((line) => /error/i.test(line)) ?? error.message.slice(0, 300);
+    const answer = await vscode.window.showErrorMessage(`${what}: ${reason} Nothing else in the editor is affected.`, LOG);
+    if (answer === LOG) {
+      this.log.show();
+    }
+  }
+
+  private options(cancellation?: vscode.CancellationToken): Options {
+    const log = { appendLine: (line: string) => this.log.info(line) };
+    // Not the workspace: Python and pip read files of the folder that they are started in.
+    const base = { cwd: this.shipped, log };
+    return cancellation ? { ...base, cancellation } : base;
+  }
+
+  private read<T>(name: string): T | undefined {
+    try {
+      return JSON.parse(readFileSync(join(this.shipped, name), 'utf8')) as T;
+    } catch {
+      return undefined; // an extension that was packaged without a server
+    }
+  }
+}
+
+const NOTHING: Manifest = { version: '', wheel: '', locks: '', sha256: '', models: [] };

@@ -1,0 +1,204 @@
+// The server's life: found, started, watched, started again. Where it cannot run, one message says what to do.
+
+import * as vscode from 'vscode';
+import { CloseAction, ErrorAction, LanguageClient, type ErrorHandler, type Middleware } from 'vscode-languageclient/node';
+import type { BadgeView } from './badge';
+import type { Installer } from './install/installer';
+import type { ReportView } from './report';
+import { findServer, type Found } from './server/find';
+import { Restarts } from './server/restarts';
+import { initializationOptions, serverPath } from './settings';
+import { forServer, SECTION } from './settings_values';
+import type { StatusItem } from './status';
+import type { Legend, Status } from './wire';
+
+// Cells are documents of their own; what is on another machine has a server there.
+const DOCUMENTS = ['file', 'untitled', 'vscode-notebook-cell'].map((scheme) => ({ scheme }));
+const OPEN_SETTINGS = 'Open settings';
+const RESTART = 'Restart';
+const LOG = 'Show log';
+
+class Client extends LanguageClient {
+  override error(message: string, data?: unknown, show?: boolean | 'force'): void {
+    // 'force' is "could not be started" and "will not be restarted" alone: the session says it better.
+    super.error(message, data, show === 'force' ? false : show);
+  }
+}
+
+export interface Views {
+  readonly badge: BadgeView;
+  readonly status: StatusItem;
+  readonly report: ReportView;
+}
+
+export class Session {
+  private client: Client | undefined;
+  private restarts = new Restarts();
+  private stopping = false;
+
+  constructor(
+    private readonly views: Views,
+    private readonly installer: Installer,
+    private readonly log: vscode.LogOutputChannel,
+  ) {}
+
+  get found(): Found {
+    return findServer({ configured: serverPath(), own: this.installer.program, environment: process.env });
+  }
+
+  private knows(command: string): boolean {
+    return this.client?.initializeResult?.capabilities.executeCommandProvider?.commands.includes(command) ?? false;
+  }
+
+  /** Starts the server. Where there is none and `asks`, offers to install it. */
+  async start(asks: boolean): Promise<void> {
+    const { program: before } = this.found;
+    if (before !== undefined && before === this.installer.program) {
+      await this.installer.update().catch((error: Error) => this.log.error(error.message));
+    }
+    const found = this.found;
+    if (found.program !== undefined) {
+      await this.run(found.program);
+    } else if (found.missing) {
+      await this.missing(found.missing);
+    } else {
+      await this.install(asks);
+    }
+  }
+
+  async install(asks = true): Promise<void> {
+    this.views.status.update({ state: 'notInstalled', message: 'the server is not installed: click to install it' });
+    if (!asks) {
+      return;
+    }
+    if (await this.installer.offer()) {
+      await this.restart();
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.stopping = true;
+    this.views.badge.clear();
+    const client = this.client;
+    this.client = undefined;
+    await client?.dispose().catch(() => undefined); // a server that never ran cannot be stopped
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    this.restarts = new Restarts();
+    await this.start(false);
+  }
+
+  /** The server's answer to one of its commands; undefined, and a message, where there is none. */
+  async ask<T>(command: string, ...args: unknown[]): Promise<T | undefined> {
+    if (!this.client?.isRunning()) {
+      void vscode.window.showErrorMessage(`${this.views.status.sentence}. Its commands work once it runs.`);
+      return undefined;
+    }
+    try {
+      return await this.client.sendRequest<T>('workspace/executeCommand', { command, arguments: args });
+    } catch (error) {
+      void vscode.window.showErrorMessage(`lsp-calib: ${(error as Error).message}`);
+      return undefined;
+    }
+  }
+
+  /** A document's address as the server knows it. */
+  uriOf(document: vscode.TextDocument): string | undefined {
+    return this.client?.code2ProtocolConverter.asUri(document.uri);
+  }
+
+  private async run(program: string): Promise<void> {
+    this.stopping = false;
+    const { status, badge } = this.views;
+    const client = new Client('lspCalib', 'lsp-calib', { command: program, args: ['serve'] }, {
+      documentSelector: DOCUMENTS,
+      initializationOptions,
+      synchronize: { configurationSection: SECTION },
+      outputChannel: this.log,
+      errorHandler: this.errorHandler(),
+      middleware: this.middleware(),
+      markdown: { isTrusted: false, supportHtml: false },
+    });
+    this.client = client;
+    client.onNotification('lsp-calib/status', (state: Status) => status.update(state));
+    status.update({ state: 'starting', message: 'starting the server' });
+    try {
+      await client.start();
+    } catch (error) {
+      if (!this.stopping) {
+        await this.dead(`did not start from ${program}: ${(error as Error).message}`);
+      }
+      return;
+    }
+    const told = client.initializeResult?.capabilities.experimental as { lspCalib?: { badges?: Legend } } | undefined;
+    badge.setLegend(told?.lspCalib?.badges ?? {});
+    const inserts = this.knows('lsp-calib.insertSummary');
+    void vscode.commands.executeCommand('setContext', 'lspCalib.can.insertSummary', inserts);
+    void vscode.commands.executeCommand('setContext', 'lspCalib.running', true);
+  }
+
+  private middleware(): Middleware {
+    return {
+      provideInlineCompletionItems: (document, position, context, token, next) =>
+        this.views.badge.follow(document, position, token, next(document, position, context, token)),
+      window: {
+        // The report: in the editor, under a policy. What is no report opens where it always did.
+        showDocument: async (params, token, next) => {
+          const uri = vscode.Uri.parse(params.uri);
+          const isReport = uri.scheme === 'file' && uri.path.endsWith('/report.html');
+          const shown = isReport && (await this.views.report.show(uri).catch(() => false));
+          return shown ? { success: true } : next(params, token);
+        },
+      },
+      workspace: {
+        configuration: async (params, token, next) => {
+          const answers = await next(params, token);
+          return Array.isArray(answers)
+            ? answers.map((answer: unknown, i) => forServer(params.items[i]?.section, answer))
+            : answers;
+        },
+        didChangeConfiguration: (_sections, next) => next([SECTION]),
+      },
+    };
+  }
+
+  private errorHandler(): ErrorHandler {
+    return {
+      error: () => ({ action: ErrorAction.Continue, handled: true }),
+      closed: () => {
+        this.views.badge.clear();
+        if (this.stopping) {
+          return { action: CloseAction.DoNotRestart, handled: true };
+        }
+        if (this.restarts.another(Date.now())) {
+          this.views.status.update({ state: 'starting', message: 'the server ended and is started again' });
+          return { action: CloseAction.Restart, handled: true };
+        }
+        void this.dead('ended several times within minutes');
+        return { action: CloseAction.DoNotRestart, handled: true };
+      },
+    };
+  }
+
+  private async dead(what: string): Promise<void> {
+    this.views.status.update({ state: 'error', message: `the server ${what}` });
+    const advice = 'Editing goes on without it. The log says why; `lsp-calib doctor` in a terminal says what to do.';
+    const answer = await vscode.window.showErrorMessage(`lsp-calib ${what}. ${advice}`, RESTART, LOG);
+    if (answer === RESTART) {
+      await this.restart();
+    } else if (answer === LOG) {
+      this.log.show();
+    }
+  }
+
+  private async missing(program: string): Promise<void> {
+    this.views.status.update({ state: 'error', message: `there is no program ${program}` });
+    const advice = 'Correct lspCalib.server.path, or leave it empty: the extension then finds or installs the server.';
+    const answer = await vscode.window.showErrorMessage(`lsp-calib did not start: there is no program "${program}". ${advice}`, OPEN_SETTINGS);
+    if (answer) {
+      await vscode.commands.executeCommand('workbench.action.openSettings', 'lspCalib.server.path');
+    }
+  }
+}

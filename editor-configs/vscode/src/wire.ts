@@ -1,0 +1,51 @@
+// What comes over the wire from the server: docs/reference.md in the repository describes each field.
+
+export const TIERS = ['accept', 'review', 'reject'] as const;
+export type Tier = (typeof TIERS)[number];
+
+/** Of a block, up to one of its lines: the probability that all lines to there are right. */
+export interface LineVerdict {
+  readonly confidence: number | null;
+  readonly tier: Tier;
+}
+
+export interface Suggestion {
+  readonly id: string;
+  readonly tier: Tier;
+  readonly confidence: number | null;
+  readonly reason?: string;
+  readonly model?: string;
+  readonly calibrator?: Calibrator;
+  readonly lines?: readonly LineVerdict[];
+}
+
+export interface Calibrator {
+  readonly source: string;
+  readonly state: string;
+  readonly n: number;
+}
+
+/** How a tier or a state is shown: `capabilities.experimental.lspCalib.badges`. */
+export interface Badge {
+  readonly mark: string;
+  readonly words: string;
+}
+
+export type Legend = Readonly<Record<string, Badge>>;
+
+/** The parameters of `lsp-calib/status`, and the answer to the command of that name. */
+export interface Status {
+  readonly state: string;
+  readonly message?: string | undefined;
+  readonly model?: string | null;
+  readonly calibrator?: Calibrator | null;
+  readonly note?: string | null;
+  readonly tiers?: Readonly<Record<Tier, number>>;
+  readonly latencyMs?: { readonly p50: number | null; readonly p95: number | null };
+}
+
+/** The suggestion that a command of an inline completion item carries, or undefined for something else. */
+export function suggestionIn(argument: unknown): Suggestion | undefined {
+  const found = argument as Suggestion | null | undefined;
+  return TIERS.includes(found?.tier as Tier) && typeof found?.id === 'string' ? found : undefined;
+}

@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+import { badgeText, percent, verdictOf, whyThisTier } from '../src/badge_text';
+import { suggestionIn, TIERS, type Suggestion } from '../src/wire';
+
+const legend = { accept: { mark: '●', words: 'likely right' }, review: { mark: '▲', words: 'look at it' }, reject: { mark: '✗', words: 'likely wrong' } };
+const suggestion: Suggestion = {
+  id: '0123456789abcdef',
+  tier: 'review',
+  confidence: 0.463,
+  reason: 'below 78 %',
+  model: 'a-model',
+  calibrator: { source: 'shipped', state: 'shipped', n: 1250 },
+};
+
+describe('the badge', () => {
+  it('has mark and tier, and no number', () => {
+    expect(badgeText(verdictOf(suggestion), legend)).toBe('▲ review');
+  });
+
+  it('has a shape of its own for each tier, whatever the server sends', () => {
+    for (const known of [legend, {}]) {
+      const marks = TIERS.map((tier) => badgeText({ tier, words: '', confidence: null }, known).trim());
+      expect(new Set(marks).size).toBe(3);
+    }
+  });
+
+  it('bears the number that VS Code gives to one of several suggestions', () => {
+    expect(badgeText(verdictOf(suggestion), legend, 2)).toBe('2: ▲ review');
+  });
+
+  it('says of a block how far to go, with the probability of the lines to there', () => {
+    const lines = [
+      { confidence: 0.9, tier: 'accept' },
+      { confidence: 0.8, tier: 'accept' },
+      { confidence: 0.4, tier: 'review' },
+    ] as const;
+    expect(verdictOf({ ...suggestion, lines })).toEqual({ tier: 'accept', words: 'accept through line 2', confidence: 0.8 });
+    expect(verdictOf({ ...suggestion, lines: lines.slice(0, 2), tier: 'accept' }).words).toBe('accept');
+    expect(verdictOf({ ...suggestion, lines: lines.slice(2) }).words).toBe('review');
+    expect(verdictOf({ ...suggestion, lines: [] }).words).toBe('review');
+  });
+});
+
+describe('why this tier', () => {
+  it('names probability, meaning, reason, model and calibrator', () => {
+    expect(whyThisTier(suggestion, legend)).toBe(
+      '▲ review: 46 %, look at it · below 78 % · a-model · calibrator shipped (shipped, 1250 labels)',
+    );
+  });
+
+  it('invents no probability where there is none', () => {
+    expect(whyThisTier({ id: 'x', tier: 'review', confidence: null }, {})).toBe('▲ review: no probability');
+    expect(percent(0)).toBe('0 %');
+  });
+});
+
+describe('what a command carries', () => {
+  it('is a suggestion if it has an id and a known tier', () => {
+    expect(suggestionIn(suggestion)).toBe(suggestion);
+    for (const other of [undefined, null, 1, 'accept', {}, { tier: 'accept' }, { ...suggestion, tier: 'sure' }]) {
+      expect(suggestionIn(other)).toBeUndefined();
+    }
+  });
+});

@@ -1,0 +1,272 @@
+"""A real VS Code, in a browser: code-server and Chromium, driven as a person would.
+
+`.ci/vscode` sets both up (make test-editors). `MISSING` names what is not there; the tests skip with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+CODE_SERVER = os.environ.get("LSP_CALIB_VSCODE", "")
+CHROMIUM = Path(os.environ.get("LSP_CALIB_CHROMIUM", "/usr/bin/chromium"))
+VSIX = ROOT / "build" / "lsp-calib.vsix"
+# For a machine that is busy with something else: how many times longer everything may take.
+PATIENCE = float(os.environ.get("LSP_CALIB_PATIENCE", "1"))
+SECONDS = 40.0 * PATIENCE
+MODEL_SECONDS = 120.0 * PATIENCE  # the first answer waits for the model to load
+
+USER_SETTINGS: dict[str, Any] = {
+    "security.workspace.trust.enabled": False,
+    "security.workspace.trust.startupPrompt": "never",
+    "workbench.startupEditor": "none",
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+    "workbench.colorTheme": "Dark Modern",
+    "workbench.tips.enabled": False,
+    "chat.disableAIFeatures": True,
+    "chat.commandCenter.enabled": False,
+    "telemetry.telemetryLevel": "off",
+    "update.mode": "none",
+    "extensions.autoCheckUpdates": False,
+    "extensions.ignoreRecommendations": True,
+    "git.enabled": False,
+    "editor.minimap.enabled": False,
+    "editor.fontSize": 16,
+    "editor.wordBasedSuggestions": "off",
+    "editor.hover.delay": 100,
+    "files.autoSave": "off",
+}
+# VS Code reads this one from the machine's settings alone.
+_QUIET = {"workbench.welcomePage.walkthroughs.openOnInstall": False}
+# Beside other busy programs two threads of llama.cpp wait for each other, and an answer takes a minute.
+_ONE_THREAD = {"lspCalib.trusted.threads": 1}
+# What decorations and ghost text look like in the page.
+_DRAWN = """() => {
+  const spans = [...document.querySelectorAll('.editor-instance .view-lines span')];
+  const parts = spans.flatMap((span) => ['::before', '::after'].map((side) => getComputedStyle(span, side)));
+  const badge = parts.find(({ content }) => /(accept|review|reject)/.test(content));
+  const ghosts = [...document.querySelectorAll('.ghost-text-decoration, .ghost-text')];
+  return {
+    ghost: ghosts.map((one) => one.textContent).join('').replaceAll('\\u00a0', ' ').trim(),
+    badge: badge ? badge.content.replaceAll('"', '') : '',
+    color: badge ? badge.color : '',
+    status: document.querySelector('.statusbar-item[id*="lspCalib.status"]')?.textContent.trim() ?? '',
+  };
+}"""
+
+
+def _missing() -> str | None:
+    if not CODE_SERVER:
+        return "LSP_CALIB_VSCODE names no VS Code: .ci/vscode sets one up and prints it (make test-editors)"
+    if not Path(CODE_SERVER).exists():
+        return f"no code-server at {CODE_SERVER}"
+    if not CHROMIUM.exists():
+        return f"no Chromium at {CHROMIUM}: .ci/vscode installs it, LSP_CALIB_CHROMIUM names another"
+    if not VSIX.exists():
+        return f"no {VSIX.relative_to(ROOT)}: make vsix"
+    try:
+        import playwright.sync_api  # noqa: F401
+    except ImportError:
+        return "no playwright: pip install -e '.[editors]'"
+    return None
+
+
+MISSING = _missing()
+
+
+def node_folder() -> str:
+    """The folder with the Node.js that code-server runs on."""
+    return subprocess.run(
+        [ROOT / ".ci" / "node", "24"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+class VSCode:
+    """A browser's page with VS Code in it, on a workspace and a profile of its own.
+
+    browser: playwright's. folder: for the profile. machine: settings of the machine where the server runs,
+    which alone may name programs. environment: that of VS Code and of the servers that it starts.
+    """
+
+    def __init__(
+        self,
+        browser: Any,
+        folder: Path,
+        workspace: Path,
+        *,
+        machine: dict[str, Any],
+        user: dict[str, Any] | None = None,
+        environment: dict[str, str] | None = None,
+        light: bool = False,
+    ) -> None:
+        self.folder, self.workspace = folder, workspace
+        self._environment = dict(environment if environment is not None else os.environ)
+        self._environment["PATH"] = f"{node_folder()}:{self._environment['PATH']}"
+        settings = USER_SETTINGS | ({"workbench.colorTheme": "Light Modern"} if light else {}) | (user or {})
+        for name, values in (("User", settings), ("Machine", _QUIET | _ONE_THREAD | machine)):
+            place = folder / "data" / name
+            place.mkdir(parents=True)
+            (place / "settings.json").write_text(json.dumps(values))
+        self._arguments = [
+            CODE_SERVER, "--user-data-dir", str(folder / "data"), "--extensions-dir",
+            str(folder / "extensions"), "--config", str(folder / "config.yaml"),
+        ]  # fmt: skip
+        self._process: subprocess.Popen[str] | None = None
+        self.page = browser.new_page(
+            viewport={"width": 1280, "height": 720}, color_scheme="light" if light else "dark"
+        )
+        self.page.set_default_timeout(1000 * SECONDS)
+
+    def install(self, vsix: Path = VSIX) -> None:
+        subprocess.run(
+            [*self._arguments, "--install-extension", str(vsix)],
+            env=self._environment, check=True, capture_output=True, timeout=MODEL_SECONDS,
+        )  # fmt: skip
+
+    def start(self, file: str | None = None) -> None:
+        """Starts code-server and opens the workspace, and a file of it."""
+        self._process = subprocess.Popen(
+            [*self._arguments, "--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry",
+             "--disable-update-check", "--disable-getting-started-override"],
+            env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if found := re.search(r"HTTP server listening on (http://[\d.:]+)", line):
+                self.url = found[1]
+                break
+        else:
+            pytest.fail("code-server did not start")
+        self.open(file)
+
+    def open(self, file: str | None = None) -> None:
+        from urllib.parse import quote
+
+        address = f"{self.url}/?folder={quote(str(self.workspace))}"
+        if file:
+            host = self.url.removeprefix("http://")
+            payload = json.dumps([["openFile", f"vscode-remote://{host}{self.workspace / file}"]])
+            address += f"&payload={quote(payload)}"
+        self.page.goto(address, wait_until="domcontentloaded", timeout=1000 * MODEL_SECONDS)
+        self.page.locator(".monaco-workbench").wait_for(timeout=1000 * MODEL_SECONDS)
+        if file:
+            self.page.locator(".editor-instance .view-lines").first.wait_for(timeout=1000 * MODEL_SECONDS)
+
+    def show(self, file: Path) -> None:
+        """Opens one more file, by its path."""
+        # Not Control+P: before VS Code listens it is the browser's, which would print.
+        self.keys("Escape", "Escape", "F1")
+        box = self.page.locator(".quick-input-widget input").first
+        box.wait_for()
+        box.fill(str(file))
+        self.page.locator(".quick-input-widget .monaco-list-row", has_text=file.name).first.click()
+        self.page.locator(".tab.active", has_text=file.name).wait_for()
+
+    def close(self) -> None:
+        self.page.close()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)  # the group that was started above
+            self._process.wait(20)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+
+    def drawn(self) -> dict[str, str]:
+        """Texts of ghost text, badge and status bar item, the badge's colour; "" for what is not there."""
+        return dict(self.page.evaluate(_DRAWN))
+
+    def until(self, what: str, met: Callable[[], Any], seconds: float = SECONDS) -> Any:
+        """The first true value of met(); fails with what is on screen if there is none in time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if value := met():
+                return value
+            self.page.wait_for_timeout(150)
+        picture = os.environ.get("LSP_CALIB_PICTURES")
+        if picture:
+            self.page.screenshot(path=Path(picture) / "failed.png")
+        return pytest.fail(f"not within {seconds:.0f} s: {what}\n{self.drawn()}\n{self.log()}")
+
+    def keys(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def type(self, text: str) -> None:
+        self.page.keyboard.type(text, delay=60)
+
+    def to_end(self) -> None:
+        """Puts the cursor at the end of the document."""
+        self.page.locator(".editor-instance .view-lines").first.click()
+        self.keys("Control+End")
+
+    def lines(self) -> list[str]:
+        """The lines on screen, from top to bottom, as text without decorations."""
+        rows = self.page.evaluate(
+            "() => [...document.querySelectorAll('.editor-instance .view-line')]"
+            ".map((one) => [parseFloat(one.style.top), one.textContent.replaceAll('\\u00a0', ' ')])"
+        )
+        return [text for _, text in sorted(rows)]
+
+    def command(self, title: str) -> None:
+        """Runs a command from the palette, by the whole of its title."""
+        self.keys("F1")
+        self.page.locator(".quick-input-widget input").first.wait_for(timeout=1000 * SECONDS)
+        self.page.keyboard.type(title)
+        entry = self.page.locator(".quick-input-widget .monaco-list-row", has_text=title).first
+        entry.wait_for(timeout=1000 * SECONDS)
+        entry.click()
+
+    def commands(self, title: str) -> list[str]:
+        """The commands that the palette offers for some words."""
+        self.keys("F1")
+        self.page.locator(".quick-input-widget input").first.wait_for(timeout=1000 * SECONDS)
+        self.page.keyboard.type(title)
+        self.page.wait_for_timeout(1500)
+        found = self.page.locator(".quick-input-widget .monaco-list-row").all_text_contents()
+        self.keys("Escape")
+        return [str(one) for one in found]
+
+    def notifications(self) -> str:
+        return "\n".join(
+            self.page.locator(".notifications-toasts .notification-list-item").all_text_contents()
+        )
+
+    def suggestion(self, typed: str) -> dict[str, str]:
+        """Types at the cursor; what is drawn once ghost text and badge are there."""
+        ready = re.compile(r"smollm2|qwen", re.I)
+        self.until("the server is ready", lambda: ready.search(self.drawn()["status"]), MODEL_SECONDS)
+        self.type(typed)
+        return self.wait_for_suggestion(typed)
+
+    def wait_for_suggestion(self, typed: str) -> dict[str, str]:
+        def both() -> Any:
+            seen = self.drawn()
+            return seen["ghost"] and seen["badge"] and seen
+
+        asked = [time.monotonic()]
+
+        def asking() -> Any:
+            if time.monotonic() - asked[0] > 15:  # the model may have been loading: ask again
+                asked[0] = time.monotonic()
+                self.keys("Backspace")
+                self.type(typed[-1])
+            return both()
+
+        return dict(self.until("ghost text with a badge", asking, MODEL_SECONDS))
+
+    def log(self) -> str:
+        """The end of the extension's log."""
+        logs = sorted(self.folder.glob("data/logs/*/exthost*/lsp-calib*/*.log"))
+        return logs[-1].read_text(errors="replace")[-4000:] if logs else ""

@@ -1,0 +1,284 @@
+"""The packaged extension in a real VS Code, with the real server.
+
+LSP_CALIB_SERVER: the server's program (default: `lsp-calib` beside the running Python).
+LSP_CALIB_PATIENCE: how many times longer everything may take, on a machine that is busy.
+LSP_CALIB_PICTURES: a folder for pictures; LSP_CALIB_THEME: their theme, `light` or `dark` (the default).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from editor import MISSING, MODEL_SECONDS, PATIENCE, SECONDS, VSCode
+
+pytestmark = [pytest.mark.model, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
+
+SOURCE = '''\
+"""Statistics of a list of numbers."""
+
+
+def mean(values: list[float]) -> float:
+    """The arithmetic mean of the values."""
+    return sum(values) / len(values)
+
+
+def variance(values: list[float]) -> float:
+    center = mean(values)
+    return sum((v - center) ** 2 for v in values) / len(values)
+
+
+def average(values: list[float]) -> float:
+    """Another name for the arithmetic mean."""
+'''
+TYPED = "    return su"
+MARKS = {"accept": "●", "review": "▲", "reject": "✗"}
+# The marks on inserted suggestions, by their severities: hint, information, warning.
+SQUIGGLES = ".squiggly-hint, .squiggly-info, .squiggly-warning"
+
+
+def picture(vscode: VSCode, name: str) -> None:
+    """Keeps what is on screen, where pictures are wanted."""
+    if folder := os.environ.get("LSP_CALIB_PICTURES"):
+        theme = os.environ.get("LSP_CALIB_THEME", "dark")
+        vscode.page.screenshot(path=Path(folder) / f"vscode-{name}-{theme}.png")
+
+
+@pytest.fixture(scope="module")
+def running(editor: Any, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> VSCode:
+    workspace = tmp_path_factory.mktemp("statistics")
+    (workspace / "averages.py").write_text(SOURCE)
+    vscode: VSCode = editor(workspace, environment=environment)
+    vscode.install()
+    vscode.start("averages.py")
+    return vscode
+
+
+@pytest.fixture
+def vscode(running: VSCode) -> VSCode:
+    """VS Code with a new file, the cursor at its end, and a server that is ready."""
+    name = f"averages_{len(list(running.workspace.glob('*.py')))}.py"
+    (running.workspace / name).write_text(SOURCE)
+    running.show(running.workspace / name)
+    running.to_end()
+    running.until("the server is ready", lambda: "smollm2" in running.drawn()["status"], MODEL_SECONDS)
+    return running
+
+
+def test_a_suggestion_has_a_badge_and_tab_accepts_it_and_its_mark_goes_with_an_edit(vscode: VSCode) -> None:
+    """Ghost text and badge come with typing; Tab inserts and marks; changing the line takes the mark away."""
+    seen = vscode.suggestion(TYPED)
+    found = re.fullmatch(r"(\S) (accept|review|reject)", seen["badge"])
+    assert found, seen
+    assert found[1] == MARKS[found[2]], "a shape for each tier"
+    assert not re.search(r"\d", seen["badge"]), "the number stands in the hover alone"
+    assert seen["color"] != vscode.page.evaluate(
+        "() => getComputedStyle(document.querySelector('.view-lines')).color"
+    )
+    vscode.until("the tier in the status bar", lambda: found[2] in vscode.drawn()["status"])
+    picture(vscode, "badge")
+
+    vscode.keys("Tab")
+    vscode.until("the suggestion in the line", lambda: TYPED + seen["ghost"] in vscode.lines())
+    vscode.until("a mark on it", lambda: vscode.page.locator(SQUIGGLES).count())
+    vscode.type("  # changed")
+    vscode.keys("Escape")
+    vscode.until("no mark on what was changed", lambda: not vscode.page.locator(SQUIGGLES).count())
+
+
+def test_escape_takes_ghost_text_and_badge_away(vscode: VSCode) -> None:
+    vscode.suggestion(TYPED)
+    vscode.keys("Escape")
+    vscode.until("neither", lambda: not vscode.drawn()["ghost"] and not vscode.drawn()["badge"])
+
+
+def test_the_number_stands_in_the_hover_of_the_status_bar(vscode: VSCode) -> None:
+    vscode.suggestion(TYPED)
+    box = vscode.page.locator('.statusbar-item[id*="lspCalib.status"]').first.bounding_box()
+    place = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+    assert re.search(r"\d %|no probability", hovered(vscode, place, lambda text: "calibrator" in text))
+
+
+def hovered(vscode: VSCode, place: list[float], met: Callable[[str], bool]) -> str:
+    """What a hover at a place on the page says, once it says what is wanted."""
+    hover = vscode.page.locator(".monaco-hover:not(.hidden)")
+    tried = [0.0]
+
+    def look() -> Any:
+        texts = [str(text) for text in hover.all_text_contents()]
+        if fits := [text for text in texts if met(text)]:
+            return fits[0]
+        if time.monotonic() - tried[0] > 6 * PATIENCE:  # a hover that came too early says so: again
+            tried[0] = time.monotonic()
+            vscode.page.mouse.move(640, 690)
+            vscode.page.wait_for_timeout(600)
+            vscode.page.mouse.move(place[0] - 3, place[1])
+            vscode.page.mouse.move(*place, steps=3)
+        return None
+
+    return str(vscode.until("a hover", look, MODEL_SECONDS))
+
+
+def test_the_hover_on_a_function_shows_its_summary(vscode: VSCode) -> None:
+    """Summary, mark and tier, and the model that made it."""
+    vscode.keys("Control+Home")
+    name = vscode.page.locator(".editor-instance .view-line", has_text="def variance").first.bounding_box()
+    place = [name["x"] + 60, name["y"] + name["height"] / 2]
+    text = hovered(vscode, place, lambda text: "smollm2-135m" in text)
+    assert re.search(r"accept|review|reject", text), text
+    picture(vscode, "hover")
+
+
+def test_a_refit_from_the_palette_says_what_came_of_it(vscode: VSCode) -> None:
+    vscode.command("lsp-calib: Refit the calibrator")
+    said = vscode.until(
+        "an answer", lambda: re.search(r"alibrator.*label", vscode.notifications()), MODEL_SECONDS
+    )
+    assert said
+
+
+def test_the_report_opens_in_the_editor_and_runs_no_script(vscode: VSCode) -> None:
+    vscode.command("lsp-calib: Show report")
+    vscode.until("its tab", lambda: vscode.page.locator(".tab", has_text="lsp-calib report").count())
+
+    def shown() -> Any:
+        frames = [one for one in vscode.page.frames if one.name in ("active-frame", "pending-frame")]
+        return next((one for one in frames if "probabilities" in one.locator("body").inner_text()), None)
+
+    frame = vscode.until("the page", shown)
+    element = frame.frame_element()
+    assert "allow-scripts" not in element.get_attribute("sandbox").split()
+    policy = frame.locator("meta[http-equiv=Content-Security-Policy]").first.get_attribute("content")
+    assert policy.startswith("default-src 'none'")
+    assert not frame.locator("script[src], img[src^=http], link").count()
+    picture(vscode, "report")
+
+
+def test_a_pause_and_its_end(vscode: VSCode) -> None:
+    vscode.command("lsp-calib: Pause completions")
+    vscode.page.locator(".quick-input-widget .monaco-list-row", has_text="Until I resume").first.click()
+    vscode.until("the pause", lambda: "paused" in vscode.drawn()["status"])
+    vscode.command("lsp-calib: Resume completions")
+    vscode.until("its end", lambda: "paused" not in vscode.drawn()["status"])
+
+
+def test_a_cell_of_a_notebook_gets_suggestions(vscode: VSCode) -> None:
+    cell = {"cell_type": "code", "source": SOURCE.splitlines(keepends=True), "metadata": {}, "outputs": []}
+    notebook = {
+        "cells": [cell | {"execution_count": None}],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 2,
+    }
+    notebook["metadata"] = {"language_info": {"name": "python"}}
+    (vscode.workspace / "cells.ipynb").write_text(json.dumps(notebook))
+    vscode.show(vscode.workspace / "cells.ipynb")
+    vscode.page.locator(".notebookOverlay .view-lines").first.click()
+    vscode.keys("Control+End")
+    assert vscode.suggestion(TYPED)["badge"]
+
+
+def test_a_workspace_that_is_not_trusted_decides_nothing(
+    editor: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Restricted mode: completions come, the workspace's settings do not count, calibrating on it is off."""
+    (tmp_path / ".vscode").mkdir()
+    hostile = {
+        "lspCalib.server.path": "/nonexistent/from-the-workspace",
+        "lspCalib.serverPath": "/nonexistent/from-the-workspace",
+        "lspCalib.trusted.model": "/nonexistent/from-the-workspace.gguf",
+        "lspCalib.inlineCompletion.enabled": False,
+    }
+    (tmp_path / ".vscode" / "settings.json").write_text(json.dumps(hostile))
+    (tmp_path / "averages.py").write_text(SOURCE)
+    vscode: VSCode = editor(
+        tmp_path, environment=environment, user={"security.workspace.trust.enabled": True}
+    )
+    vscode.install()
+    vscode.start("averages.py")
+    vscode.until("restricted mode", lambda: vscode.page.get_by_text("Restricted Mode").count())
+    vscode.to_end()
+    assert vscode.suggestion(TYPED)["badge"]
+    assert not [one for one in vscode.commands("lsp-calib: Calibrate") if "Calibrate on" in one]
+
+
+def without_compilers(folder: Path) -> str:
+    """A PATH with all programs of this machine but compilers and `lsp-calib`."""
+    folder.mkdir()
+    unwanted = re.compile(
+        r"(.*-)?(cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c89|c99)(-[\d.]+|-gcc)?|python.*|lsp-calib"
+    )
+    for place in ("/usr/local/bin", "/usr/bin", "/bin"):
+        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+            link = folder / program.name
+            if not unwanted.fullmatch(program.name) and not link.exists():
+                link.symlink_to(program)
+    # A link to Python would not find its library: a script starts the real one.
+    python = folder / "python3"
+    python.write_text(f'#!/bin/sh\nexec "{Path(sys.base_prefix) / "bin" / "python3"}" "$@"\n')
+    python.chmod(0o755)
+    return str(folder)
+
+
+def test_from_the_package_of_the_extension_to_the_first_suggestion(
+    editor: Any, environment: dict[str, str], tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """No server, no compiler: one question, one yes, then suggestions. Nothing is fetched before the yes."""
+    workspace = tmp_path / "statistics"
+    workspace.mkdir()
+    (workspace / "averages.py").write_text(SOURCE)
+    path = without_compilers(tmp_path / "bin")
+    vscode: VSCode = editor(workspace, environment=environment | {"PATH": path}, machine={})
+    begun = time.monotonic()
+    vscode.install()
+    vscode.start("averages.py")
+    dialog = vscode.page.locator(".monaco-dialog-box")
+    dialog.wait_for(timeout=1000 * MODEL_SECONDS)
+    question = dialog.inner_text()
+    assert "SmolLM2 135M Instruct is there already" in question
+    assert len(re.findall(r"\d MB", question)) >= 2, question
+    storage = vscode.folder / "data" / "User" / "globalStorage" / "lsp-calib.lsp-calib"
+    assert not (storage / "server").exists(), "nothing is fetched before the yes"
+    picture(vscode, "install")
+    asked = time.monotonic()
+    dialog.get_by_role("button", name=re.compile("Install")).click()
+    ready = 10 * MODEL_SECONDS
+    vscode.until("the server is ready", lambda: "smollm2" in vscode.drawn()["status"], ready)
+    installed = time.monotonic()
+    assert not dialog.count(), "one question is all"
+    vscode.to_end()
+    assert vscode.suggestion(TYPED)["badge"]
+    assert (storage / "server" / "installed.json").exists()
+    seconds = {
+        "question": round(asked - begun, 1),
+        "installed": round(installed - asked, 1),
+        "suggestion": round(time.monotonic() - installed, 1),
+    }
+    record_property("seconds", seconds)
+    print(f"install, yes, type: 3 steps, 1 confirmation; {seconds}")
+
+
+def test_a_server_that_is_missing_is_said_once_and_editing_goes_on(
+    editor: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "averages.py").write_text(SOURCE)
+    vscode: VSCode = editor(
+        tmp_path, environment=environment, machine={"lspCalib.server.path": "/nonexistent/lsp-calib"}
+    )
+    vscode.install()
+    vscode.start("averages.py")
+    said = vscode.until("a message", lambda: vscode.notifications(), SECONDS)
+    assert "/nonexistent/lsp-calib" in said
+    assert "lspCalib.server.path" in said
+    assert vscode.page.locator(".notifications-toasts .notification-list-item").count() == 1
+    vscode.until("the state", lambda: "error" in vscode.drawn()["status"])
+    vscode.to_end()
+    vscode.type("x = 1")
+    vscode.until("what was typed", lambda: "x = 1" in vscode.lines()[-1])
