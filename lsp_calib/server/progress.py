@@ -1,9 +1,10 @@
-"""Progress of the model's loading and of summaries, for clients that show it."""
+"""Progress of the model's loading, of summaries and of other work, for clients that show it."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from lsprotocol import types
@@ -76,18 +77,50 @@ class SummaryProgress:
 
 
 async def _follow(work_done: Progress, work: asyncio.Task[Any], name: str) -> None:
-    token = str(uuid.uuid4())
-    try:
-        await work_done.create_async(token)
-    except Exception:  # noqa: BLE001 - a client that refuses progress gets none
-        return
-    loop = asyncio.get_running_loop()
-    # The future is cancelled by the client's message, in the event loop.
-    work_done.tokens[token].add_done_callback(lambda _: loop.call_soon_threadsafe(work.cancel))
-    work_done.begin(
-        token,
-        types.WorkDoneProgressBegin(title="lsp-calib", message=f"Summarising {name}", cancellable=True),
-    )
+    bar = await ProgressBar.begun(work_done, "lsp-calib", f"Summarising {name}", work.cancel)
     await asyncio.wait({work})
-    del work_done.tokens[token]
-    work_done.end(token, types.WorkDoneProgressEnd())
+    bar.end()
+
+
+class ProgressBar:
+    """One bar in the client, which the user can cancel; where the client shows none, it does nothing."""
+
+    def __init__(self, work_done: Progress | None, token: str) -> None:
+        self._work_done = work_done
+        self._token = token
+        self._shown = ""
+
+    @classmethod
+    async def begun(
+        cls, work_done: Progress | None, title: str, message: str, cancel: Callable[[], object]
+    ) -> ProgressBar:
+        """A bar that is shown now. work_done: the client's bars; None if it shows none. cancel: stops the
+        work."""
+        token = str(uuid.uuid4())
+        if work_done is None:
+            return cls(None, token)
+        try:
+            await work_done.create_async(token)
+        except Exception:  # noqa: BLE001 - a client that refuses progress gets none
+            return cls(None, token)
+        loop = asyncio.get_running_loop()
+        # The future is cancelled by the client's message.
+        work_done.tokens[token].add_done_callback(lambda _: loop.call_soon_threadsafe(cancel))
+        work_done.begin(token, types.WorkDoneProgressBegin(title, cancellable=True, message=message))
+        return cls(work_done, token)
+
+    def report(self, done: int, of_all: int, what: str) -> None:
+        """Show how much of the work is done. what: is counted, such as lines."""
+        if self._work_done is None or of_all < 1:
+            return
+        message = f"{done} of {of_all} {what}"
+        if message != self._shown:
+            self._shown = message
+            value = types.WorkDoneProgressReport(message=message, percentage=min(100, 100 * done // of_all))
+            self._work_done.report(self._token, value)
+
+    def end(self, message: str | None = None) -> None:
+        """Take the bar away. message: what came of the work."""
+        if self._work_done is not None:
+            self._work_done.tokens.pop(self._token, None)
+            self._work_done.end(self._token, types.WorkDoneProgressEnd(message=message))

@@ -13,13 +13,11 @@ import json
 import logging
 import os
 import sys
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
-from lsprotocol import types
 from pygls import uris
 from pygls.progress import Progress
 
@@ -29,6 +27,7 @@ from lsp_calib.feedback.removal import CALIBRATING
 from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.convert import language_of
+from lsp_calib.server.progress import ProgressBar
 from lsp_calib.syntax.languages import LANGUAGES
 
 logger = logging.getLogger(__name__)
@@ -124,7 +123,8 @@ class WorkspaceCalibration:
         if self._running:
             raise SettingsError("A calibration is running already. Wait for it, or cancel its progress.")
         self._running, self._cancelled = True, False
-        bar = await _Bar.begun(self._work_done, wish.root.name, self.cancel)
+        title = f"lsp-calib: calibrating on {wish.root.name}"
+        bar = await ProgressBar.begun(self._work_done, title, "choosing lines", self.cancel)
         message = "stopped"
         try:
             result = await self._run(wish, bar)
@@ -157,7 +157,7 @@ class WorkspaceCalibration:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
 
-    async def _run(self, wish: CalibrationWish, bar: _Bar) -> dict[str, Any]:
+    async def _run(self, wish: CalibrationWish, bar: ProgressBar) -> dict[str, Any]:
         # Not in the workspace, where modules of any name may lie.
         command = (sys.executable, "-P", "-m", "lsp_calib", *wish.command(wish.records))
         try:
@@ -194,14 +194,14 @@ class WorkspaceCalibration:
         return _result(json.loads(answer), said)
 
 
-async def _follow(stream: asyncio.StreamReader, bar: _Bar) -> list[str]:
+async def _follow(stream: asyncio.StreamReader, bar: ProgressBar) -> list[str]:
     """Show the progress in a stream of lines; returns the other lines, the last hundred of them."""
     said: list[str] = []
     async for line in stream:
         text = line.decode("utf-8", "replace").strip()
         try:
             row = json.loads(text)
-            bar.report(int(row["done"]), int(row["all"]))
+            bar.report(int(row["done"]), int(row["all"]), "lines")
         except (ValueError, TypeError, KeyError):
             said = [*said[-99:], text] if text else said
     return said
@@ -224,41 +224,3 @@ def _result(report: dict[str, Any], said: Sequence[str]) -> dict[str, Any]:
         "notes": list(said),
         "sentence": f"{what}. {calibrator['id']} is {now}: {report['reason']}.",
     }
-
-
-class _Bar:
-    """A progress bar in the client; without one it does nothing."""
-
-    def __init__(self, work_done: Progress | None, token: str) -> None:
-        self._work_done = work_done
-        self._token = token
-        self._shown = ""
-
-    @classmethod
-    async def begun(cls, work_done: Progress | None, name: str, cancel: Any) -> _Bar:
-        token = str(uuid.uuid4())
-        bar = cls(work_done, token)
-        if work_done is None:
-            return bar
-        try:
-            await work_done.create_async(token)
-        except Exception:  # noqa: BLE001 - a client that refuses progress gets none
-            return cls(None, token)
-        title = f"lsp-calib: calibrating on {name}"
-        work_done.begin(token, types.WorkDoneProgressBegin(title, cancellable=True, message="choosing lines"))
-        # Cancelled by the client's notification, on the event loop's thread.
-        work_done.tokens[token].add_done_callback(lambda future: cancel() if future.cancelled() else None)
-        return bar
-
-    def report(self, done: int, of_all: int) -> None:
-        if self._work_done is None or of_all < 1:
-            return
-        message = f"{done} of {of_all} lines"
-        if message != self._shown:
-            self._shown = message
-            value = types.WorkDoneProgressReport(message=message, percentage=min(100, 100 * done // of_all))
-            self._work_done.report(self._token, value)
-
-    def end(self, message: str) -> None:
-        if self._work_done is not None:
-            self._work_done.end(self._token, types.WorkDoneProgressEnd(message=message))

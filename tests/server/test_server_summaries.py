@@ -103,6 +103,7 @@ async def test_a_hover_that_does_not_wait_shows_progress(connect: Connect, tmp_p
         ]
 
     await until(bars, "progress")
+    await until(lambda: asked(editor), "the request to the model")
     await hovered(editor, 12, 5)
     (bar,) = bars()
     assert bar[0].cancellable

@@ -14,15 +14,9 @@ from lsp_calib.errors import DataError
 AGREE = 3.0  # "agree" of 1 (strongly disagree) to 4 (strongly agree) that two summaries are similar
 
 
-@attrs.frozen
-class Setting:
-    """The rule that calls an item correct: similarity by `metric` at `threshold` and above.
+class _Counts:
+    """Precision and recall, from counts."""
 
-    selected: items that the rule calls correct. positives: items that people call correct. hits: both.
-    """
-
-    metric: str
-    threshold: float
     selected: int
     positives: int
     hits: int
@@ -36,6 +30,20 @@ class Setting:
     def recall(self) -> float:
         """Share selected of the items that people call correct."""
         return self.hits / self.positives
+
+
+@attrs.frozen
+class Setting(_Counts):
+    """The rule that calls an item correct: similarity by `metric` at `threshold` and above.
+
+    selected: items that the rule calls correct. positives: items that people call correct. hits: both.
+    """
+
+    metric: str
+    threshold: float
+    selected: int
+    positives: int
+    hits: int
 
     @property
     def f1(self) -> float:
@@ -58,22 +66,12 @@ class CorrectnessThresholds:
 
 
 @attrs.frozen
-class Tally:
+class Tally(_Counts):
     """Decisions that were made of items one by one. selected, positives, hits: as in `Setting`."""
 
     selected: int
     positives: int
     hits: int
-
-    @property
-    def precision(self) -> float:
-        """As `Setting.precision`."""
-        return self.hits / self.selected if self.selected else float("nan")
-
-    @property
-    def recall(self) -> float:
-        """As `Setting.recall`."""
-        return self.hits / self.positives
 
 
 def rated_correct(ratings: npt.ArrayLike, agree: float = AGREE) -> BoolArray:
