@@ -39,3 +39,10 @@ def _refuse_excluded(path: Path) -> None:
             f"{path} is excluded: {reason}. No model may see it. "
             "To use it nevertheless, rename it or change `exclude` in config.toml."
         )
+
+
+def project_of(path: Path) -> tuple[Path, str]:
+    """The folder of a file's repository, else its own, and its path below it."""
+    file = path.absolute()
+    root = next((folder for folder in file.parents if (folder / ".git").exists()), file.parent)
+    return root, file.relative_to(root).as_posix()

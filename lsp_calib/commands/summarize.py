@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, with_engine
-from lsp_calib.commands.source_files import read_source
+from lsp_calib.commands.source_files import project_of, read_source
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import Engine
@@ -35,7 +35,7 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bo
     if function is None:
         what = f"{name_of(language)} function" if has_grammar(language) else "function that can be found"
         raise DataError(f"There is no {what} at line {line + 1} of {path}.")
-    root, at = _project_of(path)
+    root, at = project_of(path)
     trusted = settings_in_force(given, lambda _: None)
 
     async def ask(engine: Engine) -> Suggestion:
@@ -52,13 +52,6 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bo
         return summary.suggestion
 
     return with_engine(ask, given, say)
-
-
-def _project_of(path: Path) -> tuple[Path, str]:
-    """The folder of a file's repository, else its own, and its path below it."""
-    file = path.absolute()
-    root = next((folder for folder in file.parents if (folder / ".git").exists()), file.parent)
-    return root, file.relative_to(root).as_posix()
 
 
 def _examples(

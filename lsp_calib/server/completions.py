@@ -25,7 +25,7 @@ from lsp_calib.server.convert import language_of
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.follow_ups import FollowUps
 from lsp_calib.server.last_requests import LastRequests
-from lsp_calib.server.neighbourhood import NearbyFiles
+from lsp_calib.server.nearby_files import NearbyFiles
 from lsp_calib.server.status import Status
 from lsp_calib.server.work_ahead import WorkAhead
 from lsp_calib.settings import Settings

@@ -53,7 +53,7 @@ _QUIET = {"workbench.welcomePage.walkthroughs.openOnInstall": False}
 _ONE_THREAD = {"lspCalib.trusted.threads": 1}
 # What decorations and ghost text look like in the page.
 _DRAWN = """() => {
-  const spans = [...document.querySelectorAll('.editor-instance .view-lines span')];
+  const spans = [...document.querySelectorAll('.view-lines span')];
   const parts = spans.flatMap((span) => ['::before', '::after'].map((side) => getComputedStyle(span, side)));
   const badge = parts.find(({ content }) => /(accept|review|reject)/.test(content));
   const ghosts = [...document.querySelectorAll('.ghost-text-decoration, .ghost-text')];

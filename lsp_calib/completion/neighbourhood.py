@@ -1,7 +1,7 @@
-"""The files around an open document that a model may see, for the pieces of them in its prompts.
+"""The files around a document that a model may see, for the pieces of them in its prompts.
 
-Only files below the document's workspace folder, in its language, are read: never excluded, ignored,
-generated or large ones, and nothing through a link. Open documents are taken as they are in the editor.
+Only files below a folder, in the document's language, are read: never excluded, ignored, generated or large
+ones, and nothing through a link. Open documents are taken as they are in the editor.
 """
 
 from __future__ import annotations
@@ -9,20 +9,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote
 
 import attrs
-from pygls import uris
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
 from lsp_calib.completion.related import SourceFile, head_of, near_files, related
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import language_of
-from lsp_calib.server.text import CalibDocument
 from lsp_calib.workspace_files import is_made_by_a_program, lines_of, stamp_of, walk
 
 # A workspace is listed again after so many seconds, and never for longer than the second number: what is
@@ -40,38 +36,6 @@ class OpenFile:
 
     path: Path
     lines: Sequence[str]
-
-
-class NearbyFiles:
-    """Finds the surroundings of places in a connection's documents.
-
-    documents: those that are open. folder_of: the address of the workspace folder of a document, empty if it
-    is in none. exclusion: of the documents that no model may see.
-    """
-
-    def __init__(
-        self,
-        documents: Callable[[], Iterable[CalibDocument]],
-        folder_of: Callable[[str], str],
-        exclusion: Callable[[], Exclusion],
-    ) -> None:
-        self._documents = documents
-        self._folder_of = folder_of
-        self._exclusion = exclusion
-        self._neighbourhood = Neighbourhood()
-
-    def __call__(self, uri: str, cursor: Cursor, layout: Layout) -> Callable[[], Surroundings]:
-        """As `completion.nearby.Find`."""
-        opened = [
-            OpenFile(path, document.bare_lines)
-            for document in self._documents()
-            if document.uri != uri and (path := _path(document.uri)) is not None
-        ]
-        folder = self._folder_of(uri)
-        root = _path(folder) if folder else None
-        # A document without a file, such as a new one, has the name that the editor shows.
-        document = _path(uri) or Path(PurePosixPath(unquote(uri.partition(":")[2])).name)
-        return partial(self._neighbourhood.around, document, root, opened, self._exclusion(), cursor, layout)
 
 
 class Neighbourhood:
@@ -170,9 +134,3 @@ class Neighbourhood:
                 self._listed.clear()
             self._listed[key] = now, names
         return names
-
-
-def _path(uri: str) -> Path | None:
-    """The path of a file's address, None if it is that of something else."""
-    path = uris.to_fs_path(uri) if uri.startswith("file:") else None
-    return Path(path) if path else None
