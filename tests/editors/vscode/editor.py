@@ -166,11 +166,20 @@ class VSCode:
 
     def show(self, file: Path) -> None:
         """Opens one more file, by its path."""
+        from playwright.sync_api import Error as PlaywrightError
+
         # Not Control+P: before VS Code listens it is the browser's, which would print.
-        self.keys("Escape", "Escape", "F1")
-        box = self.page.locator(".quick-input-widget input").first
-        box.wait_for()
-        box.fill(str(file))
+        self.page.mouse.move(640, 300)  # away from a hover, whose end would close the palette
+
+        def asked() -> bool:
+            self.keys("Escape", "Escape", "F1")
+            try:
+                self.page.locator(".quick-input-widget input").first.fill(str(file), timeout=5000)
+            except PlaywrightError:
+                return False
+            return True
+
+        self.until("the palette", asked)
         self.page.locator(".quick-input-widget .monaco-list-row", has_text=file.name).first.click()
         self.page.locator(".tab.active", has_text=file.name).wait_for()
 
