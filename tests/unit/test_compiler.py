@@ -1,7 +1,8 @@
-"""Set-up finds compilers whose AMX code crashes, by what they compile and not by their names."""
+"""Set-up finds compilers whose AMX code crashes by what they compile, not by their names, and mends it."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,10 +27,11 @@ def gcc(folder: Path, *more: str) -> str:
     return str(script)
 
 
-def header(folder: Path, operand: str) -> str:
-    """An <immintrin.h> whose `_tile_loadconfig` names this operand, for -I."""
+def header(folder: Path, operand: str, *, once: bool = False) -> str:
+    """An <immintrin.h> whose `_tile_loadconfig` names this operand, for -I. once: with a guard, as GCC's."""
+    guard = "#pragma once\n" if once else ""
     (folder / "immintrin.h").write_text(
-        f'#define _tile_loadconfig(a) __asm__ volatile ("ldtilecfg %X0" :: "m" ({operand}))\n'
+        f'{guard}#define _tile_loadconfig(a) __asm__ volatile ("ldtilecfg %X0" :: "m" ({operand}))\n'
     )
     return f"-I{folder}"
 
@@ -43,6 +45,29 @@ def test_gcc_twelve_loses_the_configuration(tmp_path: Path) -> None:
 def test_a_compiler_that_names_all_64_bytes_is_fine(tmp_path: Path) -> None:
     right = gcc(tmp_path, header(tmp_path, "*((const char (*)[64]) (a))"))
     assert not compiler.loses_tile_configuration([right])
+
+
+def test_a_header_mends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    faulty = gcc(tmp_path, header(tmp_path, "*((const void **) (a))", once=True))
+    assert compiler.loses_tile_configuration([faulty])
+    assert not compiler.loses_tile_configuration([faulty], compiler.MENDED)
+    monkeypatch.setattr(processor, "has_amx", lambda: True)
+    assert compiler.flags({"CC": faulty, "CXX": faulty}) == compiler.MENDED
+
+
+def test_the_header_changes_nothing_where_there_is_no_amx() -> None:
+    assert compiler.accepts(["gcc"], compiler.MENDED)
+    assert not compiler.loses_tile_configuration(["gcc"], [*compiler.MENDED, "-mno-amx-tile"])
+
+
+def test_a_path_with_a_blank_stays_one_argument(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    copied = shutil.copy(compiler.MENDED[1], folder)
+    arguments = shlex.split(compiler.cmake_arguments(("-include", str(copied)), {}))
+    in_shell = shlex.split(arguments[0].partition("=")[2])
+    assert in_shell == ["-include", str(copied)]
+    assert compiler.accepts(["gcc"], in_shell)
 
 
 def test_one_that_knows_no_amx_has_no_faulty_code_for_it(tmp_path: Path) -> None:
@@ -81,7 +106,9 @@ def test_the_shell_gets_them_beside_what_the_user_has_set(
         check=True,
     ).stdout
     arguments, cache = shown.split("|")
-    assert arguments.startswith('-DGGML_CUDA=on -DNAME="a b" -DCMAKE_C_FLAGS=')
+    assert arguments.startswith('-DGGML_CUDA=on -DNAME="a b" ')
+    ours = shlex.split(arguments)[2:]
+    assert [one.partition("=")[0] for one in ours] == ["-DCMAKE_C_FLAGS", "-DCMAKE_CXX_FLAGS"]
     assert arguments.count("-mno-amx-tile") == 2
     # A wheel that was built otherwise is not found again.
     assert Path(cache).name == "lsp-calib-without-amx"

@@ -36,9 +36,19 @@ def test_a_crash_before_the_first_answer_is_one_while_loading() -> None:
     assert deaths.at_once
     assert deaths.safety == Safety(careful=True)
     # It was tried, was fine, and crashed all the same.
-    deaths.ready("cpu")
+    deaths.ready("cpu", tried=True)
     deaths.died(SEGV)
     assert deaths.safety == Safety(careful=True, avoid=("cpu",))
+
+
+def test_what_crashes_after_its_trial_is_not_tried_again() -> None:
+    """Otherwise two accelerations that both do so would take all the deaths there may be."""
+    deaths = Deaths()
+    for name in ("cpu", "cpu-without-amx"):
+        deaths.ready(name, tried=True)
+        deaths.died(SEGV)
+        assert not deaths.too_many
+    assert deaths.safety == Safety(careful=True, avoid=("cpu", "cpu-without-amx"))
 
 
 def test_a_process_that_has_answered_waits_for_the_next_request() -> None:

@@ -1,8 +1,9 @@
-"""Whether the C compiler here makes working AMX code of llama.cpp, and how to build without it.
+"""Whether the C compiler here makes working AMX code of llama.cpp, and how to build it where it does not.
 
 GCC 12 and older tell the optimiser that `_tile_loadconfig` reads 8 bytes; it reads 64. The stores of the rest
-are removed, and llama.cpp dies of signal 11 in its first decode (llama.cpp issue 20824). Set-up runs this
-module before anything is installed, so it needs the standard library alone:
+are removed, and llama.cpp dies of signal 11 in its first decode (llama.cpp issue 20824). A header that names
+all 64 mends that; where it does not, llama.cpp is built without AMX. Set-up runs this module before anything
+is installed, so it needs the standard library alone:
 
     eval "$(python -m lsp_calib.inference.local.compiler)"; pip install 'lsp-calib[local]'
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from lsp_calib.inference import processor
 
+MENDED = ("-include", str(Path(__file__).with_name("tile_configuration.h")))
 WITHOUT_AMX = ("-mno-amx-int8", "-mno-amx-bf16", "-mno-amx-tile")
 _SECONDS = 60
 _EMPTY = "int lsp_calib_nothing;\n"
@@ -43,9 +45,9 @@ def accepts(compiler: Sequence[str], flags: Sequence[str]) -> bool:
     return _assembly(compiler, flags, _EMPTY) is not None
 
 
-def loses_tile_configuration(compiler: Sequence[str]) -> bool:
+def loses_tile_configuration(compiler: Sequence[str], flags: Sequence[str] = ()) -> bool:
     """Whether a compiler removes stores that `_tile_loadconfig` needs. False where it cannot compile AMX."""
-    assembly = _assembly(compiler, ("-mamx-tile",), _CONFIGURE)
+    assembly = _assembly(compiler, ("-mamx-tile", *flags), _CONFIGURE)
     return assembly is not None and "%dil" not in assembly and "%edi" not in assembly
 
 
@@ -54,14 +56,18 @@ def flags(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     if not processor.has_amx():
         return ()
     both = compilers(environment)
-    faulty = any(loses_tile_configuration(compiler) for compiler in both)
-    return WITHOUT_AMX if faulty and all(accepts(compiler, WITHOUT_AMX) for compiler in both) else ()
+    if not any(loses_tile_configuration(compiler) for compiler in both):
+        return ()
+    if all(accepts(one, MENDED) and not loses_tile_configuration(one, MENDED) for one in both):
+        return MENDED
+    return WITHOUT_AMX if all(accepts(compiler, WITHOUT_AMX) for compiler in both) else ()
 
 
 def cmake_arguments(flags: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
     """The user's CMAKE_ARGS with these flags for both compilers."""
-    words = " ".join(flags)
-    ours = f"-DCMAKE_C_FLAGS='{words}' -DCMAKE_CXX_FLAGS='{words}'"
+    # CMake hands these to a shell, in which double quotes hold a path together.
+    words = " ".join(f'"{flag}"' if " " in flag else flag for flag in flags)
+    ours = " ".join(shlex.quote(f"-DCMAKE_{language}_FLAGS={words}") for language in ("C", "CXX"))
     return f"{environment.get('CMAKE_ARGS', '')} {ours}".strip()
 
 
@@ -91,9 +97,12 @@ def main() -> None:
     needed = flags()
     if not needed:
         return
-    sys.stderr.write("This compiler makes AMX code that crashes: llama.cpp is built without AMX.\n")
+    mended = needed == MENDED
+    how = "with a correction of its header" if mended else "without AMX"
+    sys.stderr.write(f"This compiler makes AMX code that crashes: llama.cpp is built {how}.\n")
     print(f"export CMAKE_ARGS={shlex.quote(cmake_arguments(needed))}")
-    print(f"export PIP_CACHE_DIR={shlex.quote(_pip_cache('lsp-calib-without-amx'))}")
+    cache = "lsp-calib-mended-amx" if mended else "lsp-calib-without-amx"
+    print(f"export PIP_CACHE_DIR={shlex.quote(_pip_cache(cache))}")
 
 
 if __name__ == "__main__":

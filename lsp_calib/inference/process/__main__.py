@@ -140,7 +140,8 @@ def _load(
         broker.failed("file" if isinstance(error, ModelFileError) else "missing", str(error))
         return None
     notes = tuple(filter(None, (acceleration.note(choice), *backend.notes)))
-    broker.loaded(wire.Loaded(sha256, backend.name, notes, backend.threads, choice.acceleration.name))
+    used = choice.acceleration.name
+    broker.loaded(wire.Loaded(sha256, backend.name, notes, backend.threads, used, tried=choice.was_tried))
     return backend
 
 

@@ -51,6 +51,12 @@ class Choice:
     def failed(self) -> tuple[Tried, ...]:
         return tuple(one for one in self.tried if one.outcome.seconds is None)
 
+    @property
+    def was_tried(self) -> bool:
+        """Whether a trial with it succeeded."""
+        worked = {one.name for one in self.tried if one.outcome.seconds is not None}
+        return self.acceleration.name in worked
+
 
 Try = Callable[[Acceleration], Outcome | None]
 """A trial; None where it was ended from outside and shows nothing."""
@@ -135,15 +141,15 @@ def failure(choice: Choice) -> str:
     """The crashes before a working acceleration was found, in one sentence; empty if there were none."""
     if not choice.failed:
         return ""
-    first = choice.failed[0]
+    last = choice.failed[-1]  # the others need the same and more
     names = {one.name for one in choice.tried} | {choice.acceleration.name}
     words = {
         "gpu": "the GPU",
         "cpu": "AMX" if "cpu-without-amx" in names else "repacked weights",
         "cpu-eight-bit": "weights of 8 bits" if choice.acceleration.repack else "repacked weights",
     }
-    what = words.get(first.name, "repacked weights")
-    return f"The model runs without {what}: llama.cpp crashed with {what} ({first.outcome.how})."
+    what = words.get(last.name, "repacked weights")
+    return f"The model runs without {what}: llama.cpp crashed with {what} ({last.outcome.how})."
 
 
 def note(choice: Choice) -> str:

@@ -264,7 +264,7 @@ class ModelProcess:
                 self._on_state(EngineState.LOADING, f"Loading {title}.", float(message["fraction"]))
             case "ready":
                 loaded = connection.ready.result()
-                self._deaths.ready(loaded.acceleration)
+                self._deaths.ready(loaded.acceleration, tried=loaded.tried)
                 for note in loaded.notes:
                     logger.warning("%s", note)
                 self._on_state(EngineState.READY, " ".join([f"{title} is ready.", *loaded.notes]), None)

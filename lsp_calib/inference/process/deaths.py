@@ -35,7 +35,7 @@ class Deaths:
         self.safety = Safety()
         self.at_once = False
         self._count = 0
-        self._loaded = self._answered = False
+        self._loaded = self._answered = self._tried = False
         self._acceleration = ""
 
     @property
@@ -47,10 +47,10 @@ class Deaths:
     def too_many(self) -> bool:
         return self._count >= _MOST
 
-    def ready(self, acceleration: str) -> None:
-        """A process has loaded the model, with this acceleration."""
+    def ready(self, acceleration: str, *, tried: bool = False) -> None:
+        """A process has loaded the model, with this acceleration. tried: whether a trial of it succeeded."""
         self._loaded, self._answered = True, False
-        self._acceleration = acceleration
+        self._acceleration, self._tried = acceleration, tried
 
     def answered(self) -> None:
         """A process has answered: earlier deaths no longer count."""
@@ -68,10 +68,10 @@ class Deaths:
         if crashed:
             # An acceleration that crashed although its trial succeeded is not used again; nor is one that the
             # model can do without at little cost.
-            hopeless = self.safety.careful or self._acceleration == EIGHT_BIT
+            hopeless = self._tried or self.safety.careful or self._acceleration == EIGHT_BIT
             again = (self._acceleration,) if hopeless and self._acceleration else ()
             self.safety = Safety(careful=True, avoid=(*self.safety.avoid, *again))
-        self._loaded = self._answered = False
+        self._loaded = self._answered = self._tried = False
         self._acceleration = ""
         if self.too_many:
             self.at_once = False

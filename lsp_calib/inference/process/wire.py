@@ -94,7 +94,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """A description of a loaded model.
 
     engine: the library or program that runs it. notes: messages for the user about how it was loaded.
-    acceleration: the name of the hardware features it uses.
+    acceleration: the name of the hardware features it uses. tried: whether a trial with them succeeded.
     """
 
     sha256: str
@@ -102,6 +102,7 @@ class Loaded(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     threads: Count
     acceleration: str
+    tried: bool = False
 
 
 class Stats(msgspec.Struct, frozen=True):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from lsp_calib.errors import ModelError
 from lsp_calib.inference import backends, processor
 from lsp_calib.inference.backend import Hardware
@@ -13,6 +11,7 @@ from lsp_calib.inference.process.acceleration import Choice
 from lsp_calib.tools.doctor.finding import Finding, Level
 
 _REBUILD = "pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
+_PREPARE = 'eval "$(python -m lsp_calib.inference.local.compiler)"; '
 _NEWER = f"CC=gcc-14 CXX=g++-14 {_REBUILD}"
 
 
@@ -59,18 +58,19 @@ def described(hardware: Hardware, choices: list[Choice]) -> Finding:
 
 def _without_amx(data: dict[str, object]) -> Finding:
     says = "This processor has AMX, but llama.cpp was compiled without it."
-    if any(compiler.loses_tile_configuration(one) for one in compiler.compilers(os.environ)):
+    if compiler.flags() == compiler.WITHOUT_AMX:
         says += " The installed compiler generates AMX code that crashes, so this is its fastest build."
         advice = f"Try a build with AMX and a newer compiler (GCC 14, Clang): `{_NEWER}`."
         return Finding("acceleration", Level.GOOD, says, advice, data=data)
-    return Finding("acceleration", Level.NOTE, says, f"Try a build with AMX: `{_REBUILD}`.", data=data)
+    return Finding("acceleration", Level.NOTE, says, f"Build it with AMX: `{_PREPARE}{_REBUILD}`.", data=data)
 
 
 def _advice(hardware: Hardware, choice: Choice) -> str:
     failed = {one.name for one in choice.failed}
     if "gpu" in failed:
         return "Update the GPU's driver or the library, or set `gpuLayers = 0` in config.toml."
-    if hardware.amx and choice.acceleration.amx is False and choice.acceleration.repack:
+    without_amx = hardware.amx and choice.acceleration.amx is False and choice.acceleration.repack
+    if without_amx and compiler.flags() != compiler.MENDED:
         return f"A newer compiler (GCC 14, Clang) makes AMX code that works and may be faster: `{_NEWER}`."
-    prepare = 'eval "$(python -m lsp_calib.inference.local.compiler)"; ' if hardware.amx else ""
+    prepare = _PREPARE if hardware.amx else ""
     return f"Build the library again, for this processor: `{prepare}{_REBUILD}`."
