@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from lsp_calib.server.convert import language_of
 from lsp_calib.server.summary_requests import SummaryRequests
-from lsp_calib.server.summary_target import functions_of
+from lsp_calib.server.summary_target import functions_of, parse
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.syntax import Function
 
@@ -82,6 +82,7 @@ class SummariesAhead:
         if document is None or sum(map(len, document.bare_lines)) > _LARGEST:
             return
         language = language_of(document)
+        await parse(document)
         for function in _near(functions_of(document), line):
             if not self._goes_ahead(uri):
                 return

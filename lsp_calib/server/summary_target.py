@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Literal
 
@@ -37,6 +38,17 @@ def functions_of(document: CalibDocument) -> Sequence[Function]:
         known = functions(lines, language)
         document.remember_functions(lines, known)
     return known
+
+
+async def parse(document: CalibDocument) -> None:
+    """Find the functions of a document in a thread, unless they are known; `functions_of` then has them.
+
+    A long document takes a tenth of a second, in which keystrokes are answered. If it changes meanwhile, the
+    functions of the new version are not known.
+    """
+    language, lines = language_of(document), document.bare_lines
+    if has_grammar(language) and document.functions_of(lines) is None:
+        document.remember_functions(lines, await asyncio.to_thread(functions, lines, language))
 
 
 def target_at(document: CalibDocument, position: types.Position, scope: Scope) -> Target | None:

@@ -26,7 +26,7 @@ def register(server: CalibServer) -> None:
         """Shows what is known, and makes nothing: a click does."""
         if not ls.settings.code_lens:
             return None
-        from lsp_calib.server.summary_target import functions_of
+        from lsp_calib.server.summary_target import functions_of, parse
 
         uri = params.text_document.uri
         document = ls.open_document(uri)
@@ -35,7 +35,8 @@ def register(server: CalibServer) -> None:
         lines, language = document.bare_lines, language_of(document)
         if sum(map(len, lines)) > _LARGEST:
             return None
-        functions = functions_of(document)
+        await parse(document)
+        lines, functions = document.bare_lines, functions_of(document)
         found = []
         for function in functions[:_MOST]:
             known = ls.session.summaries.requests.known(function, language)

@@ -38,11 +38,15 @@ def register(server: CalibServer) -> None:
     async def hover(ls: CalibServer, params: types.HoverParams) -> types.Hover | None:
         if not ls.settings.hover:
             return None
-        from lsp_calib.server.summary_target import target_at
+        from lsp_calib.server.summary_target import parse, target_at
 
         document = ls.open_document(params.text_document.uri)
         if document is None:
             return None
+        lines = document.bare_lines
+        await parse(document)
+        if document.bare_lines is not lines:
+            return None  # the place was one in the version before
         target = target_at(document, params.position, ls.settings.hover_scope)
         if target is None:
             return None
