@@ -231,6 +231,10 @@ Eglot has one server a buffer: with SERVER it starts rass (the program of rassum
    (make-lsp-client :new-connection (lsp-stdio-connection (lambda () lsp-calib-command))
                     :activation-fn (lambda (_file mode) (provided-mode-derived-p mode lsp-calib-modes))
                     :add-on? t
+                    :notification-handlers (let ((handlers (make-hash-table :test #'equal)))
+                                             ;; `lsp-calib-status' asks for it; without a handler lsp-mode warns.
+                                             (puthash "lsp-calib/status" #'ignore handlers)
+                                             handlers)
                     :priority -1
                     :server-id 'lsp-calib))
   (add-hook 'lsp-inline-completion-shown-hook #'lsp-calib--inline-badge))

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import pyte
 
 COLUMNS, LINES = 100, 30
-# Sequences that pyte 0.8.2 would print: those with the private markers < = >, and CSI ? … u of the Kitty keyboard.
+# Sequences that pyte 0.8.2 would print: those with the private markers < = >, and those of Kitty's keyboard.
 _BEYOND_PYTE = re.compile(rb"\x1b\[(?:[<=>][0-9;:]*[ -/]*[@-~]|\?[0-9;]*u)")
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
 

@@ -87,7 +87,9 @@ def register(server: CalibServer) -> None:
         document = None if uri is None else ls.open_document(uri)
         # Clients escape one URI in several ways: the one with which the document was opened counts.
         absence = ls.session.user_requests.explain(uri if document is None else document.uri)
-        ls.show_result("The last request was answered with a suggestion." if absence is None else absence["message"])
+        ls.show_result(
+            "The last request was answered with a suggestion." if absence is None else absence["message"]
+        )
         return absence
 
     @server.command("lsp-calib.pause")

@@ -6,6 +6,10 @@
       make-backup-files nil
       auto-save-default nil
       create-lockfiles nil
+      suggest-key-bindings nil
+      ring-bell-function #'ignore
+      ;; No browser: the test looks at what would be opened.
+      browse-url-browser-function (lambda (url &rest _) (message "Opened: %s" url))
       eglot-events-buffer-config '(:size 0 :format short))
 (menu-bar-mode -1)
 (let ((here (file-name-directory load-file-name)))
@@ -18,8 +22,8 @@
          lsp-warn-no-matched-clients nil
          lsp-enabled-clients '(lsp-calib)
          lsp-inline-completion-idle-delay 0.2)
+   (load "lsp-mode-autoloads" nil t) ; a package manager does
    (require 'lsp-mode)
-   (require 'lsp-inline-completion)
    (add-hook 'python-mode-hook #'lsp))
   (client
    (if (equal client "rass") (lsp-calib-eglot 'python-mode "ruff" "server") (lsp-calib-eglot 'python-mode))

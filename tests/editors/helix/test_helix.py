@@ -1,6 +1,7 @@
 """The shipped configuration of Helix in a real Helix (25.01 or later), with the real server and model.
 
-LSP_CALIB_HELIX: the hx to use (default: the one on PATH). The server is the `lsp-calib` beside the running Python.
+LSP_CALIB_HELIX: the hx to use (default: the one on PATH). The server is the `lsp-calib` beside the running
+Python.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ def suggested(helix: Helix) -> tuple[str, str]:
     def asked(screen: str) -> re.Match[str] | None:
         if found := offered(screen):
             return found
-        helix.keys("\x7ft")  # the menu never waits for the model: what comes too late is there at the next key
+        helix.keys(
+            "\x7ft"
+        )  # the menu never waits for the model: what comes too late is there at the next key
         try:
             return helix.until("a menu", offered, 2.0)
         except AssertionError:
@@ -124,7 +127,7 @@ def suggested(helix: Helix) -> tuple[str, str]:
 
 
 def test_the_menu_shows_the_tier_and_return_accepts(helix: Helix) -> None:
-    """The mark is in the menu, tier and number beside the selected item; the line is marked once it is inserted."""
+    """The mark is in the menu, tier and number beside the selected item; the inserted line is marked."""
     text, tier = suggested(helix)
     helix.keys("\x0e")  # Ctrl-n selects
     helix.sees(rf"{tier} · \d{{1,3}} %")
@@ -134,7 +137,9 @@ def test_the_menu_shows_the_tier_and_return_accepts(helix: Helix) -> None:
 
     helix.normal()
     helix.keys("A + 1")
-    helix.until("no diagnostic on a changed line", lambda _: ": " not in helix.text().split(" 15 ")[1].split("\n")[0])
+    helix.until(
+        "no diagnostic on a changed line", lambda _: ": " not in helix.text().split(" 15 ")[1].split("\n")[0]
+    )
     assert helix.line(15) == f"{text} + 1"
 
 
