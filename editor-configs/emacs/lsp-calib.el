@@ -12,18 +12,18 @@
 
 (require 'seq)
 (require 'subr-x)
+(require 'url-util)
 
 (defvar eglot-server-programs)
+(defvar lsp--cur-workspace)
 (defvar lsp-inline-completion--current)
 (defvar lsp-inline-completion--items)
 (defvar lsp-inline-completion--overlay)
-(defvar lsp-language-id-configuration)
 (declare-function eglot-current-server "eglot")
 (declare-function eglot-server-capable "eglot")
 (declare-function jsonrpc-async-request "jsonrpc")
 (declare-function lsp--workspace-server-capabilities "lsp-mode")
 (declare-function lsp-find-workspace "lsp-mode")
-(declare-function lsp-get "lsp-protocol")
 (declare-function lsp-register-client "lsp-mode")
 (declare-function lsp-request-async "lsp-mode")
 (declare-function lsp-stdio-connection "lsp-mode")
@@ -40,7 +40,7 @@
 (defcustom lsp-calib-modes
   '(python-base-mode js-base-mode typescript-ts-base-mode java-mode java-ts-mode go-mode go-ts-mode rust-mode
     rust-ts-mode c-mode c-ts-mode c++-mode c++-ts-mode csharp-mode csharp-ts-mode ruby-base-mode php-mode php-ts-mode)
-  "The major modes, with those derived from them, in which lsp-mode starts the server."
+  "The major modes, and parents of modes, in which lsp-mode starts the server."
   :type '(repeat symbol))
 
 (defface lsp-calib-accept '((t :inherit success)) "The badge of a suggestion that is probably right.")
@@ -54,7 +54,8 @@
   (and (bound-and-true-p lsp-mode) (lsp-find-workspace 'lsp-calib)))
 
 (defun lsp-calib--get (object &rest keys)
-  "The value in OBJECT, JSON as Eglot or lsp-mode reads it, under KEYS (keywords, outermost first)."
+  "The value in OBJECT, JSON as Eglot or lsp-mode reads it, under KEYS.
+KEYS are keywords, the outermost first."
   (dolist (key keys object)
     (setq object (if (hash-table-p object)
                      (gethash (substring (symbol-name key) 1) object)
@@ -74,17 +75,17 @@
   (propertize (format "  %s %s" (lsp-calib--mark tier) tier) 'face (intern (concat "lsp-calib-" tier))))
 
 (defun lsp-calib--execute (command argument then)
-  "Have the server execute COMMAND with ARGUMENT, a plist or nil; call THEN with what it answers."
+  "Have the server execute COMMAND with ARGUMENT, a plist or nil.
+THEN is called with what it answers."
   (let* ((name (concat "lsp-calib." command))
          (params (list :command name :arguments (if argument (vector argument) [])))
          (workspace (lsp-calib--workspace)))
     (cond
      (workspace
-      (with-no-warnings
-        (with-lsp-workspace workspace
-          (lsp-request-async "workspace/executeCommand" params then
-                             :mode 'detached
-                             :error-handler (lambda (fault) (message "%s" (lsp-calib--get fault :message)))))))
+      (let ((lsp--cur-workspace workspace))
+        (lsp-request-async "workspace/executeCommand" params then
+                           :mode 'detached
+                           :error-handler (lambda (fault) (message "%s" (lsp-calib--get fault :message))))))
      ((and (fboundp 'eglot-current-server) (eglot-current-server))
       (jsonrpc-async-request (eglot-current-server) :workspace/executeCommand params
                              :success-fn then
@@ -112,7 +113,7 @@
 
 ;;;###autoload
 (defun lsp-calib-report ()
-  "Write the report on whether the probabilities came true, and have it shown in a browser."
+  "Show in a browser whether the probabilities came true."
   (interactive)
   (lsp-calib--execute "showReport" nil
                       (lambda (done) (message "The report is %s" (lsp-calib--get done :path)))))
@@ -128,7 +129,8 @@
 
 ;;;###autoload
 (defun lsp-calib-pause (&optional minutes)
-  "No suggestions until `lsp-calib-resume', or for MINUTES (the prefix argument)."
+  "No suggestions until `lsp-calib-resume', or for MINUTES.
+Interactively, MINUTES is the prefix argument."
   (interactive "P")
   (let ((minutes (and minutes (prefix-numeric-value minutes))))
     (lsp-calib--execute "pause" (and minutes (list :minutes minutes))
@@ -149,17 +151,20 @@
 
 ;;;###autoload
 (defun lsp-calib-eglot (modes &rest server)
-  "Have Eglot start lsp-calib in MODES, beside SERVER, the command line of the usual one (none: alone).
-Eglot has one server a buffer: with SERVER it starts rass (the program of rassumfrassum), which runs both."
+  "Have Eglot start lsp-calib in MODES, beside SERVER.
+SERVER is the command line of the usual server; without it lsp-calib is alone.
+Eglot has one server in a buffer: with SERVER it starts rass, the program of
+rassumfrassum, which runs both."
   (require 'eglot)
   (let ((contact (if server `("rass" "--" ,@server "--" ,@lsp-calib-command) lsp-calib-command)))
     (push (cons modes contact) eglot-server-programs)))
 
 (defvar-local lsp-calib--tiers nil
-  "The tier of each suggestion among the last completions: an alist from its text.")
+  "The tier of each suggestion among the last completions, an alist by text.")
 
 (defun lsp-calib--remember (capf)
-  "Have CAPF, what `eglot-completion-at-point' returned, note the tiers of what it offers."
+  "Have CAPF note the tiers of what it offers.
+CAPF is what `eglot-completion-at-point' has returned."
   (pcase capf
     (`(,start ,end ,table . ,properties)
      (let ((buffer (current-buffer)))
@@ -174,7 +179,8 @@ Eglot has one server a buffer: with SERVER it starts rass (the program of rassum
     (_ capf)))
 
 (defun lsp-calib--tier-of (candidate)
-  "A pair of the text of CANDIDATE, a completion of Eglot's, and its tier; nil if it has none."
+  "A pair of the text of CANDIDATE and its tier; nil if it has no tier.
+CANDIDATE is a completion of Eglot's."
   (let ((detail (plist-get (get-text-property 0 'eglot--lsp-item candidate) :detail)))
     (and (stringp detail)
          (string-match (rx bos (group (or "accept" "review" "reject")) " · ") detail)
@@ -184,7 +190,7 @@ Eglot has one server a buffer: with SERVER it starts rass (the program of rassum
   "The overlay with the badge of what `completion-preview-mode' shows.")
 
 (defun lsp-calib--preview-badge (&rest _)
-  "Show the tier of what `completion-preview-mode' offers behind it, and nothing where it offers nothing."
+  "Show the tier of what `completion-preview-mode' offers, behind it."
   (when (overlayp lsp-calib--overlay)
     (delete-overlay lsp-calib--overlay)
     (setq lsp-calib--overlay nil))
@@ -202,7 +208,8 @@ Eglot has one server a buffer: with SERVER it starts rass (the program of rassum
 
 ;;;###autoload
 (define-minor-mode lsp-calib-preview-mode
-  "Show completions of Eglot as grey text, by `completion-preview-mode', with the tier behind a suggestion."
+  "Show completions of Eglot as grey text, with the tier behind a suggestion.
+The grey text is that of `completion-preview-mode'."
   :lighter nil
   (if lsp-calib-preview-mode
       (progn

@@ -23,6 +23,7 @@ pytest.importorskip("pyte", reason="the extra `editors` is not installed")
 from editor_terminal import EditorTerminal
 
 HERE = Path(__file__).parent
+CONFIGURATION = HERE.parents[2] / "editor-configs" / "emacs" / "lsp-calib.el"
 NEEDS = 30
 MODEL_SECONDS = 120.0  # the first answer waits for the model to load
 SOURCE = '''\
@@ -128,6 +129,16 @@ def suggested(emacs: Emacs) -> tuple[str, str]:
 
     found: re.Match[str] = emacs.until("a suggestion with its badge", asked, MODEL_SECONDS)
     return found[1], found[0].split()[-1]
+
+
+def test_it_compiles_without_warnings(tmp_path: Path) -> None:
+    """Package managers compile it, with neither client loaded."""
+    assert EMACS is not None
+    shutil.copy(CONFIGURATION, tmp_path)
+    command = [EMACS, "-Q", "--batch", "--eval", "(setq byte-compile-error-on-warn t)"]
+    command += ["-f", "batch-byte-compile", str(tmp_path / CONFIGURATION.name)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("client", ["eglot", "rass"])

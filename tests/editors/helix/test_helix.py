@@ -143,6 +143,20 @@ def test_the_menu_shows_the_tier_and_return_accepts(helix: Helix) -> None:
     assert helix.line(15) == f"{text} + 1"
 
 
+def test_a_suggestion_is_marked_as_reviewed(helix: Helix) -> None:
+    """The action is offered on the diagnostic, to which [d goes; the diagnostic goes, the line stays."""
+    text, _ = suggested(helix)
+    helix.keys("\x0e\r")
+    marked = r"^\W* 15 .*(Likely right|Look at it|Likely wrong): "
+    helix.sees(marked)
+    helix.normal()
+    helix.keys("[d a")
+    helix.sees("Mark suggestion as reviewed")
+    helix.keys("\r")
+    helix.until("no diagnostic", lambda screen: not re.search(marked, screen, re.M))
+    assert helix.line(15) == text
+
+
 def test_hover_shows_the_summary_with_its_tier_and_an_action_inserts_it(helix: Helix) -> None:
     """Space k on a name shows the summary; Space a offers it as a docstring."""
     helix.keys("4ggw")
