@@ -103,12 +103,12 @@ test-vscode: $(vscode)/node_modules/.package-lock.json ## The unit tests of the 
 	cd $(vscode) && $(call node,22) npm run --silent check
 	cd $(vscode) && $(call node,22) npm test --silent
 
-# As root it installs Chromium and what code-server is compiled with; otherwise they must be there. Neovim is unpacked
-# into a cache. What a machine cannot set up is named, and its tests skip and say so.
+# As root it installs Chromium and what code-server is compiled with; otherwise they must be there. Neovim, Helix
+# and Emacs are unpacked into a cache. What a machine cannot set up is named, and its tests skip and say so.
 .PHONY: test-editors
 test-editors: $(VENV)/.dev model vsix test-vscode ## Set up real editors (apt: as root) and test in them; ARGS: for pytest
 	$(pip) install $(constrained) --editable '.[local,dev,editors]'
-	LSP_CALIB_VSCODE="$$(.ci/vscode || true)" LSP_CALIB_NVIM="$$(.ci/neovim || true)" $(run-pytest) $(or $(ARGS),tests/editors)
+	LSP_CALIB_VSCODE="$$(.ci/vscode || true)" LSP_CALIB_NVIM="$$(.ci/neovim || true)" LSP_CALIB_HELIX="$$(.ci/helix || true)" LSP_CALIB_EMACS="$$(.ci/emacs || true)" $(run-pytest) $(or $(ARGS),tests/editors)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn, the features of a suggestion, and the store

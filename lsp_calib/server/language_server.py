@@ -19,6 +19,7 @@ from lsp_calib import __version__
 from lsp_calib import settings as settings_module
 from lsp_calib.errors import SettingsError
 from lsp_calib.inference.engines import open_engine
+from lsp_calib.server.clients import traits_of
 from lsp_calib.server.framing import Frames, read_frames
 from lsp_calib.server.messages import receive, take
 from lsp_calib.server.protocol import CalibProtocol, has_inline_completion
@@ -52,6 +53,7 @@ class CalibServer(LanguageServer):
         self.settings = self.initial_settings
         self.trusted = settings_module.Trusted()
         self.problems: list[str] = []
+        self.client_traits = traits_of(None)
         self.make_engine: Callable[[StateListener], Engine] = self._open_engine
         self.shut_down = False
         self.over_tcp = False
@@ -72,6 +74,11 @@ class CalibServer(LanguageServer):
         document: CalibDocument | None = self.workspace.text_documents.get(unquote(uri))
         return document
 
+    def show_result(self, text: str) -> None:
+        """Show what a command has answered, where the editor does not."""
+        if self.client_traits.drops_results:
+            self.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+
     def open_documents(self) -> list[CalibDocument]:
         """All open documents, in the order in which they were opened."""
         documents: list[CalibDocument] = list(self.workspace.text_documents.values())
@@ -79,6 +86,7 @@ class CalibServer(LanguageServer):
 
     def on_initialize(self, params: types.InitializeParams, capabilities: types.ServerCapabilities) -> None:
         """Resolve the settings and, with them, the capabilities offered to this client."""
+        self.client_traits = traits_of(params.client_info.name if params.client_info else None)
         options = params.initialization_options
         named = None
         if isinstance(options, dict):

@@ -468,12 +468,13 @@ async def start(
     initialized: bool = True,
     forked: bool = True,
     folders: Sequence[str] = (),
+    name: str | None = None,
 ) -> Editor:
     """An editor connected to its own server.
 
     settings: what the editor answers to `workspace/configuration`. env: more for the server's environment.
     calibrated: with the calibrator of `install_calibrator`. initialized: with the handshake done. forked: see
-    `command`. folders: of the workspace, as URIs.
+    `command`. folders: of the workspace, as URIs. name: what the editor calls itself.
     """
     home = folder / "home"
     journal = Journal(folder / "journal.jsonl")
@@ -493,6 +494,7 @@ async def start(
         capabilities=connection.capabilities,
         process_id=os.getpid(),
         initialization_options=options,
+        client_info=types.ClientInfo(name) if name else None,
         workspace_folders=[types.WorkspaceFolder(uri, uri.rpartition("/")[2]) for uri in folders] or None,
     )
     editor.initialized = await asyncio.wait_for(connection.initialize_async(params), PATIENCE)

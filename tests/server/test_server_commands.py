@@ -27,6 +27,31 @@ async def test_an_accepted_suggestion_is_on_disk_when_answered(connect: Connect)
     assert editor.rows("SELECT id, tier FROM suggestions") == [(identity, suggestion["tier"])]
 
 
+async def test_an_editor_that_drops_results_shows_them_as_messages(connect: Connect) -> None:
+    """Helix shows nothing of what a command answers; in other editors the editor's part here does."""
+    editor = await connect(SCRIPT, name="helix")
+    editor.open("a")
+    await editor.suggestion(0, 1)
+    for name, *arguments in (("status",), ("refit",), ("explain",), ("pause", {"minutes": 5}), ("resume",)):
+        await editor.command(name, *arguments)
+    status, refit, explained, paused, resumed = editor.messages
+    assert status.startswith("lsp-calib: ready. ")
+    assert refit == "Refit: not enough labels yet: 0 of 5."
+    assert explained == "The last request was answered with a suggestion."
+    assert paused == "Completions are paused for 5 minutes."
+    assert resumed == "Completions are on again."
+    path = (await editor.command("exportFeedback"))["path"]
+    assert editor.messages[-1] == f"Exported: 1 suggestions, to {path}."
+
+
+@pytest.mark.parametrize("name", [None, "Neovim", "Visual Studio Code", "Emacs"])
+async def test_other_editors_show_results_themselves(connect: Connect, name: str | None) -> None:
+    editor = await connect(SCRIPT, name=name)
+    for command in ("status", "refit", "explain", "pause", "resume"):
+        await editor.command(command)
+    assert editor.messages == []
+
+
 async def test_a_rejected_suggestion(connect: Connect) -> None:
     """An id is enough; a hint is an event and no label."""
     editor = await connect(SCRIPT)

@@ -6,6 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
 from conftest import Connect
 from lsprotocol import types
 from scripted_editor import capabilities
@@ -49,6 +50,21 @@ async def test_without_label_details_the_tier_is_in_the_detail(connect: Connect)
     editor.open(TEXT)
     (item,) = (await editor.complete(1, 13)).items
     assert item.label_details is None
+    assert item.detail == "accept · 99 %"
+    assert item.label == "total(a) + b"
+
+
+@pytest.mark.parametrize("name", ["helix", "Helix"])
+async def test_where_only_labels_are_drawn_the_mark_is_in_the_label(connect: Connect, name: str) -> None:
+    """Helix's menu has no room for the detail. What is filtered by and inserted stays the text alone."""
+    editor = await connect(OFFERED, client=capabilities("helix"), name=name)
+    editor.open(TEXT)
+    (item,) = (await editor.complete(1, 13)).items
+    badges = editor.server.experimental["lspCalib"]["badges"]  # type: ignore[index, call-overload]
+    assert item.label == f"{badges['accept']['mark']} total(a) + b"
+    assert item.filter_text == "total(a) + b"
+    assert isinstance(item.text_edit, types.TextEdit)
+    assert item.text_edit.new_text == "total(a) + b"
     assert item.detail == "accept · 99 %"
 
 

@@ -30,7 +30,9 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.refit")
     async def refit(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
         with errors_as_answers():
-            return await ls.session.suggestions.refit()
+            done = await ls.session.suggestions.refit()
+        ls.show_result(f"Refit: {done['reason']}.")
+        return done
 
     @server.command("lsp-calib.calibrateWorkspace")
     async def calibrate_workspace(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
@@ -57,7 +59,9 @@ def register(server: CalibServer) -> None:
                     "A client over TCP may not choose a file: leave the path out, and the export is written "
                     "to the state folder."
                 )
-            return await ls.session.user_requests.export_feedback(path)
+            done = await ls.session.user_requests.export_feedback(path)
+        ls.show_result(f"Exported: {done['n']} suggestions, to {done['path']}.")
+        return done
 
     @server.command("lsp-calib.purgeFeedback")
     async def purge_feedback(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
@@ -72,7 +76,9 @@ def register(server: CalibServer) -> None:
 
     @server.command("lsp-calib.status")
     async def status(ls: CalibServer, *_arguments: Any) -> dict[str, Any]:
-        return ls.session.status.to_wire()
+        status = ls.session.status.to_wire()
+        ls.show_result(f"lsp-calib: {status['state']}. {status['message']}")
+        return status
 
     @server.command("lsp-calib.explain")
     async def explain(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
@@ -80,16 +86,22 @@ def register(server: CalibServer) -> None:
         uri = checked.uri(arguments)
         document = None if uri is None else ls.open_document(uri)
         # Clients escape one URI in several ways: the one with which the document was opened counts.
-        return ls.session.user_requests.explain(uri if document is None else document.uri)
+        absence = ls.session.user_requests.explain(uri if document is None else document.uri)
+        ls.show_result(
+            "The last request was answered with a suggestion." if absence is None else absence["message"]
+        )
+        return absence
 
     @server.command("lsp-calib.pause")
     async def pause(ls: CalibServer, *arguments: Any) -> None:
         """No completions but those asked for by hand, for some minutes or until `lsp-calib.resume`."""
         ls.session.pause.begin(checked.minutes(arguments))
+        ls.show_result(ls.session.pause.message)
 
     @server.command("lsp-calib.resume")
     async def resume(ls: CalibServer, *_arguments: Any) -> None:
         ls.session.pause.end()
+        ls.show_result("Completions are on again.")
 
     @server.command("lsp-calib.restartModel")
     async def restart_model(ls: CalibServer, *_arguments: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from lsp_calib.badges import percent, tier_words
+from lsp_calib.badges import BADGES, percent, tier_words
 from lsp_calib.server.convert import column_units, cursor_at, position_of
 from lsp_calib.server.language_server import CalibServer
 
@@ -65,8 +65,9 @@ def _item(ls: CalibServer, completion: Completion, word: str, range_: types.Rang
     item_support = client and client.completion and client.completion.completion_item
     has_details = bool(item_support and item_support.label_details_support)
     number = percent(suggestion.confidence.calibrated)
+    mark = f"{BADGES[tier.value]['mark']} " if ls.client_traits.draws_labels_alone else ""
     return types.CompletionItem(
-        label=text.strip() or text,
+        label=mark + (text.strip() or text),
         label_details=types.CompletionItemLabelDetails(description=tier.value) if has_details else None,
         detail=number if has_details else f"{tier.value} · {number}",
         documentation=f"{tier_words(tier)}: {suggestion.confidence.reason}",

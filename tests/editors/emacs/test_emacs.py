@@ -1,0 +1,226 @@
+"""The shipped file for Emacs in a real Emacs (30 or later), with the real server and model, in a terminal.
+
+By Eglot alone, by Eglot with rassumfrassum and ruff beside lsp-calib, and by lsp-mode. LSP_CALIB_EMACS: the
+emacs to use (default: the one on PATH). The server is the `lsp-calib` beside the running Python.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyte", reason="the extra `editors` is not installed")
+from editor_terminal import EditorTerminal
+
+HERE = Path(__file__).parent
+CONFIGURATION = HERE.parents[2] / "editor-configs" / "emacs" / "lsp-calib.el"
+NEEDS = 30
+MODEL_SECONDS = 120.0  # the first answer waits for the model to load
+SOURCE = '''\
+"""Arithmetic."""
+
+
+def add(first, second):
+    return first + second
+
+
+def subtract(first, second):
+    """The difference of two numbers."""
+    return first - second
+
+
+def multiply(first, second):
+    """The product of two numbers."""
+
+'''
+BADGE = r"  (?:● accept|▲ review|✗ reject)"
+WORDS = {"accept": "Likely right", "review": "Look at it", "reject": "Likely wrong"}
+
+
+def find_emacs() -> tuple[str | None, str]:
+    """The emacs to test with, or None and the reason why there is none."""
+    program = os.environ.get("LSP_CALIB_EMACS") or shutil.which("emacs")
+    if not program:
+        return None, "no emacs on PATH; set LSP_CALIB_EMACS to one of version 30 or later"
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"{program} does not start: {error}"
+    found = re.match(r"GNU Emacs (\d+)", said.stdout)
+    if not found or int(found[1]) < NEEDS:
+        return None, f"{program} is {found[0] if found else 'not Emacs'}; {NEEDS} or later is needed"
+    return program, ""
+
+
+EMACS, NO_EMACS = find_emacs()
+pytestmark = [pytest.mark.model, pytest.mark.skipif(not EMACS, reason=NO_EMACS)]
+
+
+def has_lsp_mode() -> bool:
+    if EMACS is None:
+        return False
+    asked = [EMACS, "--batch", "--eval", '(kill-emacs (if (locate-library "lsp-inline-completion") 0 1))']
+    return subprocess.run(asked, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+class Emacs(EditorTerminal):
+    def command(self, name: str) -> None:
+        self.keys("\x1bx")
+        self.sees(r"^(\d+ )?M-x")
+        self.keys(f"{name}\r")
+
+
+Start = Callable[[str], Emacs]
+
+
+@pytest.fixture
+def start(tmp_path: Path, home_with_model: Path) -> Iterator[Start]:
+    """A function that opens a document in an Emacs with this client, and waits until the server is there."""
+    opened: list[Emacs] = []
+
+    def make(client: str) -> Emacs:
+        assert EMACS is not None
+        project = tmp_path / "project"
+        project.mkdir()
+        file = project / "arithmetic.py"
+        file.write_text(SOURCE)
+        folder = tmp_path / "emacs.d"
+        folder.mkdir()
+        environment = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "LSP_CALIB_CLIENT": client,
+            "LSP_CALIB_HOME": str(home_with_model),
+        }
+        command = [EMACS, "-nw", "-Q", f"--init-directory={folder}", "-l", str(HERE / "init.el"), str(file)]
+        editor = Emacs(command, environment, project)
+        opened.append(editor)
+        editor.sees(r"LSP\[lsp-calib:\d+" if client == "lsp-mode" else r"\[eglot:project", MODEL_SECONDS)
+        return editor
+
+    yield make
+    for editor in opened:
+        editor.close()
+
+
+def suggested(emacs: Emacs) -> tuple[str, str]:
+    """Types the beginning of the last line; (line with the suggestion, tier) once both are on the screen."""
+    emacs.keys("\x1b>    retu")
+    emacs.sees(r"^..  +retu|^ +retu")
+    pattern = rf"^!* *(retu.*?){BADGE}$"
+
+    def asked(screen: str) -> re.Match[str] | None:
+        if found := re.search(pattern, screen, re.M):
+            return found
+        emacs.keys("\x7fu")  # a request is never held up: what comes too late is there at the next key
+        try:
+            return emacs.sees(pattern, 3.0)
+        except AssertionError:
+            return None
+
+    found: re.Match[str] = emacs.until("a suggestion with its badge", asked, MODEL_SECONDS)
+    return found[1], found[0].split()[-1]
+
+
+def test_it_compiles_without_warnings(tmp_path: Path) -> None:
+    """Package managers compile it, with neither client loaded."""
+    assert EMACS is not None
+    shutil.copy(CONFIGURATION, tmp_path)
+    command = [EMACS, "-Q", "--batch", "--eval", "(setq byte-compile-error-on-warn t)"]
+    command += ["-f", "batch-byte-compile", str(tmp_path / CONFIGURATION.name)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("client", ["eglot", "rass"])
+def test_the_preview_shows_the_tier_and_tab_accepts(start: Start, client: str) -> None:
+    """A badge stands behind the grey text; Tab inserts that; Flymake marks the line until it is changed."""
+    emacs = start(client)
+    text, tier = suggested(emacs)
+    emacs.keys("\t")
+    emacs.sees(rf"^!* *{re.escape(text)}$")
+    emacs.command("flymake-show-buffer-diagnostics")
+    emacs.sees(rf"\b{WORDS[tier]}: ")
+    emacs.keys(" + 1")
+    emacs.sees(rf"^!* *{re.escape(text)} \+ 1$")
+    emacs.until("no diagnostic on a changed line", lambda screen: f"{WORDS[tier]}: " not in screen)
+
+
+def test_the_menu_annotates_each_item_with_its_tier(start: Start) -> None:
+    """Where completions are listed, tier and number stand beside each, by Eglot's own annotation."""
+    emacs = start("eglot")
+    suggested(emacs)
+    emacs.keys("\x1b:")
+    emacs.sees("^Eval:")
+    emacs.keys("(setq completion-auto-help 'always)\r")
+    emacs.command("completion-help-at-point")
+    emacs.sees(r"^return\b.* (accept|review|reject) · \d{1,3} %")
+
+
+def test_eldoc_shows_the_summary_with_its_tier_and_an_action_inserts_it(start: Start) -> None:
+    """The echo area has the summary, C-h . all of the hover; eglot-code-actions puts it into the document."""
+    emacs = start("eglot")
+    emacs.keys("\x1b<\x0e\x0e\x0e\x06\x06\x06\x06\x06")
+    keys = itertools.cycle(("\x06", "\x08.", "\x02", "\x08."))
+
+    def described(screen: str) -> bool:
+        if re.search(r"\b(accept|review|reject): ", screen):
+            return True
+        # What is not ready in time is there at the next hover; ElDoc asks where point has moved.
+        emacs.keys(next(keys))
+        try:
+            return bool(emacs.sees(r"\b(accept|review|reject): ", 1.5))
+        except AssertionError:
+            return False
+
+    emacs.until("a summary with its tier", described, MODEL_SECONDS)
+    emacs.command("eglot-code-actions")
+    emacs.sees("Insert summary as docstring")
+    emacs.keys("Insert summary as docstring\r")
+    emacs.sees(r'^ *def add\(first, second\):\n!* +"""')
+
+
+@pytest.mark.parametrize("client", ["eglot", "rass"])
+def test_commands(start: Start, client: str) -> None:
+    """Status, refit, explain, pause and report say what the server answers."""
+    emacs = start(client)
+    suggested(emacs)
+    emacs.command("lsp-calib-status")
+    emacs.sees(r"^lsp-calib: ready\. ")
+    emacs.command("lsp-calib-refit")
+    emacs.sees(r"^Refit: not enough labels yet: 0 of 5\.")
+    emacs.command("lsp-calib-explain")
+    emacs.sees(r"^The last request was answered with a suggestion\.")
+    emacs.command("lsp-calib-report")
+    emacs.sees(r"^(The report is|Opened: file://)")
+    emacs.keys("\x1b5")
+    emacs.command("lsp-calib-pause")
+    emacs.sees(r"^lsp-calib is paused for 5 minutes\.")
+
+
+@pytest.mark.skipif(not has_lsp_mode(), reason="no lsp-mode with inline completion in this Emacs")
+def test_lsp_mode_shows_ghost_text_with_the_tier(start: Start, home_with_model: Path) -> None:
+    """lsp-mode asks for inline completions: C-return accepts, and the server is told at once."""
+    emacs = start("lsp-mode")
+    text, _ = suggested(emacs)
+    emacs.keys("\x1b[27;5;13~")  # C-return, as xterm sends it
+    emacs.sees(rf"^!* *{re.escape(text)}$")
+    database = home_with_model / "feedback.db"
+
+    def accepted(_: str) -> int:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as store:
+            (count,) = store.execute("SELECT count(*) FROM events WHERE kind = 'accepted'").fetchone()
+        return int(count)
+
+    assert emacs.until("an event in the store", accepted) == 1
+    emacs.command("lsp-calib-refit")
+    emacs.sees(r"^Refit: not enough labels yet: 0 of 5\.")

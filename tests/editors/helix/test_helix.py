@@ -1,0 +1,192 @@
+"""The shipped configuration of Helix in a real Helix (25.01 or later), with the real server and model.
+
+LSP_CALIB_HELIX: the hx to use (default: the one on PATH). The server is the `lsp-calib` beside the running
+Python.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyte", reason="the extra `editors` is not installed")
+from editor_terminal import EditorTerminal
+
+SHIPPED = Path(__file__).parents[3] / "editor-configs" / "helix" / "languages.toml"
+NEEDS = (25, 1)
+MODEL_SECONDS = 120.0  # the first answer waits for the model to load
+SOURCE = '''\
+"""Arithmetic."""
+
+
+def add(first, second):
+    return first + second
+
+
+def subtract(first, second):
+    """The difference of two numbers."""
+    return first - second
+
+
+def multiply(first, second):
+    """The product of two numbers."""
+
+'''
+TIERS = {"●": "accept", "▲": "review", "✗": "reject"}
+
+
+def find_helix() -> tuple[str | None, str]:
+    """The hx to test with, or None and the reason why there is none."""
+    program = os.environ.get("LSP_CALIB_HELIX") or shutil.which("hx")
+    if not program:
+        return None, "no hx on PATH; set LSP_CALIB_HELIX to one of version 25.01 or later"
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"{program} does not start: {error}"
+    found = re.match(r"helix (\d+)\.(\d+)", said.stdout)
+    if not found or (int(found[1]), int(found[2])) < NEEDS:
+        return None, f"{program} is {found[0] if found else 'not Helix'}; 25.01 or later is needed"
+    return program, ""
+
+
+HELIX, NO_HELIX = find_helix()
+pytestmark = [pytest.mark.model, pytest.mark.skipif(not HELIX, reason=NO_HELIX)]
+
+
+class Helix(EditorTerminal):
+    def normal(self) -> None:
+        """Back to normal mode. What follows an Escape too soon would be read as Alt and a key."""
+        self.keys("\x1b")
+        time.sleep(0.3)
+        self.sees(r"^ NOR ")
+
+    def command(self, line: str) -> None:
+        self.normal()
+        self.keys(":")
+        self.sees(r"^:")
+        self.keys(f"{line}\r")
+
+    def line(self, number: int) -> str:
+        """A line of the document, without what Helix shows beside it."""
+        found = re.search(rf"^.? +{number} +(\S.*?)(?:  .*)?$", self.text(), re.M)
+        return found[1] if found else ""
+
+
+@pytest.fixture
+def helix(tmp_path: Path, home_with_model: Path) -> Iterator[Helix]:
+    assert HELIX is not None
+    folder = tmp_path / "config" / "helix"
+    folder.mkdir(parents=True)
+    shutil.copy(SHIPPED, folder)
+    file = tmp_path / "arithmetic.py"
+    file.write_text(SOURCE)
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "LSP_CALIB_HOME": str(home_with_model),
+    }
+    editor = Helix([HELIX, str(file)], environment, tmp_path)
+    try:
+        editor.sees(r"^ NOR ")
+        yield editor
+    finally:
+        editor.close()
+
+
+def suggested(helix: Helix) -> tuple[str, str]:
+    """Types the beginning of the last line; (text of the suggestion, its tier) once the menu shows both."""
+    helix.keys("geA    ret")
+    helix.sees(r"^ INS ")
+
+    def offered(screen: str) -> re.Match[str] | None:
+        return re.search(rf"([{''.join(TIERS)}]) (\S.*?) +text$", screen, re.M)
+
+    def asked(screen: str) -> re.Match[str] | None:
+        if found := offered(screen):
+            return found
+        helix.keys(
+            "\x7ft"
+        )  # the menu never waits for the model: what comes too late is there at the next key
+        try:
+            return helix.until("a menu", offered, 2.0)
+        except AssertionError:
+            return None
+
+    found = helix.until("a suggestion in the menu", asked, MODEL_SECONDS)
+    return found[2], TIERS[found[1]]
+
+
+def test_the_menu_shows_the_tier_and_return_accepts(helix: Helix) -> None:
+    """The mark is in the menu, tier and number beside the selected item; the inserted line is marked."""
+    text, tier = suggested(helix)
+    helix.keys("\x0e")  # Ctrl-n selects
+    helix.sees(rf"{tier} · \d{{1,3}} %")
+    helix.keys("\r")
+    helix.until("the suggestion in the line", lambda _: helix.line(15) == text)
+    helix.sees(r"^\W* 15 .*(Likely right|Look at it|Likely wrong): ")
+
+    helix.normal()
+    helix.keys("A + 1")
+    helix.until(
+        "no diagnostic on a changed line", lambda _: ": " not in helix.text().split(" 15 ")[1].split("\n")[0]
+    )
+    assert helix.line(15) == f"{text} + 1"
+
+
+def test_a_suggestion_is_marked_as_reviewed(helix: Helix) -> None:
+    """The action is offered on the diagnostic, to which [d goes; the diagnostic goes, the line stays."""
+    text, _ = suggested(helix)
+    helix.keys("\x0e\r")
+    marked = r"^\W* 15 .*(Likely right|Look at it|Likely wrong): "
+    helix.sees(marked)
+    helix.normal()
+    helix.keys("[d a")
+    helix.sees("Mark suggestion as reviewed")
+    helix.keys("\r")
+    helix.until("no diagnostic", lambda screen: not re.search(marked, screen, re.M))
+    assert helix.line(15) == text
+
+
+def test_hover_shows_the_summary_with_its_tier_and_an_action_inserts_it(helix: Helix) -> None:
+    """Space k on a name shows the summary; Space a offers it as a docstring."""
+    helix.keys("4ggw")
+    helix.sees(r"4:\d+$")
+
+    def hovered(screen: str) -> str:
+        if found := re.search(r"^.*\b(accept|review|reject): ", screen, re.M):
+            return found[1]
+        helix.normal()
+        helix.keys(" k")
+        try:
+            return str(helix.sees(r"^.*\b(accept|review|reject): ", 2.0)[1])
+        except AssertionError:
+            return ""
+
+    assert helix.until("a summary", hovered, MODEL_SECONDS) in TIERS.values()
+    helix.sees(r"smollm2-135m, lsp-calib")
+    helix.normal()
+    helix.keys(" a")
+    helix.sees("Insert summary as docstring")
+    helix.keys("\r")
+    helix.until("a docstring", lambda _: helix.line(5).startswith('"""'))
+
+
+def test_commands_say_what_they_have_done(helix: Helix) -> None:
+    """Helix drops what a command answers: the server shows it as a message."""
+    suggested(helix)
+    helix.command("lsp-workspace-command lsp-calib.status")
+    helix.sees(r"lsp-calib: ready\. ")
+    helix.command("lsp-workspace-command lsp-calib.refit")
+    helix.sees(r"Refit: not enough labels yet: 0 of 5\.")
+    helix.command('lsp-workspace-command lsp-calib.pause {"minutes":5}')
+    helix.sees(r"Completions are paused for 5 minutes\.")

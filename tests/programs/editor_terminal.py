@@ -1,0 +1,142 @@
+"""An editor in a pseudo-terminal: keys go in as a person would type them, what its screen shows comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyte
+
+COLUMNS, LINES = 100, 30
+# Sequences that pyte 0.8.2 would print: those with the private markers < = >, and those of Kitty's keyboard.
+_BEYOND_PYTE = re.compile(rb"\x1b\[(?:[<=>][0-9;:]*[ -/]*[@-~]|\?[0-9;]*u)")
+_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
+
+
+def _own_terminal() -> None:
+    """Makes standard input the terminal of this session: Emacs opens /dev/tty."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+class _Screen(pyte.Screen):
+    """A screen that answers questions of the program, such as what kind of terminal this is."""
+
+    def __init__(self, answer: Callable[[str], object]) -> None:
+        super().__init__(COLUMNS, LINES)
+        self._answer = answer
+
+    def write_process_input(self, data: str) -> None:
+        self._answer(data)
+
+    def report_device_status(self, mode: int, **_kwargs: Any) -> None:
+        super().report_device_status(mode)
+
+    def set_margins(self, *margins: Any, private: bool = False) -> None:
+        if not private:
+            super().set_margins(*margins)
+
+
+class EditorTerminal:
+    """A program on a screen of COLUMNS by LINES.
+
+    command: its command line. environment: added to this process's. folder: where it runs.
+    mirror: gets all that the program writes, such as a real terminal that a picture is taken of.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        mirror: BinaryIO | None = None,
+    ) -> None:
+        self._mirror = mirror
+        self._screen = _Screen(self.keys)
+        self._stream = pyte.ByteStream(self._screen)
+        self._lock = threading.Lock()
+        self._ends, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        self.process = subprocess.Popen(
+            command,
+            env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **environment},
+            cwd=folder,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_own_terminal,
+        )
+        os.close(theirs)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def keys(self, keys: str) -> None:
+        """Types keys: characters, and control characters as terminals send them."""
+        os.write(self._ends, keys.encode())
+
+    def lines(self) -> list[str]:
+        """The lines of the screen, without the spaces at their ends."""
+        with self._lock:
+            return [line.rstrip() for line in self._screen.display]
+
+    def text(self) -> str:
+        return "\n".join(self.lines()).rstrip()
+
+    def until(self, what: str, met: Callable[[str], Any], seconds: float = 20.0) -> Any:
+        """The first true value of met(screen); fails with the screen if there is none in time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if value := met(self.text()):
+                return value
+            if self.process.poll() is not None:
+                raise AssertionError(f"the editor has ended before: {what}\n{self.text()}")
+            time.sleep(0.05)
+        raise AssertionError(f"not within {seconds:.0f} s: {what}\n{self.text()}")
+
+    def sees(self, pattern: str, seconds: float = 20.0) -> re.Match[str]:
+        """Where the screen shows what this regular expression matches, once it does."""
+        found: re.Match[str] = self.until(pattern, lambda screen: re.search(pattern, screen, re.M), seconds)
+        return found
+
+    def close(self) -> None:
+        """Ends the program and all that it has started in this terminal."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGHUP)
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+        self._reader.join(5)
+        os.close(self._ends)
+
+    def _read(self) -> None:
+        rest = b""
+        while True:
+            try:
+                data = os.read(self._ends, 65536)
+            except OSError:  # the program has closed the terminal
+                return
+            if not data:
+                return
+            if self._mirror is not None:
+                self._mirror.write(data)
+                self._mirror.flush()
+            data = rest + data
+            cut = _UNFINISHED.search(data)
+            data, rest = (data[: cut.start()], data[cut.start() :]) if cut else (data, b"")
+            with self._lock:
+                self._stream.feed(_BEYOND_PYTE.sub(b"", data))
