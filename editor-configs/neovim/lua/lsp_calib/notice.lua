@@ -1,0 +1,61 @@
+-- What is said to the user. Neovim asks for a key after a message that does not fit its command line, and takes the
+-- next one typed: so what nobody asked for is cut to one line, and kept whole for :LspCalib messages.
+local M = {}
+local api, levels = vim.api, vim.log.levels
+local MOST = 50
+local kept, once = {}, {}
+
+local function is_builtin() return debug.getinfo(vim.notify, 'S').source:find('vim/_', 1, true) ~= nil end
+
+local function keep(message)
+  table.insert(kept, os.date('%H:%M:%S ') .. message)
+  if #kept > MOST then table.remove(kept, 1) end
+end
+
+local function one_line(message, level)
+  local text = message:gsub('%s*\n%s*', ' ')
+  local room = vim.v.echospace - 1
+  if vim.fn.strdisplaywidth(text) > room then
+    local tail = '… :LspCalib messages'
+    local characters = vim.fn.strchars(text)
+    while characters > 0 and vim.fn.strdisplaywidth(vim.fn.strcharpart(text, 0, characters) .. tail) > room do
+      characters = characters - 1
+    end
+    text = vim.fn.strcharpart(text, 0, characters) .. tail
+  end
+  local group = level == levels.ERROR and 'ErrorMsg' or level == levels.WARN and 'WarningMsg' or 'None'
+  api.nvim_echo({ { text, group } }, true, {})
+end
+
+--- Say something that the user did not ask for: on one line, unless another vim.notify has its own place for it.
+function M.tell(message, level)
+  message = 'lsp-calib: ' .. message:gsub('^lsp%-calib:? ', '')
+  keep(message)
+  vim.schedule(function()
+    if is_builtin() then return one_line(message, level) end
+    vim.notify(message, level or levels.INFO)
+  end)
+end
+
+--- As `tell`, but the same message only once.
+function M.tell_once(message, level)
+  if once[message] then return end
+  once[message] = true
+  M.tell(message, level)
+end
+
+--- Say it again from now on, as after a restart.
+function M.forget() once = {} end
+
+--- Answer a command of the user: whole, unless keys that are being typed could be lost.
+function M.answer(message, level)
+  if api.nvim_get_mode().mode:sub(1, 1) ~= 'n' then return M.tell(message, level) end
+  message = 'lsp-calib: ' .. message
+  keep(message)
+  vim.notify(message, level or levels.INFO)
+end
+
+--- All that was said, a line each or several.
+function M.all() return table.concat(kept, '\n') end
+
+return M
