@@ -123,23 +123,24 @@ class Neovim:
         if setup is not None:
             environment["LSP_CALIB_SETUP"] = json.dumps(setup)
         arguments = ["--listen", self.socket, "--clean", "-u", str(init), *map(str, files)]
-        self._master = -1
+        nothing = subprocess.DEVNULL
+        self.process = subprocess.Popen(
+            [program, "--headless", *arguments],
+            env=environment, stdin=nothing, stdout=nothing, stderr=nothing, cwd=cwd,
+        )  # fmt: skip
+        self._master, self._screen = -1, None
+        self.until("Neovim listens", lambda: Path(self.socket).exists())
         if terminal:
+            # A screen of its own, as `nvim` alone starts one: a Neovim that was unpacked cannot start itself.
             self._master, ours = pty.openpty()
             fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-            self.process = subprocess.Popen(
-                [program, *arguments], env=environment, stdin=ours, stdout=ours, stderr=ours, cwd=cwd,
-                start_new_session=True,
+            self._screen = subprocess.Popen(
+                [program, "--server", self.socket, "--remote-ui"],
+                env=environment, stdin=ours, stdout=ours, stderr=ours, start_new_session=True,
             )  # fmt: skip
             os.close(ours)
             threading.Thread(target=self._drain, daemon=True).start()
-        else:
-            nothing = subprocess.DEVNULL
-            self.process = subprocess.Popen(
-                [program, "--headless", *arguments],
-                env=environment, stdin=nothing, stdout=nothing, stderr=nothing, cwd=cwd,
-            )  # fmt: skip
-        self.until("Neovim listens", lambda: Path(self.socket).exists())
+            self.until("a screen", lambda: self.lua("return #vim.api.nvim_list_uis()") == 1)
 
     def _drain(self) -> None:
         with contextlib.suppress(OSError):
@@ -254,5 +255,10 @@ class Neovim:
         except (RuntimeError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
-        if self._master >= 0:
+        if self._screen is not None:
+            try:
+                self._screen.wait(10)
+            except subprocess.TimeoutExpired:
+                self._screen.kill()
+                self._screen.wait()
             os.close(self._master)

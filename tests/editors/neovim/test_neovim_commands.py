@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not NVIM, reason=NO_NVIM)
 
 PLUGIN = HERE.parents[2] / "editor-configs" / "neovim"
 LINE = {"text": "turn first", "tokens": ["turn", " first", ""], "logprobs": [-0.1, -0.1, 0.0]}
-SCRIPT = {"answers": {"    re": LINE}, "summary": {"text": "Multiply two numbers."}}
+SCRIPT = {"answers": {"    re": LINE}, "summary": {"text": "Subtract two numbers."}}
 
 
 STATUSLINE = "return require('lsp_calib').statusline()"
@@ -58,7 +58,7 @@ def test_why_there_is_nothing_and_why_it_has_its_tier(nvim: Neovim) -> None:
         return "The model ended the line at once" in nvim.messages()
 
     nvim.until("why", explained)
-    nvim.suggested("0C    re")
+    nvim.suggested("<Esc>0C    re")
     said = command(nvim, "LspCalib why", "Model: scripted.")
     assert re.search(r"[●▲✗] (accept|review|reject) \d+ %: ", said)
     command(nvim, "LspCalib explain", "had a suggestion, or there was none yet")
@@ -92,10 +92,10 @@ def test_refit_report_export_and_purge(nvim: Neovim, folder: Path) -> None:
 
 
 def test_a_summary_is_shown_and_inserted(nvim: Neovim) -> None:
-    nvim.keys("15Gdd14G")  # multiply has no documentation now
-    command(nvim, "LspCalib summary", "Multiply two numbers.")
+    nvim.keys("10Gdd9G")  # subtract has no documentation now
+    command(nvim, "LspCalib summary", "Subtract two numbers.")
     command(nvim, "LspCalib insert", "the summary is in place.")
-    nvim.until("the documentation", lambda: any("Multiply two numbers." in line for line in nvim.lines()))
+    nvim.until("the documentation", lambda: any("Subtract two numbers." in line for line in nvim.lines()))
 
 
 def test_subcommands_and_their_arguments_are_completed(nvim: Neovim) -> None:

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from nvim import NO_NVIM, NVIM, Neovim, scripted
 
+from lsp_calib.feedback.removal import OFFERED
+
 pytestmark = pytest.mark.skipif(not NVIM, reason=NO_NVIM)
 
 LINE = {"text": "turn first", "tokens": ["turn", " first", ""], "logprobs": [-0.1, -0.1, 0.0]}
 SCRIPT: dict[str, Any] = {"answers": {"    re": LINE}}
-OFFER = "calibrate on lines you have committed? :LspCalib calibrate git"
+OFFER = "learn from your commits? :LspCalib calibrate git"
 
 
 def screen(nvim: Neovim) -> str:
@@ -50,12 +52,13 @@ def test_the_offer_of_git_history_takes_no_key(open_scripted, folder: Path, home
     nvim = open_scripted(script, file, terminal=True)
     nvim.keys("G$A    re")
     nvim.says(OFFER)
-    assert OFFER in screen(nvim)
     nvim.type("moved = 1")
     nvim.until("what was typed", lambda: nvim.line() == "    removed = 1")
     assert nvim.lua("return vim.api.nvim_get_mode().mode") == "i"
+    nvim.type("\x1b")
+    nvim.until("the offer on the screen", lambda: OFFER in screen(nvim))
     # The server has its answer: it offers no more, and nothing has begun.
-    assert (home / "git-offered").exists() or list(home.glob("*offer*"))
+    assert (home / OFFERED).read_text()
     assert not (home / "calibrating").exists()
 
 

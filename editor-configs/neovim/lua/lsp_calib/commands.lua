@@ -100,11 +100,13 @@ local subcommands = {
     ask('purgeFeedback', nil, function(result) return words().purge(result) end)
   end },
   summary = { desc = 'the summary of the function at the cursor', run = function()
-    ask('showSummary', { place() }, function(result) -- the server shows it in a message
+    require('lsp_calib.notice').expect(true)
+    ask('showSummary', { place() }, function(result)
       return not result and 'there is no summary yet. Ask again in a moment.' or nil
     end)
   end },
   insert = { desc = 'insert that summary as documentation', run = function()
+    require('lsp_calib.notice').expect(true) -- of the reason, if there is nothing to insert
     ask('insertSummary', { place() }, function(result) return words().insert(result) end)
   end },
   regenerate = { desc = 'word that summary anew', run = function()

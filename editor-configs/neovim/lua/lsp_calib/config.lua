@@ -21,7 +21,7 @@ end
 local function on_question(_, params)
   local commits = vim.iter(params.actions or {}):any(function(action) return action.title == 'Calibrate' end)
   if commits and params.message:find('committed', 1, true) then
-    notice.tell('calibrate on lines you have committed? :LspCalib calibrate git')
+    notice.tell('learn from your commits? :LspCalib calibrate git')
   else
     notice.tell(params.message)
   end
@@ -30,7 +30,7 @@ end
 
 local function on_message(_, params)
   local levels = { vim.log.levels.ERROR, vim.log.levels.WARN }
-  notice.tell(params.message, levels[params.type] or vim.log.levels.INFO)
+  notice.pass_on(params.message, levels[params.type] or vim.log.levels.INFO)
 end
 
 local function on_exit(code, signal, client_id)

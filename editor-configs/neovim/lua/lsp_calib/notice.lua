@@ -3,9 +3,13 @@
 local M = {}
 local api, levels = vim.api, vim.log.levels
 local MOST = 50
-local kept, once = {}, {}
+local kept, once, expected = {}, {}, false
 
-local function is_builtin() return debug.getinfo(vim.notify, 'S').source:find('vim/_', 1, true) ~= nil end
+--- Whether messages go to Neovim's command line: vim.notify is its own, which has no file (and, stripped, no name).
+local function is_builtin()
+  local source = debug.getinfo(vim.notify, 'S').source
+  return source == '?' or source == '=?' or vim.startswith(source, '@vim/_')
+end
 
 local function keep(message)
   table.insert(kept, os.date('%H:%M:%S ') .. message)
@@ -25,6 +29,12 @@ local function one_line(message, level)
   end
   local group = level == levels.ERROR and 'ErrorMsg' or level == levels.WARN and 'WarningMsg' or 'None'
   api.nvim_echo({ { text, group } }, true, {})
+  if not vim.o.showmode or api.nvim_get_mode().mode:sub(1, 1) ~= 'i' then return end
+  -- "-- INSERT --" takes the place of the message: show it again once that has gone.
+  api.nvim_create_autocmd('InsertLeave', { group = api.nvim_create_augroup('lsp_calib_notice', {}), once = true,
+    callback = function()
+      vim.schedule(function() api.nvim_echo({ { text, group } }, false, {}) end)
+    end })
 end
 
 --- Say something that the user did not ask for: on one line, unless another vim.notify has its own place for it.
@@ -35,6 +45,16 @@ function M.tell(message, level)
     if is_builtin() then return one_line(message, level) end
     vim.notify(message, level or levels.INFO)
   end)
+end
+
+--- Whether the server's next message is the answer to a command of the user.
+function M.expect(on) expected = on end
+
+--- A message of the server.
+function M.pass_on(message, level)
+  if not expected then return M.tell(message, level) end
+  expected = false
+  M.answer(message, level)
 end
 
 --- As `tell`, but the same message only once.
@@ -50,7 +70,7 @@ function M.forget() once = {} end
 --- Answer a command of the user: whole, unless keys that are being typed could be lost.
 function M.answer(message, level)
   if api.nvim_get_mode().mode:sub(1, 1) ~= 'n' then return M.tell(message, level) end
-  message = 'lsp-calib: ' .. message
+  message = 'lsp-calib: ' .. message:gsub('^lsp%-calib:? ', '')
   keep(message)
   vim.notify(message, level or levels.INFO)
 end

@@ -22,6 +22,7 @@ function M.execute(name, arguments, done, failed)
   local params = { command = 'lsp-calib.' .. name, arguments = arguments }
   M.request(client, 'workspace/executeCommand', params, function(err, result)
     if result == vim.NIL then result = nil end
+    notice.expect(false) -- its message, if there was one, has come
     if not err then return done and done(result) end
     if failed then return failed(err) end
     notice.answer(err.message, vim.log.levels.ERROR)

@@ -78,7 +78,7 @@ function M.pause(minutes)
   return 'paused ' .. (minutes and ('for %g minutes.'):format(minutes) or 'until :LspCalib resume.')
 end
 
-function M.insert(result) return result.applied and 'the summary is in place.' or result.reason end
+function M.insert(result) return result.applied and 'the summary is in place.' or nil end
 
 function M.regenerate(result)
   return result and 'the summary is now: ' .. result.text or 'the model gave no other summary.'
