@@ -64,7 +64,8 @@ def test_a_hover_shows_the_summary_with_its_tier(nvim: Neovim) -> None:
 
     text = nvim.until("a summary", summary, MODEL_SECONDS)
     assert re.match(r"[A-Z]\w+ \w+", text), text
-    assert re.search(r"\*\*(accept|review|reject)\*\*", text), text
+    assert re.search(r"\b(accept|review|reject): ", text), text
+    assert not re.search(r"\\|\*\*", text), text
 
 
 def test_refit_and_report(nvim: Neovim) -> None:

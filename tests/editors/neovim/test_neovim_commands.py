@@ -102,9 +102,7 @@ def test_subcommands_and_their_arguments_are_completed(nvim: Neovim) -> None:
     def completions(line: str) -> list[str]:
         return list(nvim.lua(f"return vim.fn.getcompletion([[{line}]], 'cmdline')"))
 
-    assert completions("LspCalib re") == [
-        "refit", "regenerate", "report", "restart", "resume", "reviewed"
-    ]
+    assert completions("LspCalib re") == ["refit", "regenerate", "report", "restart", "resume", "reviewed"]
     assert completions("LspCalib calibrate ") == ["git"]
     assert completions("LspCalib restart m") == ["model"]
     assert completions("LspCalib status ") == []
@@ -173,7 +171,9 @@ def test_it_is_a_plugin_for_vim_lsp_enable_too(open_scripted, folder: Path) -> N
     nvim = open_scripted(SCRIPT, init=init, attached=False)
     nvim.until("the command", lambda: nvim.lua("return vim.fn.exists(':LspCalib')") == 2)
     assert nvim.lua("return #vim.lsp.get_clients()") == 0
-    maps = nvim.lua("return vim.tbl_map(function(map) return map.desc or '' end, vim.api.nvim_get_keymap('i'))")
+    maps = nvim.lua(
+        "return vim.tbl_map(function(map) return map.desc or '' end, vim.api.nvim_get_keymap('i'))"
+    )
     assert "suggestion" not in " ".join(maps)
     nvim.lua("vim.lsp.enable('lsp_calib')")
     nvim.attached()

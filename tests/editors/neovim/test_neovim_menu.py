@@ -12,7 +12,11 @@ from nvim import NO_OLD_NVIM, OLD_NVIM, Neovim, labels
 
 pytestmark = pytest.mark.skipif(not OLD_NVIM, reason=NO_OLD_NVIM)
 
-LINE = {"text": "turn first * second", "tokens": ["turn", " first * second", ""], "logprobs": [-0.1, -0.1, 0.0]}
+LINE = {
+    "text": "turn first * second",
+    "tokens": ["turn", " first * second", ""],
+    "logprobs": [-0.1, -0.1, 0.0],
+}
 SCRIPT = {"answers": {"    re": LINE, "    ré = re": LINE}}
 ITEMS = "return vim.fn.pumvisible() == 1 and vim.fn.complete_info({ 'items' }).items or nil"
 

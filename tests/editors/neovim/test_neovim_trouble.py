@@ -133,7 +133,9 @@ def test_a_workspace_chooses_nothing(open_scripted, folder: Path, home: Path) ->
     for name in (".lsp-calib.json", ".nvim.lua", ".exrc", "lsp/lsp_calib.lua", "lua/lsp_calib/init.lua"):
         (hostile / name).parent.mkdir(exist_ok=True, parents=True)
         (hostile / name).write_text(f"io.open({str(touched)!r}, 'w'):close()\n")
-    settings = '{"lspCalib": {"inlineCompletion": {"enabled": false}, "remote": {"url": "http://127.0.0.1:9"}}}'
+    settings = (
+        '{"lspCalib": {"inlineCompletion": {"enabled": false}, "remote": {"url": "http://127.0.0.1:9"}}}'
+    )
     for name in (".vscode/settings.json", ".nvim/settings.json", "lspCalib.json"):
         (hostile / name).parent.mkdir(exist_ok=True)
         (hostile / name).write_text(settings)

@@ -56,6 +56,14 @@ function M.check_program()
   end
 end
 
+--- What Neovim can do, but for Markdown in hovers: it shows the backslashes with which the server keeps a text from
+--- becoming markup.
+local function capabilities()
+  local all = vim.lsp.protocol.make_client_capabilities()
+  all.textDocument.hover.contentFormat = { 'plaintext' }
+  return all
+end
+
 --- The configuration. opts: cmd and settings, as setup() takes them.
 function M.make(opts)
   opts = opts or {}
@@ -68,6 +76,7 @@ function M.make(opts)
   vim.schedule(M.check_program)
   M.made = { -- no filetypes: all of them
     cmd = cmd, root_markers = { '.git' }, init_options = opts.settings, settings = { lspCalib = opts.settings },
+    capabilities = capabilities(),
     handlers = { ['lsp-calib/status'] = status.on_status, ['window/showMessage'] = on_message,
       ['window/showMessageRequest'] = on_question },
     on_init = function(client)
