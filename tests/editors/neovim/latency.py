@@ -2,9 +2,9 @@
 
     LSP_CALIB_NVIM=$(.ci/neovim) .venv/bin/python tests/editors/neovim/latency.py [PLACES]
 
-Lines of a file of this repository are cut off in their middle, one character is typed there, and the times are
-taken inside Neovim: of the key, of the request, and of the badge, which is drawn right after the ghost text. The
-model is the default one, installed in the user's state folder; what is measured is kept in a folder that is removed.
+Lines of a file of this repository are cut off in their middle, one character is typed there, and the times
+are taken inside Neovim: of the key, of the request, and of the badge, which is drawn right after the ghost
+text. The model is the default one, installed in the user's state folder, where nothing of this is recorded.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from nvim import NVIM, SERVER, Neovim
 
@@ -94,24 +94,22 @@ def main() -> int:
             status = "return require('lsp_calib').statusline()"
             nvim.until("the model", lambda: "smollm2" in nvim.lua(status), 120)
             spots = places(file.read_text("utf-8"), wanted + 1)
-            rows: list[dict[str, Any]] = [row for spot in spots if (row := measure(nvim, *spot))]
+            rows: list[dict[str, float]] = [row for spot in spots if (row := measure(nvim, *spot))]
         finally:
             nvim.close()
     rows = rows[1:]  # the first one reads the whole prompt
     if not rows:
         sys.exit("No place had a suggestion.")
 
-    def median(what: Any) -> float:
-        return statistics.median(map(what, rows))
+    def show(what: str, times: Callable[[dict[str, float]], float]) -> None:
+        print(f"  {what:<36} {statistics.median(map(times, rows)):6.1f}")
 
     print(f"{len(rows)} of {len(spots) - 1} places had a suggestion; medians in milliseconds:")
-    print(f"  key to ghost text and badge   {median(lambda row: row['wait'] + row['answer']):.0f}")
-    print(f"  the server's own time         {median(lambda row: row['server']):.0f}")
-    print(
-        f"  over that                     {median(lambda row: row['wait'] + row['answer'] - row['server']):.0f}"
-    )
-    print(f"    Neovim waits with the request {median(lambda row: row['wait']):.0f}")
-    print(f"    the way there and back, drawing {median(lambda row: row['answer'] - row['server']):.1f}")
+    show("key to ghost text and badge", lambda row: row["wait"] + row["answer"])
+    show("the server's own time", lambda row: row["server"])
+    show("over that", lambda row: row["wait"] + row["answer"] - row["server"])
+    show("of it, until Neovim asks", lambda row: row["wait"])
+    show("of it, there and back, and drawing", lambda row: row["answer"] - row["server"])
     return 0
 
 

@@ -46,7 +46,7 @@ def multiply(first, second):
 
 
 def find_nvim(variable: str, least: tuple[int, int], below: tuple[int, int]) -> tuple[str, str]:
-    """The nvim to test with, "" if there is none, and then the reason. Versions: from `least`, before `below`."""
+    """The nvim of a version from `least` to below `below`; "" if there is none, and then the reason."""
     program = os.environ.get(variable) or shutil.which("nvim")
     wanted = f"{least[0]}.{least[1]}" + (" or later" if below[0] > 0 else f" to {below[0]}.{below[1] - 1}")
     if not program:
@@ -81,8 +81,8 @@ def scripted(folder: Path, script: Mapping[str, Any]) -> str:
     return f"{sys.executable} {SCRIPTED} {file}"
 
 
-def labels(home: Path) -> list[tuple[str, str]]:
-    """(text's verdict, how) of each label in a state folder's store."""
+def labels(home: Path) -> list[tuple[str, int]]:
+    """How each label in a state folder's store came about, and 1 if the suggestion was right, else 0."""
     file = home / "feedback.db"
     if not file.exists():
         return []
@@ -202,7 +202,7 @@ class Neovim:
         )
 
     def marks(self, namespace: str) -> list[Any]:
-        """(row, virtual text as [text, highlight group] pairs, virtual lines) of each mark in this namespace."""
+        """(row, virtual text as [text, group] pairs, virtual lines) of each mark in this namespace."""
         found = self.lua(
             f"return vim.api.nvim_buf_get_extmarks(0, vim.api.nvim_create_namespace('{namespace}'), 0, -1,"
             " { details = true })"
@@ -242,8 +242,9 @@ class Neovim:
         """The server's diagnostics in the current buffer."""
         return list(
             self.lua(
-                "return vim.tbl_map(function(one) return { lnum = one.lnum, code = one.code, message = one.message }"
-                " end, vim.diagnostic.get(0))"
+                "return vim.tbl_map(function(one)"
+                " return { lnum = one.lnum, code = one.code, message = one.message } end,"
+                " vim.diagnostic.get(0))"
             )
             or []
         )

@@ -26,7 +26,7 @@ def suggested(nvim: Neovim) -> tuple[str, str, str]:
 
 
 def test_a_suggestion_shows_its_tier_is_accepted_marked_and_the_mark_goes(nvim: Neovim) -> None:
-    """Typing brings ghost text and a badge; Tab puts the text in the line, which is marked until it is edited."""
+    """Typing brings ghost text and a badge; Tab puts it in the line, which is marked until it is edited."""
     ghost, badge, group = suggested(nvim)
     assert ghost.strip()
     said = re.fullmatch(r"  \S (accept|review|reject)( \d{1,3} %)?", badge)

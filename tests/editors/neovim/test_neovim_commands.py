@@ -1,4 +1,4 @@
-""":LspCalib, :checkhealth and the status line in a real Neovim, with the real server and a scripted engine."""
+""":LspCalib, :checkhealth and the status line in a real Neovim. The server is real, its engine scripted."""
 
 from __future__ import annotations
 
@@ -133,8 +133,14 @@ def test_health_says_what_works(nvim: Neovim) -> None:
     nvim.suggested("G$A    re")
     nvim.keys("<Esc>:checkhealth lsp_calib<CR>")
     text = "\n".join(nvim.until("the report", lambda: "Keys" in str(nvim.lines()) and nvim.lines()))
-    for found in ("suggestions are ghost text", "command line: ", "runs for 1 buffer(s)", "The script is ready.",
-                  "Model: scripted.", "<Tab>: accept"):  # fmt: skip
+    for found in (
+        "suggestions are ghost text",
+        "command line: ",
+        "runs for 1 buffer(s)",
+        "The script is ready.",
+        "Model: scripted.",
+        "<Tab>: accept",
+    ):
         assert found in text, text
     assert "ERROR" not in text, text
 

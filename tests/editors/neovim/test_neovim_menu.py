@@ -1,6 +1,6 @@
 """Neovim 0.10 and 0.11 have no inline completion: the completion menu, in a real one.
 
-LSP_CALIB_OLD_NVIM: the nvim to use; `.ci/neovim trixie` gets one. The server is the real one with a scripted engine.
+LSP_CALIB_OLD_NVIM: the nvim to use; `.ci/neovim trixie` gets one. The server is real, its engine scripted.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def nvim(open_scripted) -> Neovim:
     return editor
 
 
-def settled(nvim: Neovim, home: Path) -> list[tuple[str, str]]:
+def settled(nvim: Neovim, home: Path) -> list[tuple[str, int]]:
     """The labels once the file has been saved: how each came about, and whether the suggestion was right."""
     nvim.keys("<Esc>:silent write<CR>")
     return nvim.until("a label", lambda: labels(home))
@@ -99,8 +99,10 @@ def test_alternatives_are_stepped_through_and_accepted(nvim: Neovim) -> None:
 
 
 def test_an_alternative_is_chosen_from_a_list(nvim: Neovim) -> None:
-    nvim.lua("vim.ui.select = function(items, options, done) vim.g.offered = vim.tbl_map(options.format_item, items)"
-             " done(items[2], 2) end")  # fmt: skip
+    nvim.lua(
+        "vim.ui.select = function(items, options, done)"
+        " vim.g.offered = vim.tbl_map(options.format_item, items) done(items[2], 2) end"
+    )
     nvim.keys("<Cmd>LspCalib alternatives<CR>")
     nvim.until("the second in the line", lambda: nvim.line() == "    return second * first")
     offered = nvim.lua("return vim.g.offered")
@@ -115,7 +117,7 @@ def test_a_dismissed_suggestion_goes_and_typing_goes_on(nvim: Neovim) -> None:
     nvim.until("a letter", lambda: nvim.line() == "    rex")
 
 
-def test_line_by_line_through_a_block(open_scripted, home: Path) -> None:
+def test_line_by_line_through_a_block(open_scripted) -> None:
     """Up to the end of the line; the next lines come with the next press, none of them twice."""
     script = {
         "answers": {

@@ -34,9 +34,11 @@ local function on_message(_, params)
 end
 
 local function on_exit(code, signal, client_id)
+  local as_asked = code == 0 and (signal == 0 or signal == 15)
+  if not as_asked then notice.leave_out(('Client %s quit'):format(server.NAME)) end
   vim.schedule(function()
     status.gone(client_id)
-    if vim.v.exiting ~= vim.NIL or (code == 0 and (signal == 0 or signal == 15)) then return end
+    if vim.v.exiting ~= vim.NIL or as_asked then return end
     notice.tell(('the server has ended (exit %d, signal %d). :LspCalib restart starts it again; :checkhealth lsp_calib '
       .. 'looks for the cause.'):format(code, signal), vim.log.levels.WARN)
   end)

@@ -7,6 +7,7 @@ local kept, once, expected = {}, {}, false
 
 --- Whether messages go to Neovim's command line: vim.notify is its own, which has no file (and, stripped, no name).
 local function is_builtin()
+  if vim.notify == M.filter then return true end -- see leave_out
   local source = debug.getinfo(vim.notify, 'S').source
   return source == '?' or source == '=?' or vim.startswith(source, '@vim/_')
 end
@@ -55,6 +56,22 @@ function M.pass_on(message, level)
   if not expected then return M.tell(message, level) end
   expected = false
   M.answer(message, level)
+end
+
+--- Leave out Neovim's own message that begins so, if it comes within a second: it does not fit the command line, and
+--- would take the next key.
+function M.leave_out(beginning)
+  if not is_builtin() or vim.notify == M.filter then return end
+  local notify = vim.notify
+  local function restore()
+    if vim.notify == M.filter then vim.notify = notify end
+  end
+  M.filter = function(message, ...)
+    if not vim.startswith(tostring(message), beginning) then return notify(message, ...) end
+    restore()
+  end
+  vim.notify = M.filter
+  vim.defer_fn(restore, 1000)
 end
 
 --- As `tell`, but the same message only once.
