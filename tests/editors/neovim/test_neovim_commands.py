@@ -92,7 +92,7 @@ def test_refit_report_export_and_purge(nvim: Neovim, folder: Path) -> None:
 
 
 def test_a_summary_is_shown_and_inserted(nvim: Neovim) -> None:
-    nvim.keys("10Gdd9G")  # subtract has no documentation now
+    nvim.keys("10Gdd9G")  # subtract has no documentation now, and the server must know it at once
     command(nvim, "LspCalib summary", "Subtract two numbers.")
     command(nvim, "LspCalib insert", "the summary is in place.")
     nvim.until("the documentation", lambda: any("Subtract two numbers." in line for line in nvim.lines()))

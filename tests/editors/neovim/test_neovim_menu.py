@@ -67,8 +67,8 @@ def test_escape_and_typing_on_leave_what_was_typed(nvim: Neovim) -> None:
 def test_commands_restart_and_health(nvim: Neovim) -> None:
     nvim.keys(":LspCalib status<CR>")
     nvim.until("the status", lambda: "lsp-calib: " in nvim.messages())
-    nvim.keys("<CR>:LspCalib restart<CR>")
     old = nvim.lua("return vim.lsp.get_clients()[1].id")
+    nvim.keys("<CR>:LspCalib restart<CR>")
     clients = "return vim.tbl_map(function(one) return one.id end, vim.lsp.get_clients({ bufnr = 0 }))"
     nvim.until("another server", lambda: (now := nvim.lua(clients)) and old not in now)
     nvim.keys("GA    re")

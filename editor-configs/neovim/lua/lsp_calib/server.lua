@@ -26,7 +26,7 @@ function M.execute(name, arguments, done, failed)
     if not err then return done and done(result) end
     if failed then return failed(err) end
     notice.answer(err.message, vim.log.levels.ERROR)
-  end, 0)
+  end, vim.api.nvim_get_current_buf()) -- with 0, changes of the buffer that wait to be sent would come after it
 end
 
 return M
