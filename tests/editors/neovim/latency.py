@@ -55,7 +55,7 @@ def measure(nvim: Neovim, row: int, column: int, char: str) -> dict[str, float] 
     while measured is None and time.monotonic() < end:
         time.sleep(0.1)
         measured = nvim.lua("return _G.measured")
-        if measured is None and time.monotonic() > end - PATIENCE + 3 and not nvim.ghosts():
+        if measured is None and time.monotonic() > end - PATIENCE + 8 and not nvim.ghosts():
             break  # nothing to add
     nvim.keys("<Esc>u")
     return measured
