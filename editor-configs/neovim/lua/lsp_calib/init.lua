@@ -1,0 +1,43 @@
+-- lsp-calib for Neovim: suggestions with a badge that says how likely they are to be right. See :help lsp_calib.
+local M = {}
+
+local function suggestions() return require('lsp_calib.status').suggestions() end
+
+--- Start the server, now and in buffers to come. opts, all optional:
+---   cmd       the server's command line, { 'lsp-calib', 'serve' }
+---   settings  the server's settings, such as { tiers = { preset = 'cautious' } }
+---   keys      'suggested', or a table with some of accept, word, line, next, prev, dismiss; none are set otherwise
+function M.setup(opts)
+  opts = opts or {}
+  require('lsp_calib.commands').register()
+  require('lsp_calib.config').setup(opts)
+  require('lsp_calib.keys').set(opts.keys)
+end
+
+--- Accept the suggestion on screen. These return false if there is none, so that a mapping can do something else.
+function M.accept() return suggestions().accept() end
+
+--- Accept its next word, or run of punctuation.
+function M.accept_word() return suggestions().accept_word() end
+
+--- Accept it up to the end of the line.
+function M.accept_line() return suggestions().accept_line() end
+
+--- Show the next or the previous alternative.
+function M.next() return suggestions().select(1) end
+function M.prev() return suggestions().select(-1) end
+function M.select(count) return suggestions().select(count) end
+
+--- Choose one of the alternatives from a list, and accept it.
+function M.alternatives() return suggestions().alternatives() end
+
+--- Take the suggestion off the screen.
+function M.dismiss() return suggestions().dismiss() end
+
+--- For 'statusline': %{v:lua.require'lsp_calib'.statusline()}
+function M.statusline() return require('lsp_calib.status').statusline() end
+
+--- Do what :LspCalib does with these words, such as command('pause', '30').
+function M.command(...) require('lsp_calib.commands').run({ ... }) end
+
+return M

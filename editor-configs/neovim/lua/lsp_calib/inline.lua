@@ -1,0 +1,196 @@
+-- Ghost text with its badge, by Neovim's own inline completion (0.12 and later).
+local M = {}
+local badges, server = require('lsp_calib.badges'), require('lsp_calib.server')
+local api, inline = vim.api, vim.lsp.inline_completion
+local badge_ns = api.nvim_create_namespace('lsp_calib')
+local ghost_ns = api.nvim_create_namespace('nvim.lsp.inline_completion') -- where Neovim draws the suggestion
+local asked, answers = {}, {} -- by buffer: the latest request; the latest answer and the request it belongs to
+local want_more = {} -- by buffer: what to do once the alternatives are there, which the next request asks for
+local last, showing = {}, {} -- by buffer: the suggestion that was on screen last; the badge that is there now
+
+--- The suggestion on screen, Neovim's mark for it, and its item: the one whose text ends with what Neovim shows of it.
+local function on_screen(buf)
+  local ghost = api.nvim_buf_get_extmarks(buf, ghost_ns, 0, -1, { details = true })[1]
+  if not ghost or not answers[buf] then return end
+  local lines = vim.list_extend({ ghost[4].virt_text or {} }, ghost[4].virt_lines or {})
+  local text = vim.iter(lines):map(function(chunks) return chunks[1] and chunks[1][1] or '' end):join('\n')
+  for _, item in ipairs(text ~= '' and answers[buf].items or {}) do
+    local suggestion = vim.tbl_get(item, 'command', 'arguments', 1)
+    if type(suggestion) == 'table' and vim.endswith(item.insertText, text) then return suggestion, ghost, item end
+  end
+end
+
+local function draw(buf)
+  if not api.nvim_buf_is_valid(buf) then return end
+  api.nvim_buf_clear_namespace(buf, badge_ns, 0, -1)
+  local before = showing[buf]
+  showing[buf] = nil
+  local suggestion, ghost = on_screen(buf)
+  local text, tier
+  if suggestion then text, tier = badges.text(suggestion) end
+  if text then
+    last[buf] = suggestion
+    showing[buf] = ('%s %s'):format(badges.mark(tier), tier)
+    local covers_line_end = ghost[4].virt_text_pos == 'overlay' -- as it is for an item that replaces some text
+    api.nvim_buf_set_extmark(buf, badge_ns, ghost[2], 0, { virt_text = { { '  ' .. text, badges.group(tier) } },
+      virt_text_pos = covers_line_end and 'right_align' or 'eol', hl_mode = 'combine' })
+  end
+  if showing[buf] ~= before then vim.cmd.redrawstatus() end
+end
+
+--- What was typed since the request that the answer belongs to; nil if the cursor has left the suggestion's way.
+local function typed_since(buf, text)
+  local was, now = answers[buf] and answers[buf].cursor, api.nvim_win_get_cursor(0)
+  if not was or now[1] < was[1] or (now[1] == was[1] and now[2] < was[2]) then return end
+  local typed = table.concat(api.nvim_buf_get_text(buf, was[1] - 1, was[2], now[1] - 1, now[2], {}), '\n')
+  return vim.startswith(text, typed) and typed or nil
+end
+
+--- Neovim leaves a suggestion on screen while you type on, but accepting it then would leave the typed characters
+--- behind it. So take them out first; if the cursor is not on the suggestion's way any more, accept nothing.
+local function catch_up(item)
+  local buf, now = api.nvim_get_current_buf(), api.nvim_win_get_cursor(0)
+  vim.schedule(function() draw(buf) end)
+  local was = answers[buf] and answers[buf].client == item.client_id and answers[buf].cursor
+  if not was or vim.deep_equal(now, was) then return item end
+  if now[1] ~= was[1] or not item.range or not typed_since(buf, item.insert_text) then return end
+  api.nvim_buf_set_text(buf, now[1] - 1, was[2], now[1] - 1, now[2], {})
+  return item
+end
+
+--- Accept the suggestion on screen (Neovim then runs its command, which tells the server). False if there is none.
+function M.accept() return inline.get({ on_accept = catch_up }) end
+
+--- Accept a first piece of what is still to come of the suggestion on screen; the rest stays. False if there is none.
+--- piece(rest): the piece. The server learns of it from the document: to it this is the same as typing.
+local function accept_piece(piece)
+  local buf = api.nvim_get_current_buf()
+  local suggestion, _, item = on_screen(buf)
+  local typed = item and typed_since(buf, item.insertText)
+  if not suggestion or not typed then return false end
+  local rest = item.insertText:sub(#typed + 1)
+  local first = piece(rest)
+  if first == rest or first == '' then return M.accept() end
+  vim.schedule(function() -- a mapping with <expr> may not change text
+    local row, col = unpack(api.nvim_win_get_cursor(0))
+    local lines = vim.split(first, '\n', { plain = true })
+    api.nvim_buf_set_text(buf, row - 1, col, row - 1, col, lines)
+    api.nvim_win_set_cursor(0, { row + #lines - 1, (#lines == 1 and col or 0) + #lines[#lines] })
+    if #lines > 1 then inline.get({ on_accept = function() end }) end -- Neovim would show its next lines twice
+    vim.schedule(function() draw(buf) end)
+  end)
+  return true
+end
+
+--- Accept up to the end of the next word, or run of punctuation, as 'iskeyword' tells them.
+function M.accept_word()
+  return accept_piece(function(rest) return vim.fn.matchstr(rest, [[^\_s*\%(\k\+\|\%(\k\@!\S\)\+\)]]) end)
+end
+
+--- Accept up to the end of the line; from there, the next line of a block.
+function M.accept_line()
+  return accept_piece(function(rest) return vim.fn.matchstr(rest, [[^\n\?[^\n]*]]) end)
+end
+
+--- Take the suggestion off the screen, and tell the server that it was not wanted. False if there is none.
+function M.dismiss()
+  local buf = api.nvim_get_current_buf()
+  local suggestion = on_screen(buf)
+  if not suggestion then return false end
+  inline.get({ on_accept = function() end })
+  server.execute('rejected', { { id = suggestion.id } })
+  vim.schedule(function() vim.schedule(function() draw(buf) end) end)
+  return true
+end
+
+--- Neovim never asks for alternatives ("invoked"): ask now, and call done() once they are there.
+local function with_alternatives(done)
+  local buf = api.nvim_get_current_buf()
+  if not on_screen(buf) then return false end
+  if #answers[buf].items > 1 then
+    done()
+  else
+    want_more[buf] = done
+    api.nvim_exec_autocmds('CursorMovedI', { buffer = buf }) -- starts Neovim's automatic request
+  end
+  return true
+end
+
+--- Step through the alternatives; the first step asks for them. False if there is no suggestion.
+function M.select(count)
+  local buf = api.nvim_get_current_buf()
+  return with_alternatives(function()
+    inline.select({ count = count })
+    draw(buf)
+  end)
+end
+
+--- Choose one of the alternatives from a list, and accept it. False if there is no suggestion.
+function M.alternatives()
+  local buf = api.nvim_get_current_buf()
+  return with_alternatives(function()
+    local items, shown = answers[buf].items, on_screen(buf)
+    local options = { prompt = 'Alternatives', format_item = function(item)
+      return ('%s  %s'):format(vim.trim(item.insertText), badges.text(item.command.arguments[1]) or '')
+    end }
+    vim.ui.select(items, options, function(_, chosen)
+      if not chosen or not shown then return end
+      inline.select({ count = chosen - shown.rank })
+      M.accept()
+    end)
+  end)
+end
+
+--- Neovim handles the answer itself and does not show it to anyone: stand between the two.
+function M.watch(client)
+  local request = client.request
+  client.request = function(self, method, params, handler, buf) ---@diagnostic disable-line: duplicate-set-field
+    if method ~= 'textDocument/inlineCompletion' or not handler then
+      return request(self, method, params, handler, buf)
+    end
+    local this = { cursor = api.nvim_win_get_cursor(0), more = want_more[buf], client = self.id }
+    asked[buf], want_more[buf] = this, nil
+    if this.more then params.context.triggerKind = vim.lsp.protocol.InlineCompletionTriggerKind.Invoked end
+    return request(self, method, params, function(err, result, ctx)
+      if result or asked[buf] == this then -- a null for an older request is no news
+        this.items = result and (result.items or result) or {}
+        answers[buf] = this
+        if err then handler(err, nil, ctx) end -- it logs the error, and would keep the old suggestion
+        handler(nil, this.items, ctx)
+        draw(buf)
+        if this.more and #this.items > 1 then this.more() end
+      end
+    end, buf)
+  end
+end
+
+--- Ghost text in a buffer from now on.
+function M.attach(buf) inline.enable(true, { bufnr = buf }) end
+
+--- Suggestions in the current buffer, or none; returns whether there are from now on.
+function M.toggle()
+  local on = not inline.is_enabled({ bufnr = 0 })
+  inline.enable(on, { bufnr = 0 })
+  return on
+end
+
+function M.is_on(buf) return inline.is_enabled({ bufnr = buf }) end
+
+--- The suggestion that was on screen last in a buffer.
+function M.last(buf) return last[buf] end
+
+--- Mark and tier of the suggestion on screen in a buffer, '' if there is none.
+function M.badge(buf) return showing[buf] or '' end
+
+--- Keep badges in their places. group: an autocommand group.
+function M.start(group)
+  api.nvim_create_autocmd({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'InsertLeave' }, { group = group,
+    callback = function(ev)
+      if answers[ev.buf] then vim.schedule(function() draw(ev.buf) end) end -- once Neovim has moved the suggestion
+    end })
+  api.nvim_create_autocmd('BufWipeout', { group = group, callback = function(ev)
+    asked[ev.buf], answers[ev.buf], want_more[ev.buf], last[ev.buf], showing[ev.buf] = nil, nil, nil, nil, nil
+  end })
+end
+
+return M

@@ -1,0 +1,150 @@
+"""What a user does with a suggestion in a real Neovim, and what the server learns of it.
+
+The server is the real one; its engine answers as a script says, so that each outcome is known.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nvim import NO_NVIM, NVIM, Neovim, labels
+
+pytestmark = pytest.mark.skipif(not NVIM, reason=NO_NVIM)
+
+REST = "turn first * second"
+# Beside the first there are "turn second * first" and "turn 1".
+ANSWER: dict[str, Any] = {
+    "text": REST,
+    "tokens": ["turn", " first", " * second", ""],
+    "logprobs": [math.log(0.9), math.log(0.6), math.log(0.9), 0.0],
+    "seconds": [[100.0, None], [math.log(3), 50], [math.log(8), 60], [100.0, None]],
+    "ways": {
+        "50": {"text": "turn second * first", "tokens": [" * first"], "logprobs": [0.0]},
+        "60": {"text": "turn first + 1", "tokens": [""], "logprobs": [0.0]},
+    },
+}
+SCRIPT = {"answers": {"    re": ANSWER}}
+
+
+@pytest.fixture
+def nvim(open_scripted) -> Neovim:
+    editor = open_scripted(SCRIPT)
+    assert editor.suggested("G$A    re")[0] == REST
+    return editor
+
+
+def settled(nvim: Neovim, home: Path) -> list[tuple[str, int]]:
+    """The labels once the file has been saved: how each came about, and whether the suggestion was right."""
+    nvim.keys("<Esc>:silent write<CR>")
+    return nvim.until("a label", lambda: labels(home))
+
+
+def test_typing_on_and_accepting_at_once_leaves_no_stray_characters(nvim: Neovim) -> None:
+    """Neovim alone would leave what was typed since the answer behind the accepted text."""
+    nvim.keys(REST[:2] + "<Tab>")
+    nvim.until("the suggestion, once", lambda: nvim.line() == "    re" + REST)
+
+
+def test_the_badge_goes_with_the_suggestion_and_tab_is_a_tab_again(nvim: Neovim) -> None:
+    nvim.keys("<Esc>")
+    nvim.until("no ghost text and no badge", lambda: not nvim.ghosts() and not nvim.badges())
+    nvim.keys("o<Tab>x")
+    nvim.until("an indented line", lambda: nvim.line().endswith("\tx") or nvim.line() == "        x")
+
+
+def test_word_by_word_the_rest_stays_and_the_label_is_kept(nvim: Neovim, home: Path) -> None:
+    """The server learns of it from the document alone: the last word completes the suggestion."""
+    line = "    re"
+    for word in ("turn", " first", " *", " second"):
+        nvim.keys("<M-Right>")
+        line += word
+        nvim.until(f"the line ends with {word!r}", lambda expected=line: nvim.line() == expected)
+        rest = ("    re" + REST)[len(line) :]
+        nvim.until(f"ghost text {rest!r}", lambda expected=rest: nvim.ghost() == expected)
+        assert len(nvim.badges()) == bool(rest)
+    assert settled(nvim, home) == [("kept", 1)]
+
+
+def test_a_part_accepted_and_the_rest_typed_otherwise_is_no_success(nvim: Neovim, home: Path) -> None:
+    nvim.keys("<M-Right>")
+    nvim.until("a word", lambda: nvim.line() == "    return")
+    nvim.until("the rest", lambda: nvim.ghost() == " first * second")
+    nvim.keys(" 0")
+    nvim.until("no suggestion", lambda: not nvim.ghosts())
+    assert [correct for _, correct in settled(nvim, home)] == [0]
+
+
+def test_a_mark_stands_at_what_was_accepted_until_it_is_reviewed(nvim: Neovim) -> None:
+    nvim.keys("<Tab>")
+    nvim.until("the line", lambda: nvim.line() == "    re" + REST)
+    nvim.keys("<Esc>")
+    nvim.until("a mark", nvim.marked)
+    nvim.keys(":LspCalib why<CR>")
+    nvim.says(nvim.marked()[0]["message"].splitlines()[0][:40])
+    nvim.keys("<CR>:LspCalib reviewed<CR>")
+    nvim.until("no mark", lambda: not nvim.marked())
+
+
+def test_alternatives_are_stepped_through_and_accepted(nvim: Neovim) -> None:
+    nvim.keys("<M-n>")
+    second = nvim.until("another one", lambda: (ghost := nvim.ghost()) not in ("", REST) and ghost)
+    assert second.startswith("turn second * first")
+    nvim.keys("<M-p>")
+    nvim.until("the first one", lambda: nvim.ghost().startswith(REST))
+    nvim.keys("<M-n><Tab>")
+    nvim.until("the second in the line", lambda: nvim.line() == "    return second * first")
+
+
+def test_an_alternative_is_chosen_from_a_list(nvim: Neovim) -> None:
+    nvim.lua(
+        "vim.ui.select = function(items, options, done)"
+        " vim.g.offered = vim.tbl_map(options.format_item, items) done(items[2], 2) end"
+    )
+    nvim.keys("<Cmd>LspCalib alternatives<CR>")
+    nvim.until("the second in the line", lambda: nvim.line() == "    return second * first")
+    offered = nvim.lua("return vim.g.offered")
+    assert [one.split("  ")[0] for one in offered] == [REST, "turn second * first", "turn first + 1"]
+    assert all("%" in one for one in offered)
+
+
+def test_a_dismissed_suggestion_goes_and_typing_goes_on(nvim: Neovim) -> None:
+    nvim.keys("<M-e>")
+    nvim.until("nothing on screen", lambda: not nvim.ghosts() and not nvim.badges())
+    nvim.keys("x")
+    nvim.until("a letter", lambda: nvim.line() == "    rex")
+
+
+def test_line_by_line_through_a_block(open_scripted) -> None:
+    """Up to the end of the line; the next lines come with the next press, none of them twice."""
+    script = {
+        "answers": {
+            "    ": {"text": "total = 0", "tokens": ["total = 0", ""], "logprobs": [-0.05, -0.01]},
+        },
+        "inOrder": [
+            {"text": "    total += first", "tokens": ["    total += first", ""], "logprobs": [-0.05, -0.01]},
+            {"text": "", "tokens": [""], "logprobs": [-0.01]},
+        ],
+    }
+    nvim = open_scripted(script, setup={"keys": "suggested", "settings": {"shape": "block"}})
+    nvim.keys("G$A    ")
+    nvim.until("a block", lambda: nvim.ghost() == "total = 0\n    total += first")
+    nvim.keys("<M-Down>")
+    nvim.until("its first line", lambda: nvim.line() == "    total = 0")
+    assert nvim.lines()[-1] == "    total = 0"
+    nvim.until("the rest of the block", lambda: nvim.ghost() == "\n    total += first")
+    nvim.keys("<M-Down>")
+    nvim.until("its second line", lambda: nvim.lines()[-2:] == ["    total = 0", "    total += first"])
+
+
+def test_toggle_takes_suggestions_away_in_one_buffer(nvim: Neovim) -> None:
+    nvim.keys("<Esc>:LspCalib toggle<CR>")
+    nvim.says("suggestions are off here")
+    nvim.keys("0C    re")
+    nvim.until("the text", lambda: nvim.line() == "    re")
+    assert not nvim.ghosts()
+    nvim.keys("<Esc>:LspCalib toggle<CR>")
+    nvim.says("suggestions are on here")
+    assert nvim.suggested("0C    re")[0] == REST
