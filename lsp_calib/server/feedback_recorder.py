@@ -21,7 +21,7 @@ from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.completion import Completion, Cut, Removal
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.certifying import watch_labels
-from lsp_calib.feedback.events import Event, EventKind
+from lsp_calib.feedback.events import Event, EventKind, Source
 from lsp_calib.feedback.exporting import export_file
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.removal import remove_everything
@@ -203,7 +203,8 @@ class FeedbackRecorder:
             return Replay.of(below, [], [])
 
         def work(store: FeedbackStore) -> Replay:
-            rows = store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)[-MOST_LABELS:]
+            labels = store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)
+            rows = [row for row in labels if row.source is Source.SHOWN][-MOST_LABELS:]
             chosen = {
                 language: calibrators.choose(attrs.evolve(purpose, language=language)).calibrator
                 for language in {row.language for row in rows}
