@@ -17,10 +17,11 @@ from git_scene import ANN, Scene, needs_git, wish
 from openai_server import END, Tok, serving
 
 from lsp_calib.cli import main
+from lsp_calib.completion.places import STRATA
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.git_history.added_lines import _difference
 from lsp_calib.evaluation.git_history.committed_lines import commit_task, committed_lines
-from lsp_calib.evaluation.lines import INSERTING, STRATA, WRITING_ON
+from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.recomputed import item_of
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.tasks import line_item_of

@@ -10,12 +10,13 @@ from pathlib import Path, PurePosixPath
 import attrs
 
 from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.places import drawn_place
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.git_history.added_lines import AddedLines, Version
 from lsp_calib.evaluation.git_history.commits import Commit, newest_first
 from lsp_calib.evaluation.git_history.objects import ObjectReader
 from lsp_calib.evaluation.git_history.repository import find_repository
-from lsp_calib.evaluation.lines import GIT, INSERTING, STRATA, WRITING_ON, LineItem, column_in
+from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem
 from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, plain, project_names
 
 # Of one commit at most so many lines, unless there are too few others: 400 lines are to be of many days.
@@ -151,7 +152,7 @@ def _item(version: Version, at: int, group: str, seed: int, language: str) -> Li
     line = version.lines[at]
     # By the place alone, so that further commits do not change it.
     rng = random.Random(f"{seed}:{version.commit}:{version.path}:{at}")
-    stratum, column = _drawn(line, rng)
+    stratum, column = drawn_place(line, rng)
     below = [
         text for number, text in enumerate(version.lines[at + 1 :], at + 1) if number not in version.added
     ]
@@ -168,11 +169,3 @@ def _item(version: Version, at: int, group: str, seed: int, language: str) -> Li
         name=version.path,
         source=GIT,
     )
-
-
-def _drawn(line: str, rng: random.Random) -> tuple[str, int]:
-    """A kind of place that the line has, in the proportions in which people ask, and the column."""
-    columns = {stratum: column_in(line, stratum, rng) for stratum in STRATA}
-    known = {stratum: column for stratum, column in columns.items() if column is not None}
-    (stratum,) = rng.choices(list(known), weights=[STRATA[one] for one in known])
-    return stratum, known[stratum]
