@@ -98,7 +98,8 @@ class TypedLines:
 
     def opened(self, uri: str, lines: tuple[str, ...]) -> None:
         """A document is opened: none of its lines was typed."""
-        self._documents[uri] = _Document(lines)
+        large = len(lines) > _MOST_DOCUMENT_LINES
+        self._documents[uri] = _Document((), given_up=True) if large else _Document(lines)
 
     def changed(
         self,
@@ -118,7 +119,7 @@ class TypedLines:
         """
         document = self._documents.get(uri)
         if document is None:
-            self._documents[uri] = _Document(lines)
+            self.opened(uri, lines)
             return
         if document.given_up:
             return
@@ -167,8 +168,8 @@ class TypedLines:
 
     def clear(self) -> None:
         """Forget everything; documents that are open stay open."""
-        for uri, document in list(self._documents.items()):
-            self._documents[uri] = _Document(document.lines)
+        for document in self._documents.values():
+            document.known.clear()
 
     def waiting(self) -> list[FinishedLine]:
         """The lines that the user has left, in the order of their draws. They stay until they are taken,
