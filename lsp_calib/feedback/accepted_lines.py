@@ -1,4 +1,4 @@
-"""The lines that suggestions made, as the store knows them."""
+"""The lines with labels of their own, as the store knows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen
 class AcceptedLines:
-    """The lines that suggestions made, as hashes of the store.
+    """The lines that suggestions made, and those that were replayed, as hashes of the store.
 
     hashes: those of lines, by line; raises LspCalibError as the store does.
     """

@@ -29,7 +29,8 @@ class LabelledRow:
     evidence: log-probabilities and features with 5 digits, without the doubtful word, which is text. Features
         of another version than `confidence.features.VERSION`, or from before there were any, are missing.
     shown_at, at (of the label): Unix seconds. episode: rows that share one come from one visit to one line.
-    line: a hash of the line with the suggestion in it, None if it is not known.
+    line: a hash of the line with the suggestion in it (of a replayed one: of the user's line), None if it is
+    not known.
     shown_probability: that it was shown, in (0, 1]; below 1 if it was to be hidden.
     source: where the label comes from. A replayed one was never shown; `shown_at` is when it was made.
     """

@@ -93,8 +93,8 @@ class FeedbackStore(StoreFile):
 
         evidence: its log-probabilities (none are kept if any is not finite), its known features and its kind
             of place. The doubtful word is not kept. at: Unix seconds.
-        line: the line with the suggestion in it. workspace: the address of the folder that its document
-            belongs to. Their hashes are kept; empty: unknown.
+        line: the line with the suggestion in it; of a replayed one, the user's. workspace: the address of the
+            folder that its document belongs to. Their hashes are kept; empty: unknown.
         shown_probability: in (0, 1]; below 1 for a suggestion that was to be hidden.
         source: where its label comes from; one that was not shown was made at `at`.
         label: its outcome, if that is known already.
@@ -221,15 +221,18 @@ class FeedbackStore(StoreFile):
         return int(n)
 
     def accepted_lines(self) -> AcceptedLines:
-        """The lines that suggestions made so far: they were inserted or accepted, and the line was theirs.
+        """The lines with labels of their own: those that suggestions made so far (they were inserted or
+        accepted, and the line was theirs), and those that were replayed.
 
         Of a block only the first line is known.
         """
         rows = self.read(
             "SELECT DISTINCT s.line FROM suggestions s JOIN events e ON e.suggestion_id = s.id "
-            "WHERE s.line IS NOT NULL AND e.kind IN (?, ?)",
+            "WHERE s.line IS NOT NULL AND e.kind IN (?, ?) "
+            "UNION SELECT line FROM suggestions WHERE source = ? AND line IS NOT NULL",
             EventKind.INSERTED.value,
             EventKind.ACCEPTED.value,
+            Source.REPLAY.value,
         )
         return AcceptedLines(self.line_hashes, frozenset(line for (line,) in rows))
 

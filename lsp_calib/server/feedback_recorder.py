@@ -87,8 +87,11 @@ class FeedbackRecorder:
             )
         )
 
-    def replayed(self, uri: str, completion: Completion, correct: bool, at: float) -> None:
-        """Keep a completion that nobody saw, of a line that the user had typed. correct: it was the same."""
+    def replayed(self, uri: str, completion: Completion, line: str, correct: bool, at: float) -> None:
+        """Keep a completion that nobody saw.
+
+        line: as the user had typed it; its hash is kept. correct: the completion makes the same.
+        """
         if not self._enabled():
             return
         workspace = self._workspace_of(uri)
@@ -102,7 +105,7 @@ class FeedbackRecorder:
                 language=completion.cursor.language,
                 evidence=completion.evidence,
                 at=at,
-                line=completion.expected_line,
+                line=line,
                 workspace=workspace,
                 source=Source.REPLAY,
                 label=label,

@@ -38,9 +38,10 @@ _HOUR = 3600.0
 
 @attrs.frozen
 class Replayed:
-    """What became of a replayed line. correct: the completion was the rest of the line."""
+    """What became of a replayed line. line: its text. correct: the completion was the rest of it."""
 
     uri: str
+    line: str
     completion: Completion
     correct: bool
 
@@ -225,5 +226,5 @@ class LineReplay:
             correct = comparable(outcome.expected_line) == comparable(found.text)
             self._labels += 1
             self._correct += correct
-            self._on_label(Replayed(found.uri, outcome, correct))
+            self._on_label(Replayed(found.uri, found.text, outcome, correct))
         return self._clock() - begun

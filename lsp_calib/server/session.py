@@ -339,7 +339,7 @@ class Session:
         return is_free and self._admission.may_replay(uri)
 
     def _replayed(self, found: Replayed) -> None:
-        self._recorder.replayed(found.uri, found.completion, found.correct, time.time())
+        self._recorder.replayed(found.uri, found.completion, found.line, found.correct, time.time())
         self._after_labels.labelled(1)
 
     async def _load(self) -> None:

@@ -31,13 +31,13 @@ class Wish:
 
     authors: e-mail addresses, or names, of whom the lines are; upper and lower case are the same. commits:
     so many commits are looked at, the newest. excluded: why no model may see a file, by its path; "" for one
-    that may be seen. made_by_suggestions: those of some lines that an accepted suggestion made.
+    that may be seen. labelled: those of some lines that have labels of their own.
     """
 
     authors: tuple[str, ...]
     commits: int
     excluded: Callable[[str], str]
-    made_by_suggestions: Callable[[Collection[str]], Collection[str]]
+    labelled: Callable[[Collection[str]], Collection[str]]
 
     def is_by(self, commit: Commit) -> bool:
         known = {commit.address.casefold(), commit.author.casefold()}
@@ -140,11 +140,12 @@ def committed_lines(path: Path, group: str, count: int, seed: int, language: str
 
 
 def _without_suggested(places: list[_Place], wish: Wish, left_out: Counter[str]) -> list[_Place]:
-    """Without lines that a suggestion made: they would be right by construction."""
-    made = wish.made_by_suggestions([version.lines[at] for version, at in places])
+    """Without lines that have labels of their own. Those that a suggestion made would be right by
+    construction; those that were replayed would count twice."""
+    made = wish.labelled([version.lines[at] for version, at in places])
     kept = [(version, at) for version, at in places if version.lines[at] not in made]
     if len(kept) < len(places):
-        left_out["lines that a suggestion made"] += len(places) - len(kept)
+        left_out["lines with labels already"] += len(places) - len(kept)
     return kept
 
 
