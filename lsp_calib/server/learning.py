@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
+import attrs
+
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.removal import OFFERED
 from lsp_calib.server.after_labels import AfterLabels
 from lsp_calib.server.arguments import SAMPLES
@@ -16,6 +19,7 @@ from lsp_calib.server.connection import Connection
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.git_offer import GitOffer, folder_to_ask_about
 from lsp_calib.server.workspace_calibration import CalibrationWish
+from lsp_calib.syntax.languages import LANGUAGES
 
 
 class Learning:
@@ -23,8 +27,8 @@ class Learning:
 
     refit: refits where enough is new; sentences on what came of it. Raises LspCalibError.
     purpose: of completions in a language by the loaded model. Raises LspCalibError if there is none.
-    language: of the document opened last. calibrate: calibrates as wished. log: writes a line that interrupts
-    nobody.
+    language: of the document opened last. calibrate: calibrates as wished; raises LspCalibError.
+    log: writes a line that interrupts nobody. warn: shows the user a message.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class Learning:
         language: Callable[[], str],
         calibrate: Callable[[CalibrationWish], Awaitable[object]],
         log: Callable[[str], None],
+        warn: Callable[[str], None],
     ) -> None:
         self._connection = connection
         self._estimator = estimator
@@ -47,6 +52,7 @@ class Learning:
         self._language = language
         self._calibrate = calibrate
         self._log = log
+        self._warn = warn
         self._git_offer = GitOffer(connection, self._calibrate_on_commits, home.home() / OFFERED)
         self.after_labels = AfterLabels(self._watch, self._refit_where_due)
 
@@ -84,6 +90,13 @@ class Learning:
             self._git_offer.make(folder, SAMPLES)
 
     async def _calibrate_on_commits(self, folder: Path) -> None:
-        await self._calibrate(
-            CalibrationWish.of(self._connection, folder.as_uri(), samples=SAMPLES, from_git=True)
-        )
+        try:
+            wish = CalibrationWish.of(self._connection, None, samples=SAMPLES, from_git=True)
+            language = self._language()
+            if wish.root == folder and language in LANGUAGES:
+                wish = attrs.evolve(wish, language=language)
+            await self._calibrate(wish)
+        except LspCalibError as error:
+            # Whoever has said yes waits for it, perhaps without seeing its progress.
+            self._warn(f"lsp-calib was not calibrated on your commits: {error}")
+            raise

@@ -109,6 +109,7 @@ class Session:
             language=lambda: self._languages()[-1],
             calibrate=self.calibrate_workspace,
             log=self._log,
+            warn=self._messages.warn,
         )
         self._after_labels = self._learning.after_labels
         self.bulk_changes = BulkChanges()
