@@ -42,12 +42,12 @@ def committed_task(
         raise SettingsError(f"{other} is no folder. With --from-git each PATH is a repository, or in one.")
     # Problems with the settings are reported when the engine is opened.
     trusted, _ = resolve_trusted(Trusted(), Trusted())
-    with _made_by_suggestions() as made:
+    with _labelled_lines() as made:
         wish = Wish(
             authors=from_git.authors or addresses_of_user(),
             commits=from_git.commits,
             excluded=Exclusion(trusted.exclude).reason,
-            made_by_suggestions=made,
+            labelled=made,
         )
         task, sentences = commit_task(paths, samples, seed, language, wish)
     for sentence in sentences:
@@ -56,8 +56,8 @@ def committed_task(
 
 
 @contextmanager
-def _made_by_suggestions() -> Iterator[Callable[[Collection[str]], Collection[str]]]:
-    """Tells which lines a suggestion made, by the feedback store; none if there is none yet."""
+def _labelled_lines() -> Iterator[Callable[[Collection[str]], Collection[str]]]:
+    """Tells which lines have labels of their own, by the feedback store; none if there is none yet."""
     path = home.home() / "feedback.db"
     if not path.exists():
         yield lambda _: ()

@@ -19,6 +19,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.commands.printing import badge
 from lsp_calib.errors import SettingsError
 from lsp_calib.feedback import removal
+from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.exporting import export_file, export_to
 from lsp_calib.feedback.statistics import Part, Statistics, statistics
 from lsp_calib.feedback.store import FeedbackStore
@@ -57,6 +58,13 @@ def feedback_statistics() -> Statistics:
 
 def print_statistics(found: Statistics) -> None:
     console = Console(highlight=False)
+    for part in found.sources:
+        if part.name == Source.REPLAY:
+            console.print(
+                f"{part.suggestions} lines that you had typed were completed afterwards (replayed), "
+                f"{part.correct} of them as you had typed them.",
+                soft_wrap=True,
+            )
     if not found.suggestions:
         console.print("No suggestion has been shown yet, or feedback.enabled is false.")
         return

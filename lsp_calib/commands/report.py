@@ -66,6 +66,8 @@ def print_report(report: Report) -> None:
     if not report.overall:
         for text in words.WHAT_TO_DO:
             console.print(f"- {text}", soft_wrap=True)
+        if report.sources:
+            console.print(_outcomes("source", report.sources))
         return
     console.print(_outcomes("tier", report.tiers))
     if report.comparison:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePath
 
 import attrs
 
 from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.places import STRATA, column_in, is_asked_for
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.correctness import exact_match
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.syntax import has_grammar, prose_lines
 from lsp_calib.text_lines import split_lines
 from lsp_calib.workspace_files import is_made_by_a_program
-
-# The share of each kind of place. Most requests come after Enter, with the indentation already there, and
-# while a word is being typed.
-STRATA = {"line-start": 0.10, "after-indentation": 0.40, "mid-line": 0.25, "mid-word": 0.25}
 
 INSERTING, WRITING_ON = "inserting", "writing-on"
 """The conditions: the text below the line stands, or everything below is left out, as where new code is
@@ -28,7 +24,6 @@ written at the end of a file."""
 GIT = "git"
 """The source of lines that come from commits."""
 
-_LONGEST_LINE = 160
 _MOST_BYTES = 500_000
 _SKIPPED_FOLDERS = {
     ".git",
@@ -59,8 +54,6 @@ _SKIPPED_ELSEWHERE = {
 # Stubs and declarations have no statements to complete.
 _NOT_DRAWN = (".pyi", ".pyw", ".d.ts", ".d.mts", ".d.cts")
 _HEADER = ".h"  # C's and C++'s: it belongs to the language of the files beside it
-_MID_LINE = re.compile(r"(?<=[\s(\[{.,=])(?=\S)")
-_MID_WORD = re.compile(r"(?<=\w)(?=\w)")
 
 
 @attrs.frozen
@@ -215,20 +208,3 @@ def _item(
         root=str(root) if root.is_dir() else "",
         name=name if root.is_dir() else "",
     )
-
-
-def is_asked_for(line: str) -> bool:
-    """Whether a line is worth a completion: not nearly empty, and not so long that it holds data."""
-    return len(line) <= _LONGEST_LINE and len(line.strip()) > 3
-
-
-def column_in(line: str, stratum: str, rng: random.Random) -> int | None:
-    """A column of this kind in a line, from 0; None if it has none."""
-    indentation = len(line) - len(line.lstrip())
-    if stratum == "line-start":
-        return 0
-    if stratum == "after-indentation":
-        return indentation or None
-    pattern = _MID_LINE if stratum == "mid-line" else _MID_WORD
-    places = [match.start() for match in pattern.finditer(line) if match.start() > indentation]
-    return rng.choice(places) if places else None

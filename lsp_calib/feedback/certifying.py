@@ -16,6 +16,7 @@ from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.ledger_file import Held, editing
 from lsp_calib.calibration.calibrators.refit import RefitResult
 from lsp_calib.calibration.policies.ledger import LEAST_CONFIDENCE, Ledger, Promise, Wish
+from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.training_rows import labels_for, line_of, settled_until
@@ -44,7 +45,8 @@ def open_for(
     held.ledger = held.ledger.opened(
         promise, key=store.key_mark(), used_until=_used_until(calibrators, purpose)
     )
-    rows = labels_for(store, purpose, after=held.ledger.read_until)
+    # The promise is of what is shown: replayed lines neither count for it nor break it.
+    rows = [row for row in labels_for(store, purpose, after=held.ledger.read_until) if is_shown(row)]
     if rows:
         seen = visits(rows)
         calibrator = calibrators.choose(purpose).calibrator
@@ -57,13 +59,21 @@ def open_for(
 
 
 def set_aside(store: FeedbackStore, ledger: Ledger, rows: Sequence[LabelledRow]) -> list[bool]:
-    """For each label, whether it is kept for certificates, so that no fit may see it."""
+    """For each label, whether it is kept for certificates, so that no fit may see it.
+
+    Labels of replayed lines never are: they are other lines than those with labels of what was shown.
+    """
     if ledger.promise is None:
         return [False] * len(rows)
-    late = [row.at > ledger.used_until for row in rows]
+    late = [is_shown(row) and row.at > ledger.used_until for row in rows]
     names = list(dict.fromkeys(row.episode for row, is_late in zip(rows, late, strict=True) if is_late))
     half = dict(zip(names, store.halves(names), strict=True)) if names else {}
     return [ledger.is_aside(half.get(row.episode, False), row.at) for row in rows]
+
+
+def is_shown(row: LabelledRow) -> bool:
+    """Whether the label is of a suggestion that was shown."""
+    return row.source is Source.SHOWN
 
 
 def visits(rows: Iterable[LabelledRow], *, most_of_a_line: int | None = None) -> list[LabelledRow]:

@@ -45,6 +45,13 @@ class How(enum.StrEnum):
     LOST = "lost"  # so much changed at once that the line could not be found again
 
 
+class Source(enum.StrEnum):
+    """Where a label comes from."""
+
+    SHOWN = "shown"  # a suggestion that was shown to the user
+    REPLAY = "replay"  # a line that the user had typed, completed afterwards as if it had been asked for
+
+
 @attrs.frozen
 class Label:
     """The outcome of a suggestion.

@@ -23,7 +23,7 @@ from lsp_calib.feedback.learning import seen_by
 from lsp_calib.feedback.outcomes import Sums
 from lsp_calib.feedback.report import ReportData
 from lsp_calib.feedback.rows import COLUMNS, LabelledRow
-from lsp_calib.feedback.schema import EPISODE
+from lsp_calib.feedback.schema import EPISODE, SHOWN
 from lsp_calib.feedback.statistics import DAY, statistics
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.training_rows import believable
@@ -39,17 +39,18 @@ _MOST_PURPOSES = 30
 MOST_PERIODS, PERIOD_LABELS = 20, 40
 
 # Where a label of `suggestions s` comes from. Alternatives and explored suggestions are other populations
-# than what is shown by itself.
+# than what is shown by itself, and so are replayed lines.
 SOURCE = (
-    "CASE WHEN s.kind LIKE '%-_' THEN 'alternatives' "
+    "CASE WHEN s.source IS NOT NULL THEN s.source WHEN s.kind LIKE '%-_' THEN 'alternatives' "
     "WHEN s.shown_probability < 1 THEN 'below hideBelow' ELSE 'shown' END"
 )
 
-# Labels with a confidence that was shown. SQLite keeps a NaN as NULL.
-_LABELLED = (
+# Labels with a confidence (SQLite keeps a NaN as NULL), and those of them where it was shown to the user.
+_ALL = (
     "FROM labels l JOIN suggestions s ON s.id = l.suggestion_id "
     "WHERE l.correct IS NOT NULL AND s.confidence BETWEEN 0 AND 1 AND s.kind <> 'summary'"
 )
+_LABELLED = f"{_ALL} AND {SHOWN}"
 
 
 def read_data(
@@ -64,7 +65,7 @@ def read_data(
         statistics=statistics(store, now),
         shown=next((sums for _, sums in _sums(store, "''")), None),
         languages=_sums(store, "s.language"),
-        sources=_sums(store, SOURCE),
+        sources=_sums(store, SOURCE, _ALL),
         periods=_periods(store, now),
         survival=_survival(store),
         compared=_compared(store, calibrators, measure),
@@ -75,10 +76,10 @@ def read_data(
     )
 
 
-def _sums(store: FeedbackStore, by: str) -> tuple[tuple[str, Sums], ...]:
-    """The sums for each value of an expression of SQL, that with most visits first."""
+def _sums(store: FeedbackStore, by: str, labels: str = _LABELLED) -> tuple[tuple[str, Sums], ...]:
+    """The sums for each value of an expression of SQL, that with most visits first. labels: which ones."""
     rows = store.read(
-        _summed(f"SELECT {by} AS g, {EPISODE} AS e, s.confidence AS c, l.correct AS y {_LABELLED}")
+        _summed(f"SELECT {by} AS g, {EPISODE} AS e, s.confidence AS c, l.correct AS y {labels}")
     )
     found = [(str(name), Sums(*numbers)) for name, *numbers in rows]
     return tuple(sorted(found, key=lambda pair: (-pair[1].n, pair[0])))
@@ -168,7 +169,8 @@ def _compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wante
     """The last labels of lines, by the calibrators of their model, prompt and language."""
     rows = store.read(
         f"SELECT s.model, s.model_sha256, s.prompt_version, {COLUMNS} FROM suggestions s "
-        "JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND l.correct IS NOT NULL "
+        f"JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND {SHOWN} "
+        "AND l.correct IS NOT NULL "
         "ORDER BY l.at DESC, s.shown_at DESC, s.id DESC LIMIT ?",
         MOST_COMPARED,
     )

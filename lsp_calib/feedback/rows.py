@@ -9,27 +9,30 @@ from typing import Any, Self
 import attrs
 
 from lsp_calib.confidence.features import VERSION
-from lsp_calib.feedback.events import How
-from lsp_calib.feedback.schema import EPISODE
+from lsp_calib.feedback.events import How, Source
+from lsp_calib.feedback.schema import EPISODE, SOURCE
 from lsp_calib.values import Evidence
 
 # What `LabelledRow.of` takes, of `suggestions s` and `labels l`.
 COLUMNS = (
     "s.id, s.language, s.raw, s.confidence, s.tier, s.calibrator_id, s.logprobs, s.features, "
-    f"s.features_version, s.place, s.line, s.shown_probability, l.correct, l.how, s.shown_at, l.at, {EPISODE}"
+    f"s.features_version, s.place, s.line, s.shown_probability, l.correct, l.how, s.shown_at, l.at, "
+    f"{EPISODE}, {SOURCE}"
 )
 
 
 @attrs.frozen
 class LabelledRow:
-    """A shown suggestion with a known outcome, for fitting a calibrator.
+    """A suggestion with a known outcome, for fitting a calibrator.
 
     raw, confidence: in [0, 1], or None.
     evidence: log-probabilities and features with 5 digits, without the doubtful word, which is text. Features
         of another version than `confidence.features.VERSION`, or from before there were any, are missing.
     shown_at, at (of the label): Unix seconds. episode: rows that share one come from one visit to one line.
-    line: a hash of the line with the suggestion in it, None if it is not known.
+    line: a hash of the line with the suggestion in it (of a replayed one: of the user's line), None if it is
+    not known.
     shown_probability: that it was shown, in (0, 1]; below 1 if it was to be hidden.
+    source: where the label comes from. A replayed one was never shown; `shown_at` is when it was made.
     """
 
     suggestion_id: str
@@ -46,12 +49,13 @@ class LabelledRow:
     episode: str
     line: str | None
     shown_probability: float
+    source: Source = Source.SHOWN
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Self:
         """row: the values of `COLUMNS`."""
         id_, language, raw, confidence, tier, calibrator_id, logprobs, *rest = row
-        features, version, place, line, chance, correct, how, shown, at, episode = rest
+        features, version, place, line, chance, correct, how, shown, at, episode, source = rest
         return cls(
             suggestion_id=id_,
             language=language,
@@ -67,6 +71,7 @@ class LabelledRow:
             episode=episode,
             line=line,
             shown_probability=1.0 if chance is None else chance,
+            source=Source(source),
         )
 
 

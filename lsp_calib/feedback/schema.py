@@ -76,6 +76,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # An editor could name a language at any length.
         "UPDATE suggestions SET language = 'other' WHERE length(language) > 40",
     ),
+    (
+        # NULL: shown, as all suggestions of formats 1 to 4 were. See `SOURCE`.
+        "ALTER TABLE suggestions ADD COLUMN source TEXT",
+        "CREATE INDEX suggestions_not_shown ON suggestions (source, shown_at) WHERE source IS NOT NULL",
+    ),
 )
 
 # Both ends of every table and index: a few pages each, whatever the size. Damage by a crash of the system or
@@ -100,6 +105,10 @@ PROBES = tuple(
 # a line, and after a save those of the document's other lines as well. Taken as one episode, old labels count
 # for less than they are worth, and hardly ever for more.
 EPISODE = "COALESCE(l.episode, 'settled ' || printf('%.6f', l.at))"
+
+# The source of a row of `suggestions s`, see `events.Source`, and whether that is what was shown.
+SOURCE = "COALESCE(s.source, 'shown')"
+SHOWN = "s.source IS NULL"
 
 
 def migrate(connection: sqlite3.Connection, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.feedback.outcomes import Share
-from lsp_calib.feedback.schema import EPISODE
+from lsp_calib.feedback.schema import EPISODE, SHOWN, SOURCE
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Tier
 
@@ -48,7 +48,10 @@ class Promise:
 @attrs.frozen
 class Statistics:
     """The whole store. events: by kind. labels: by how the suggestion ended. first, last: Unix seconds of the
-    oldest and the newest suggestion, None without any. size: of the file, in bytes."""
+    oldest and the newest suggestion, None without any. size: of the file, in bytes.
+
+    sources: by where the labels come from. All else is of suggestions that were shown.
+    """
 
     suggestions: int
     labelled: int
@@ -58,6 +61,7 @@ class Statistics:
     languages: tuple[Part, ...]
     models: tuple[Part, ...]
     ages: tuple[Part, ...]
+    sources: tuple[Part, ...]
     tiers: tuple[Promise, ...]
     first: float | None
     last: float | None
@@ -82,7 +86,7 @@ def moment(at: float | None) -> str | None:
 def statistics(store: FeedbackStore, now: float) -> Statistics:
     """The statistics of a store. now: Unix seconds. Raises LspCalibError as the store does."""
     counts = store.counts()
-    ((first, last),) = store.read("SELECT MIN(shown_at), MAX(shown_at) FROM suggestions")
+    ((first, last),) = store.read(f"SELECT MIN(shown_at), MAX(shown_at) FROM suggestions s WHERE {SHOWN}")
     return Statistics(
         suggestions=counts.suggestions,
         labelled=counts.labelled,
@@ -92,6 +96,7 @@ def statistics(store: FeedbackStore, now: float) -> Statistics:
         languages=_parts(store, "s.language"),
         models=_parts(store, "s.model"),
         ages=_ages(store, now),
+        sources=_parts(store, SOURCE, of="TRUE"),
         tiers=_promises(store),
         first=first,
         last=last,
@@ -99,11 +104,11 @@ def statistics(store: FeedbackStore, now: float) -> Statistics:
     )
 
 
-def _parts(store: FeedbackStore, by: str, *values: float) -> tuple[Part, ...]:
-    """The suggestions by an expression of SQL, the largest part first."""
+def _parts(store: FeedbackStore, by: str, *values: float, of: str = SHOWN) -> tuple[Part, ...]:
+    """The suggestions by an expression of SQL, the largest part first. of: which ones, in SQL."""
     rows = store.read(
         f"SELECT {by}, COUNT(*), COUNT(l.correct), CAST(TOTAL(l.correct) AS INTEGER) FROM suggestions s "
-        "LEFT JOIN labels l ON l.suggestion_id = s.id GROUP BY 1 ORDER BY 2 DESC, 1",
+        f"LEFT JOIN labels l ON l.suggestion_id = s.id WHERE {of} GROUP BY 1 ORDER BY 2 DESC, 1",
         *values,
     )
     return tuple(Part(str(name), *numbers) for name, *numbers in rows)
@@ -124,7 +129,8 @@ def _promises(store: FeedbackStore) -> tuple[Promise, ...]:
         "SELECT s.tier, s.confidence, l.correct, "
         f"1.0 / COUNT(*) OVER (PARTITION BY s.tier, {EPISODE}) AS weight "
         "FROM labels l JOIN suggestions s ON s.id = l.suggestion_id "
-        "WHERE l.correct IS NOT NULL AND s.confidence IS NOT NULL AND s.kind <> 'summary') GROUP BY tier"
+        f"WHERE {SHOWN} AND l.correct IS NOT NULL AND s.confidence IS NOT NULL AND s.kind <> 'summary') "
+        "GROUP BY tier"
     )
     found = {tier: numbers for tier, *numbers in rows}
     return tuple(_promise(tier.value, *found.get(tier.value, (0.0, 0.0, 0.0))) for tier in Tier)

@@ -19,11 +19,12 @@ import attrs
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
 from lsp_calib.errors import LspCalibError
+from lsp_calib.feedback.accepted_lines import AcceptedLines
 from lsp_calib.feedback.database import translated
-from lsp_calib.feedback.events import Event, EventKind
+from lsp_calib.feedback.events import Event, EventKind, Label, Source
 from lsp_calib.feedback.keyed_hash import KeyedHash
 from lsp_calib.feedback.rows import COLUMNS, LabelledRow
-from lsp_calib.feedback.schema import EPISODE
+from lsp_calib.feedback.schema import EPISODE, SHOWN
 from lsp_calib.feedback.store_file import StoreFile
 from lsp_calib.languages import bounded
 from lsp_calib.text_lines import comparable
@@ -42,28 +43,13 @@ _AFTER = "AND l.at > ? AND s.shown_at > ?"
 
 @attrs.frozen
 class Counts:
-    """How much the store holds. events, labels: by kind and by how."""
+    """How much the store holds of what was shown. events, labels: by kind and by how."""
 
     suggestions: int
     labelled: int
     correct: int
     events: Mapping[str, int]
     labels: Mapping[str, int]
-
-
-@attrs.frozen
-class AcceptedLines:
-    """The lines that suggestions made, as hashes of the store."""
-
-    _store: FeedbackStore
-    _known: frozenset[str]
-
-    def among(self, lines: Iterable[str]) -> frozenset[str]:
-        """Those of some lines. Raises LspCalibError as the store does."""
-        if not self._known:
-            return frozenset()
-        hashes = self._store.line_hashes(lines)
-        return frozenset(line for line, hashed in hashes.items() if hashed in self._known)
 
 
 class FeedbackStore(StoreFile):
@@ -100,14 +86,18 @@ class FeedbackStore(StoreFile):
         line: str = "",
         workspace: str = "",
         shown_probability: float = 1.0,
+        source: Source = Source.SHOWN,
+        label: Label | None = None,
     ) -> None:
         """Keep the numbers of a suggestion. A suggestion that is known already stays as it is.
 
         evidence: its log-probabilities (none are kept if any is not finite), its known features and its kind
             of place. The doubtful word is not kept. at: Unix seconds.
-        line: the line with the suggestion in it. workspace: the address of the folder that its document
-            belongs to. Their hashes are kept; empty: unknown.
+        line: the line with the suggestion in it; of a replayed one, the user's. workspace: the address of the
+            folder that its document belongs to. Their hashes are kept; empty: unknown.
         shown_probability: in (0, 1]; below 1 for a suggestion that was to be hidden.
+        source: where its label comes from; one that was not shown was made at `at`.
+        label: its outcome, if that is known already.
         An alternative is kept as a kind of its own, such as "line-2": its labels are not those of the first
         suggestion, and a refit on those of `line` leaves it out.
         """
@@ -139,6 +129,7 @@ class FeedbackStore(StoreFile):
             "features_version": VERSION,
             "place": evidence.place if evidence.place in PLACES else "",
             "shown_probability": shown_probability,
+            "source": None if source is Source.SHOWN else source.value,
         }
         statement = (
             f"INSERT INTO suggestions ({', '.join(row)}, line, workspace) "
@@ -148,6 +139,7 @@ class FeedbackStore(StoreFile):
         def insert(connection: sqlite3.Connection) -> None:
             hashes = self._hashed(_LINE, comparable(line)), self._hashed(_WORKSPACE, workspace)
             connection.execute(statement, (*row.values(), *hashes))
+            _insert_labels(connection, [label] if label else [])
 
         self._write(insert)
 
@@ -165,15 +157,7 @@ class FeedbackStore(StoreFile):
                 "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
                 [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in events],
             )
-            connection.executemany(
-                "INSERT OR REPLACE INTO labels (suggestion_id, correct, how, at, episode) "
-                "VALUES (?, ?, ?, ?, ?)",
-                [
-                    (label.suggestion_id, label.correct, label.how.value, label.at, label.episode)
-                    for label in (event.label for event in events)
-                    if label is not None
-                ],
-            )
+            _insert_labels(connection, [event.label for event in events if event.label is not None])
 
         self._write(insert)
 
@@ -237,17 +221,20 @@ class FeedbackStore(StoreFile):
         return int(n)
 
     def accepted_lines(self) -> AcceptedLines:
-        """The lines that suggestions made so far: they were inserted or accepted, and the line was theirs.
+        """The lines with labels of their own: those that suggestions made so far (they were inserted or
+        accepted, and the line was theirs), and those that were replayed.
 
         Of a block only the first line is known.
         """
         rows = self.read(
             "SELECT DISTINCT s.line FROM suggestions s JOIN events e ON e.suggestion_id = s.id "
-            "WHERE s.line IS NOT NULL AND e.kind IN (?, ?)",
+            "WHERE s.line IS NOT NULL AND e.kind IN (?, ?) "
+            "UNION SELECT line FROM suggestions WHERE source = ? AND line IS NOT NULL",
             EventKind.INSERTED.value,
             EventKind.ACCEPTED.value,
+            Source.REPLAY.value,
         )
-        return AcceptedLines(self, frozenset(line for (line,) in rows))
+        return AcceptedLines(self.line_hashes, frozenset(line for (line,) in rows))
 
     def line_hashes(self, lines: Iterable[str]) -> dict[str, str | None]:
         """The hashes with which suggestions for these lines would be kept, by line; white space at the ends
@@ -256,13 +243,16 @@ class FeedbackStore(StoreFile):
         return self._write(lambda _: {line: self._hashed(_LINE, comparable(line)) for line in lines})
 
     def counts(self) -> Counts:
-        """The numbers of suggestions, events and labels."""
+        """The numbers of suggestions shown, of their events and labels."""
+        labels_ = (
+            "FROM labels WHERE suggestion_id NOT IN (SELECT id FROM suggestions WHERE source IS NOT NULL)"
+        )
         with self._reading():
             query = self._connection.execute
-            (suggestions,) = query("SELECT COUNT(*) FROM suggestions").fetchone()
-            labelled, correct = query("SELECT COUNT(correct), TOTAL(correct) FROM labels").fetchone()
+            (suggestions,) = query(f"SELECT COUNT(*) FROM suggestions s WHERE {SHOWN}").fetchone()
+            labelled, correct = query(f"SELECT COUNT(correct), TOTAL(correct) {labels_}").fetchone()
             events = dict(query("SELECT kind, COUNT(*) FROM events GROUP BY kind ORDER BY kind").fetchall())
-            labels = dict(query("SELECT how, COUNT(*) FROM labels GROUP BY how ORDER BY how").fetchall())
+            labels = dict(query(f"SELECT how, COUNT(*) {labels_} GROUP BY how ORDER BY how").fetchall())
         return Counts(suggestions, labelled, int(correct), events, labels)
 
     def export(self) -> Iterator[dict[str, Any]]:
@@ -286,6 +276,7 @@ class FeedbackStore(StoreFile):
                 )
                 yield {
                     **dict(zip(names, row, strict=False)),
+                    "source": row[names.index("source")] or Source.SHOWN.value,
                     "logprobs": json.loads(row[names.index("logprobs")]),
                     "features": json.loads(row[names.index("features")] or "null"),
                     "label": None if how is None else label,
@@ -372,6 +363,13 @@ class FeedbackStore(StoreFile):
     def _hashed(self, kind: str, text: str) -> str | None:
         """Only inside a transaction that writes."""
         return self._hash.of(kind, text) if text else None
+
+
+def _insert_labels(connection: sqlite3.Connection, labels: Iterable[Label]) -> None:
+    connection.executemany(
+        "INSERT OR REPLACE INTO labels (suggestion_id, correct, how, at, episode) VALUES (?, ?, ?, ?, ?)",
+        [(one.suggestion_id, one.correct, one.how.value, one.at, one.episode) for one in labels],
+    )
 
 
 def _by_time(after: float) -> str:

@@ -231,12 +231,13 @@ def _over_time(report: Report) -> Markup | None:
 
 def _groups(report: Report) -> Markup | None:
     """A row for each language, and for each source of labels."""
-    if not report.languages:
-        return None
     tables = [
         tag("div", _outcomes(name, found), class_="scroll")
         for name, found in (("language", report.languages), ("source", report.sources))
+        if found
     ]
+    if not tables:
+        return None
     return _section(
         "By language and by source",
         "The stroke is the promise, the dot what was right. Labels from different sources are different "

@@ -94,5 +94,22 @@ class Admission:
             return False
         return self._connection.settings.on_battery == "on" or not self._power.on_battery()
 
+    @property
+    def replays(self) -> bool:
+        """Whether finished lines may be completed for their labels at all: on this machine alone, and neither
+        the user nor a workspace forbids it."""
+        trusted, settings = self._connection.trusted, self._connection.settings
+        return settings.feedback and settings.replay and trusted.replay and trusted.remote_url is None
+
+    def may_replay(self, uri: str) -> bool:
+        """Whether a finished line of a document may be completed now."""
+        return (
+            self.settings_are_known
+            and self.replays
+            and self.may_work_ahead()
+            and self.unwanted(uri) is None
+            and not self.exclusion().reason(uri)
+        )
+
     def exclusion(self) -> Exclusion:
         return Exclusion((*self._connection.trusted.exclude, *self._connection.settings.exclude))

@@ -60,16 +60,21 @@ class BulkChanges:
         self._clock = clock
         self._documents: dict[str, _Document] = {}
 
-    def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """The changes of one message."""
+    def changed(self, uri: str, changes: Sequence[Change]) -> bool:
+        """The changes of one message. Returns whether they may have been typed: not in bulk, and none of
+        them, but for single characters, leads back to an earlier state."""
         if not changes:
-            return
+            return True
         document = self._documents.setdefault(uri, _Document())
         saving = document.saving_at is not None and self._clock() - document.saving_at <= _SAVE
         bulk = saving or _is_large(changes)
+        returned = False
         for change in changes:
-            bulk = self._is_undone(document, change) or bulk
+            returns = _returns(document, change)
+            bulk = (returns and self._is_burst(document)) or bulk
+            returned = returned or returns
         document.bulk_at = self._clock() if bulk else None
+        return not (bulk or returned)
 
     def inserted(self, uri: str) -> None:
         """The last change has inserted a suggestion: the user goes on from there."""
@@ -96,18 +101,37 @@ class BulkChanges:
     def forget(self, uri: str) -> None:
         self._documents.pop(uri, None)
 
-    def _is_undone(self, document: _Document, change: Change) -> bool:
-        """Whether a change is one of several in a row that lead back to earlier states.
+    def _is_burst(self, document: _Document) -> bool:
+        """Whether the change that has just led back to an earlier state is one of several in a row.
 
-        One step alone is not, nor are single characters: the user may go on from there at once.
+        After one step alone the user may go on at once.
         """
-        if not document.states:
-            document.states.append(change.before)
-        returns = change.after != change.before and change.after in document.states and not change.small
-        document.states.append(change.after)
         now = self._clock()
-        before, document.returned_at = document.returned_at, now if returns else None
-        return returns and before is not None and now - before <= _BURST
+        before, document.returned_at = document.returned_at, now
+        return before is not None and now - before <= _BURST
+
+
+def region_of(changes: Sequence[Change]) -> tuple[int, int, int]:
+    """(start, old end, new end) of the lines that the changes of one message touched together: the lines from
+    start to the old end became those from start to the new end. At least one change."""
+    first = changes[0]
+    start, old_end, new_end = first.line, first.line + first.removed, first.line + first.inserted
+    for change in changes[1:]:
+        old_end += max(change.line + change.removed - new_end, 0)
+        new_end = max(new_end, change.line + change.removed) + change.inserted - change.removed
+        start = min(start, change.line)
+    return start, old_end, new_end
+
+
+def _returns(document: _Document, change: Change) -> bool:
+    """Whether a change leads back to an earlier state. Single characters do not count."""
+    if not document.states:
+        document.states.append(change.before)
+    returns = change.after != change.before and change.after in document.states and not change.small
+    document.states.append(change.after)
+    if not returns:
+        document.returned_at = None
+    return returns
 
 
 def _is_large(changes: Sequence[Change]) -> bool:

@@ -7,7 +7,7 @@ from functools import partial
 
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.completion import Completion, CompletionService, Cursor, Removal
+from lsp_calib.completion import Completion, CompletionService, Cursor, Hidden, Nothing, Removal
 from lsp_calib.completion.block import Decide, block_of, lines_of, may_begin
 from lsp_calib.completion.layouts import Layouts
 from lsp_calib.completion.memory import CompletionMemory
@@ -15,7 +15,7 @@ from lsp_calib.completion.nearby import Nearby
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.feedback.workspace import folder_of
-from lsp_calib.inference.engine import Engine, LoadedModel
+from lsp_calib.inference.engine import Engine, LoadedModel, Priority
 from lsp_calib.server.absence import BULK_CHANGE
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.bulk_changes import BulkChanges
@@ -71,6 +71,7 @@ class Completions:
         )
         self._nearby = Nearby(files)
         service = CompletionService(engine, estimator, layout_of=self._layouts.of, nearby=self._nearby)
+        self._service = service
         memory = CompletionMemory(service.key)
         self._ahead = WorkAhead(
             service,
@@ -133,6 +134,14 @@ class Completions:
         if document is None or self._admission.unwanted(uri) or self._admission.exclusion().reason(uri):
             return
         self._ahead.inserted(uri, document.bare_lines, line, language_of(document))
+
+    async def replay(self, uri: str, cursor: Cursor) -> Completion | Hidden | Nothing:
+        """What would be offered at `cursor`, for nobody to see: nothing is hidden, nor remembered.
+
+        In the cache for background work, so that the next request of the user finds its own as it was.
+        Raises ModelError or EngineError if the model could not be asked.
+        """
+        return await self._service.complete(cursor, Priority.BACKGROUND, document=uri)
 
     def purpose_of(self, loaded: LoadedModel, language: str) -> Purpose:
         """The purpose of completions by a model, with the prompts it gets."""

@@ -21,7 +21,7 @@ from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.completion import Completion, Cut, Removal
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.certifying import watch_labels
-from lsp_calib.feedback.events import Event, EventKind
+from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.exporting import export_file
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.removal import remove_everything
@@ -84,6 +84,31 @@ class FeedbackRecorder:
                 line=completion.expected_line,
                 workspace=workspace,
                 shown_probability=completion.shown_probability,
+            )
+        )
+
+    def replayed(self, uri: str, completion: Completion, line: str, correct: bool, at: float) -> None:
+        """Keep a completion that nobody saw.
+
+        line: as the user had typed it; its hash is kept. correct: the completion makes the same.
+        """
+        if not self._enabled():
+            return
+        workspace = self._workspace_of(uri)
+        identity = completion.suggestion.id
+        label = Label(identity, correct, How.TYPED if correct else How.TYPED_OVER, at)
+        self._in_background(
+            lambda store: store.record_shown(
+                completion.suggestion,
+                model=completion.model,
+                prompt_version=completion.prompt_version,
+                language=completion.cursor.language,
+                evidence=completion.evidence,
+                at=at,
+                line=line,
+                workspace=workspace,
+                source=Source.REPLAY,
+                label=label,
             )
         )
 
@@ -203,7 +228,8 @@ class FeedbackRecorder:
             return Replay.of(below, [], [])
 
         def work(store: FeedbackStore) -> Replay:
-            rows = store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)[-MOST_LABELS:]
+            labels = store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)
+            rows = [row for row in labels if row.source is Source.SHOWN][-MOST_LABELS:]
             chosen = {
                 language: calibrators.choose(attrs.evolve(purpose, language=language)).calibrator
                 for language in {row.language for row in rows}

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from pathlib import Path
+import time
 from typing import Any
 
 from lsprotocol import types
-from pygls import uris
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.completion import Cursor
 from lsp_calib.errors import LspCalibError
-from lsp_calib.feedback.removal import OFFERED
 from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import EngineState, Lingering
 from lsp_calib.server.absence import OFF, SELECTED_ITEM
 from lsp_calib.server.admission import Admission
-from lsp_calib.server.after_labels import AfterLabels
-from lsp_calib.server.arguments import SAMPLES
 from lsp_calib.server.bulk_changes import BulkChanges
 from lsp_calib.server.completions import Completions
 from lsp_calib.server.connection import Connection
@@ -31,9 +27,10 @@ from lsp_calib.server.convert import language_of
 from lsp_calib.server.diagnostics import Diagnostics
 from lsp_calib.server.example_index import ExampleIndex
 from lsp_calib.server.feedback_recorder import FeedbackRecorder
-from lsp_calib.server.git_offer import GitOffer
 from lsp_calib.server.hiding_notice import HidingNotice
 from lsp_calib.server.last_requests import LastRequests
+from lsp_calib.server.learning import Learning
+from lsp_calib.server.line_replay import LineReplay, Replayed
 from lsp_calib.server.progress import LoadProgress
 from lsp_calib.server.protocol import pulls_diagnostics
 from lsp_calib.server.report_page import ReportPage
@@ -44,7 +41,6 @@ from lsp_calib.server.user_messages import UserMessages
 from lsp_calib.server.user_requests import UserRequests
 from lsp_calib.server.workspace_calibration import CalibrationWish, WorkspaceCalibration
 from lsp_calib.settings.tiers import tier_policy
-from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.values import CalibratorRef
 
 logger = logging.getLogger(__name__)
@@ -63,7 +59,6 @@ class Session:
         work_done = connection.work_done_progress if shows_progress else None
         self._progress = LoadProgress(work_done)
         self._calibration = WorkspaceCalibration(work_done)
-        self._git_offer = GitOffer(connection, self._calibrate_on_commits, home.home() / OFFERED)
         calibrators = CalibratorStore.open()
         self._estimator = ConfidenceEstimator(
             calibrators,
@@ -71,7 +66,16 @@ class Session:
             self._calibrator_changed,
             measure=connection.settings.measure,
         )
-        self.status = Status(self._estimator.note_on, self._estimator.certificate)
+        self._admission = Admission(connection, self._pause_changed)
+        self.pause = self._admission.pause
+        self.line_replay = LineReplay(
+            document=connection.open_document,
+            wanted=lambda: self._admission.replays,
+            goes=self._may_replay,
+            complete=lambda uri, cursor: self.completions.replay(uri, cursor),
+            on_label=self._replayed,
+        )
+        self.status = Status(self._estimator.note_on, self._estimator.certificate, self.line_replay.to_wire)
         self.engine = connection.make_engine(self._engine_state)
         self._recorder = FeedbackRecorder(
             lambda: FeedbackStore(home.home() / "feedback.db"),
@@ -93,12 +97,22 @@ class Session:
             on_refitted=self._refitted,
             on_inserted=lambda uri, line: self.completions.inserted(uri, line),
             on_labelled=lambda n: self._after_labels.labelled(n),
+            on_place=self.line_replay.shown,
             promise=lambda: self._estimator.promise,
         )
-        self._after_labels = AfterLabels(self._watch_labels, self._refit_where_due)
+        self._learning = Learning(
+            connection,
+            self._estimator,
+            self._recorder,
+            refit=self.suggestions.refit_where_due,
+            purpose=lambda language: self.completions.purpose(language),
+            language=lambda: self._languages()[-1],
+            calibrate=self.calibrate_workspace,
+            log=self._log,
+            warn=self._messages.warn,
+        )
+        self._after_labels = self._learning.after_labels
         self.bulk_changes = BulkChanges()
-        self._admission = Admission(connection, self._pause_changed)
-        self.pause = self._admission.pause
         self.completions = Completions(
             connection,
             self.engine,
@@ -128,6 +142,7 @@ class Session:
             recorder=self._recorder,
             work_done=work_done,
             examples_for=self._examples.examples_for,
+            on_request=self._summary_requested,
             on_labelled=lambda n: self._after_labels.labelled(n),
         )
         self.diagnostics = _diagnostics(connection, self.suggestions)
@@ -162,11 +177,13 @@ class Session:
         self._examples_changed(uri)
         self.bulk_changes.forget(uri)
         self.summaries.ahead.at(uri, 0)
+        self.line_replay.opened(uri)
 
     def document_changed(self, uri: str) -> None:
         document = self._connection.open_document(uri)
         if document is not None:
-            self.bulk_changes.changed(uri, document.take_changes())
+            changes = document.take_changes()
+            self.line_replay.changed(uri, document, changes, self.bulk_changes.changed(uri, changes))
         self._examples_changed(uri)
         self.suggestions.tracking.changed(uri)
         if document is not None:
@@ -179,6 +196,7 @@ class Session:
         self.summaries.document_closed(uri)
         self.suggestions.tracking.closed(uri)
         self._examples.closed(uri)
+        self.line_replay.closed(uri)
 
     def inline_completion_is_off(self, uri: str) -> None:
         """Inline completion was requested in this document although the settings turn it off."""
@@ -217,14 +235,14 @@ class Session:
         self.suggestions.settle([document.uri for document in self._connection.open_documents()])
         self._running = False
         self._messages.stop()
-        self._after_labels.stop()
+        self._learning.stop()
         self._hiding.stop()
         self._report_page.stop()
         self._admission.stop()
         if self._loading is not None:
             self._loading.cancel()
-        self._git_offer.stop()
         await self._calibration.close()
+        await self.line_replay.close()
         await self.completions.close()
         await self._admission.close()
         await self.summaries.close()
@@ -242,8 +260,10 @@ class Session:
         if self.pause.message:
             self.completions.requests.stop()
             self.summaries.stop()
+            self.line_replay.halt()
         else:
             self.summaries.ahead.resume()
+            self.line_replay.resume()
         self._notify_status()
 
     def _lines(self, uri: str) -> tuple[str, ...] | None:
@@ -274,6 +294,7 @@ class Session:
         self.completions.apply_settings()
         self.summaries.apply_settings()
         self._hiding.apply(settings.hide_below)
+        self.line_replay.apply_settings()
 
     async def _replay(self, below: float) -> Replay:
         purpose = await self.completions.purpose("python")
@@ -292,45 +313,6 @@ class Session:
         self._report_complaints()
         self._notify_status()
 
-    async def _watch_labels(self) -> None:
-        """Count the new labels for certificates, and watch what was promised."""
-        promise = self._estimator.promise
-        purposes = [one for one in self._estimator.purposes if one.task == "line"]
-        if promise is None or not purposes:
-            return
-        for sentence in await self._recorder.watch(self._estimator.store, purposes, promise):
-            self._log(sentence)
-        self._estimator.notice()
-
-    async def _calibrate_on_commits(self, folder: Path) -> None:
-        wish = CalibrationWish.of(self._connection, folder.as_uri(), samples=SAMPLES, from_git=True)
-        await self.calibrate_workspace(wish)
-
-    async def _refit_where_due(self) -> None:
-        await self._offer_commits()
-        if not self._connection.settings.auto_refit:
-            return
-        for sentence in await self.suggestions.refit_where_due():
-            self._log(sentence)
-        self._estimator.notice()
-
-    async def _offer_commits(self) -> None:
-        """In the first pause: with no labels of the user's there is nothing better."""
-        connection, language = self._connection, self._languages()[-1]
-        folders = [uris.to_fs_path(uri) for uri in connection.workspace.folders if uri.startswith("file:")]
-        if (
-            not connection.trusted.git_history
-            or connection.trusted.remote_url is not None
-            or connection.over_tcp
-            or len(folders) != 1
-            or folders[0] is None
-            or language not in LANGUAGES
-        ):
-            return
-        purpose = await self.completions.purpose(language)
-        if self._estimator.calibrator(purpose).source in ("prior", "shipped"):
-            self._git_offer.make(Path(folders[0]), SAMPLES)
-
     def _log(self, sentence: str) -> None:
         """A line in the editor's log; no message that interrupts."""
         logger.info("%s", sentence)
@@ -345,7 +327,21 @@ class Session:
     def _requested(self, uri: str, cursor: Cursor) -> None:
         self.suggestions.requested(uri, cursor)
         self.summaries.ahead.at(uri, cursor.line)
+        self.line_replay.requested(uri, cursor.line)
         self._after_labels.active()
+
+    def _summary_requested(self) -> None:
+        self._estimator.notice()
+        self.line_replay.active()
+
+    def _may_replay(self, uri: str) -> bool:
+        # Idle work loads no model, and waits while the model works for another window or on a summary.
+        is_free = self.status.state is EngineState.READY and not self.summaries.requests.is_busy
+        return is_free and self._admission.may_replay(uri)
+
+    def _replayed(self, found: Replayed) -> None:
+        self._recorder.replayed(found.uri, found.completion, found.line, found.correct, time.time())
+        self._after_labels.labelled(1)
 
     async def _load(self) -> None:
         try:
@@ -362,6 +358,7 @@ class Session:
         self._report_complaints()
         self._notify_status()
         self.summaries.ahead.resume()
+        self.line_replay.resume()
         self._after_labels.begin()  # perhaps some are left from an earlier session
 
     def _languages(self) -> list[str]:

@@ -24,11 +24,13 @@ class Status:
         self,
         note_on: Callable[[str], str | None] = lambda _: None,
         certificate_of: Callable[[str], dict[str, Any] | None] = lambda _: None,
+        replayed: Callable[[], dict[str, int]] = dict,
     ) -> None:
         """note_on, certificate_of: for the id of a calibrator, what a user should know of it, and what is
-        promised of it."""
+        promised of it. replayed: numbers of the lines that are completed for their labels."""
         self._note_on = note_on
         self._certificate_of = certificate_of
+        self._replayed = replayed
         self.state = EngineState.STARTING
         self.message = "Starting."
         self.pause = ""  # for how long completions are paused, a sentence; "" if they are not
@@ -101,6 +103,7 @@ class Status:
             "hidden": self._hidden,
             "withheld": {removal.value: self._withheld[removal] for removal in Removal},
             "cut": {cut.value: self._cut[cut] for cut in Cut},
+            "replay": self._replayed(),
             "latencyMs": {
                 "p50": None if p50 is None else round(p50, 1),
                 "p95": None if p95 is None else round(p95, 1),

@@ -25,6 +25,7 @@ class SuggestionLifecycle:
     purpose: of completions by the loaded model; raises LspCalibError if there is none.
     on_requested: called before each request is made.
     on_shown: called with each suggestion that is about to be shown, again if it is shown again.
+    on_place: called with the URI and the line where it is shown, and how many lines below it shows as well.
     on_outdated: called with the URI of each document that changed before its suggestion could be shown.
     on_marks_changed: called with the URI of each document whose inserted suggestions have changed.
     on_inserted: called with the URI and the line of each suggestion that a change has inserted.
@@ -46,6 +47,7 @@ class SuggestionLifecycle:
         on_refitted: Callable[[CalibratorRef], None],
         on_inserted: Callable[[str, int], None] = lambda *_: None,
         on_labelled: Callable[[int], None] = lambda _: None,
+        on_place: Callable[[str, int, int], None] = lambda *_: None,
         promise: Callable[[], Promise | None] = lambda: None,
     ) -> None:
         self.tracking = SuggestionTracking(
@@ -60,6 +62,7 @@ class SuggestionLifecycle:
         self._purpose = purpose
         self._on_requested = on_requested
         self._on_shown = on_shown
+        self._on_place = on_place
         self._on_outdated = on_outdated
         self._on_refitted = on_refitted
         self._on_labelled = on_labelled
@@ -71,14 +74,18 @@ class SuggestionLifecycle:
         self._on_requested()
         self.tracking.requested(uri, cursor.line)
 
-    def shown(self, uri: str, completion: Completion) -> bool:
-        """Follow a suggestion that is about to be shown; False if it must not be shown any more."""
+    def shown(self, uri: str, completion: Completion, block: Suggestion | None = None) -> bool:
+        """Follow a suggestion that is about to be shown; False if it must not be shown any more.
+
+        block: what is shown, where the completion is only its first line.
+        """
         if self._closed:
             return False
         if not self.tracking.shown(uri, completion):
             self._on_outdated(uri)
             return False
         self._on_shown(completion.suggestion)
+        self._on_place(uri, completion.cursor.line, block.text.count("\n") if block else 0)
         return True
 
     async def hinted(self, kind: str, suggestion_id: str) -> None:

@@ -116,11 +116,13 @@ class SuggestionTracking:
         else:
             self._saved_by_itself.discard(uri)
 
-    def saved(self, uri: str) -> None:
+    def saved(self, uri: str) -> bool:
+        """Whether the user has saved the document, and so finished what is in it."""
         if uri in self._saved_by_itself:
             self._saved_by_itself.discard(uri)
-            return
+            return False
         self._report(self._tracker.saved(uri, time.time()), uri)
+        return True
 
     def closed(self, uri: str) -> None:
         self._report(self._tracker.closed(uri, time.time()), uri)

@@ -29,7 +29,7 @@ class Summaries:
     """The services around summaries.
 
     work_done: the client's progress bars; None if it shows none. examples_for: as for `SummaryRequests`.
-    on_labelled: called with the number of new
+    on_request: called before each request that is admitted. on_labelled: called with the number of new
     labels.
     """
 
@@ -45,6 +45,7 @@ class Summaries:
         recorder: FeedbackRecorder,
         work_done: Progress | None,
         examples_for: Callable[[str, Function, str], Awaitable[Sequence[Example]]],
+        on_request: Callable[[], None],
         on_labelled: Callable[[int], None],
     ) -> None:
         self._connection = connection
@@ -58,7 +59,7 @@ class Summaries:
             SummaryService(engine, estimator),
             admits=admission.admits,
             examples_for=examples_for,
-            on_request=estimator.notice,
+            on_request=on_request,
             on_made=status.made,
             on_known=self._known,
             on_pending=self._progress.follow,

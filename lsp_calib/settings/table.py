@@ -79,6 +79,17 @@ def _exclude() -> Any:
 # Beside these, the user's own values count: a workspace can only be stricter.
 
 
+def _replay() -> Any:
+    return _setting(
+        "feedback.replay",
+        switch(),
+        True,
+        "when the machine is idle, complete lines that you have just typed and compare, to learn from them. "
+        "Where the user has said `false`, a workspace cannot allow it",
+        see="[Replayed lines](learning.md#replayed-lines)",
+    )
+
+
 def _policy(default: str | None) -> Any:
     return _setting(
         "tiers.policy",
@@ -277,6 +288,7 @@ class Settings:
         see="[Your own](confidence.md#your-own)",
     )
     feedback: bool = _setting("feedback.enabled", switch(), True, "remember what became of suggestions")
+    replay: bool = _replay()
     linger_seconds: float = _setting(
         "lingerSeconds",
         number(0, 3600),
@@ -374,6 +386,7 @@ class Trusted:
         365,
         "for how many days feedback is kept; what is older is deleted, a little at a time",
     )
+    replay: bool = _replay()
     git_history: bool = _setting(
         "feedback.gitHistory",
         switch(),

@@ -19,6 +19,8 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
     afterLabels  {"soon", "idle"}: seconds after labels, see `server.after_labels`
     summariesAfter  seconds after which summaries are made ahead; an hour unless given
+    replay       {"idle", "retry", "linesAnHour", "settleAfter"}: see `server.line_replay` and
+                 `feedback.typed_lines`; lines are replayed after an hour unless given
     supplies     the folder that lists mains adapters and batteries; none unless given
     tcp          what `TcpChoice` takes: serve over TCP
     log          the log file
@@ -81,7 +83,7 @@ class ScriptedEngine:
         text = "".join(text for _, text in request.prompt.segments) + request.prompt.forced
         if not request.max_tokens:
             return await self._ahead(text)
-        idle = request.priority.name == "IDLE"
+        idle, background = request.priority.name == "IDLE", request.priority.name == "BACKGROUND"
         line = text.rsplit("\n", 1)[-1]
         summary = request.prompt.version.startswith("summary")
         answer = self._answer("summary" if summary else "line", line)
@@ -93,7 +95,7 @@ class ScriptedEngine:
         elif Observe.MARGIN in request.observe:
             self._note("again", line=line)  # the first answer, for its alternatives
         else:
-            self._note("asked", line=line, prompt=text, summary=summary, idle=idle)
+            self._note("asked", line=line, prompt=text, summary=summary, idle=idle, background=background)
         try:
             self._raise(line, answer)
             await _appears(answer.get("heldUntil"))
@@ -231,12 +233,17 @@ def main() -> None:
         def make_engine(on_state: StateListener) -> Engine:
             from lsp_calib import power
             from lsp_calib.completion import hiding
-            from lsp_calib.server import after_labels, summaries_ahead
+            from lsp_calib.feedback import typed_lines
+            from lsp_calib.server import after_labels, line_replay, summaries_ahead
 
             hiding.EXPLORED = script.get("explored", 0.0)
             for name, seconds in script.get("afterLabels", {}).items():
                 setattr(after_labels, name.upper(), seconds)
             summaries_ahead.IDLE = script.get("summariesAfter", 3600.0)
+            replay = {"idle": 3600.0, "settleAfter": 30.0, **script.get("replay", {})}
+            line_replay.IDLE, typed_lines.SETTLE_AFTER = replay["idle"], replay["settleAfter"]
+            line_replay.RETRY = replay.get("retry", line_replay.RETRY)
+            line_replay.LINES_AN_HOUR = replay.get("linesAnHour", line_replay.LINES_AN_HOUR)
             power.SUPPLIES = Path(script.get("supplies", "/no such folder"))
             return ScriptedEngine(script, on_state, server.trusted)
 

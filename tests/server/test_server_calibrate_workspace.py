@@ -12,9 +12,10 @@ import pytest
 from conftest import Connect
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
-from scripted_editor import Editor, capabilities
+from scripted_editor import Editor, capabilities, until
 
 import lsp_calib
+from lsp_calib.server.git_offer import YES
 
 SOURCE = Path(lsp_calib.__file__).parent / "calibration" / "metrics"
 
@@ -89,6 +90,33 @@ async def test_one_at_a_time(connect: Connect, tmp_path: Path) -> None:
         await asyncio.gather(editor.command("calibrateWorkspace"), editor.command("calibrateWorkspace"))
     with pytest.raises(JsonRpcException):
         await first
+
+
+async def test_after_a_yes_to_the_offer_it_begins_and_a_failure_is_said(
+    connect: Connect, tmp_path: Path
+) -> None:
+    """Whoever has said yes waits for it."""
+    work = workspace(tmp_path)
+    (work / ".git").mkdir()
+    editor = await connect(
+        {"afterLabels": {"idle": 0.5}},
+        calibrated=False,
+        folders=(work.as_uri(),),
+        env={"LSP_CALIB_MODEL": "qwen2.5-coder-7b", "GIT_AUTHOR_EMAIL": "ann@example.org"},
+    )
+    asked: list[str] = []
+
+    @editor.client.feature(types.WINDOW_SHOW_MESSAGE_REQUEST)
+    def answer(params: types.ShowMessageRequestParams) -> types.MessageActionItem:
+        asked.append(params.message)
+        return types.MessageActionItem(YES)
+
+    editor.open("x = 1\n", (work / "module.py").as_uri())
+    said = "lsp-calib was not calibrated on your commits: "
+    await until(lambda: any(text.startswith(said) for text in editor.messages), "the failure")
+    (message,) = [text for text in editor.messages if text.startswith(said)]
+    assert "There is no folder" not in message, "it has begun"
+    assert len(asked) == 1
 
 
 @pytest.mark.long

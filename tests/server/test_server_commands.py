@@ -82,7 +82,7 @@ async def test_the_status_object(connect: Connect) -> None:
     editor.open("a")
     await editor.suggestion(0, 1)
     status = await editor.status()
-    counts = {"tiers", "hidden", "withheld", "cut", "latencyMs"}
+    counts = {"tiers", "hidden", "withheld", "cut", "replay", "latencyMs"}
     assert set(status) == {"state", "message", "model", "calibrator", "note", "certificate"} | counts
     assert (status["state"], status["model"]) == ("ready", "scripted")
     assert status["message"] == "The script is ready."

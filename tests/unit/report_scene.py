@@ -107,7 +107,7 @@ def write(
     for one in suggestions:
         connection.execute(
             "INSERT INTO suggestions VALUES "
-            "(?, ?, ?, ?, ?, ?, ?, 'c', 'total', NULL, ?, ?, ?, ?, ?, ?, '', NULL, NULL, ?)",
+            "(?, ?, ?, ?, ?, ?, ?, 'c', 'total', NULL, ?, ?, ?, ?, ?, ?, '', NULL, NULL, ?, NULL)",
             (
                 *(
                     one.id,

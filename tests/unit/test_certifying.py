@@ -19,7 +19,7 @@ from lsp_calib.calibration.policies.ledger import Ledger, Promise
 from lsp_calib.calibration.policies.tiers import RiskPolicy
 from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.certifying import set_aside, visits, watch_labels
-from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.learning import refit_from_feedback, try_out
 from lsp_calib.feedback.self_refit import LEAST_NEW, is_due, refit_where_due
 from lsp_calib.feedback.store import FeedbackStore
@@ -57,6 +57,14 @@ def live(store: FeedbackStore, n: int, *, begin: int = 0, wrong: float = 0.0) ->
     store.record_events(events)
 
 
+def replay(store: FeedbackStore, n: int, *, begin: int, right: bool) -> None:
+    """n lines that were completed after they had been typed, sure ones."""
+    for number in range(begin, begin + n):
+        name, at = f"r{number:06}", START + number + 0.5
+        label = Label(name, right, How.TYPED if right else How.TYPED_OVER, at)
+        show(store, name, -0.03 * (1 - number / 1e4), at, source=Source.REPLAY, label=label)
+
+
 def refit(store: FeedbackStore, calibrators: CalibratorStore, promise: Promise | None = PROMISE) -> object:
     return refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=promise)
 
@@ -78,6 +86,21 @@ class TestSettingAside:
         live(store, 100, begin=400)
         more = set_aside(store, calibrators.ledger(PURPOSE), labels_for(store, PURPOSE))
         assert more[:400] == aside
+
+    def test_replayed_lines_are_fitted_on_and_never_set_aside(
+        self, store: FeedbackStore, calibrators: CalibratorStore
+    ) -> None:
+        """The promise is of what is shown."""
+        live(store, 200)
+        replay(store, 100, begin=200, right=True)
+        result = refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=PROMISE)
+        rows = labels_for(store, PURPOSE)
+        aside = set_aside(store, calibrators.ledger(PURPOSE), rows)
+        assert not any(
+            is_aside for row, is_aside in zip(rows, aside, strict=True) if row.source is Source.REPLAY
+        )
+        assert any(aside)
+        assert result.n == 300 - sum(aside)
 
     def test_it_goes_by_the_visit_to_a_line(self, store: FeedbackStore, calibrators: CalibratorStore) -> None:
         live(store, 60)
@@ -239,6 +262,17 @@ class TestTheWatch:
         result = refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=PROMISE)
         assert result.certificate is not None
         assert result.certificate["certified"], result.certificate["reason"]
+
+    def test_replayed_lines_say_nothing_of_the_promise(
+        self, store: FeedbackStore, calibrators: CalibratorStore
+    ) -> None:
+        """As many shown ones revoke it, see above."""
+        live(store, 400)
+        refit(store, calibrators)
+        live(store, 100, begin=400)
+        _, good = watch_labels(store, calibrators, PURPOSE, PROMISE)
+        replay(store, 200, begin=500, right=False)
+        assert watch_labels(store, calibrators, PURPOSE, PROMISE) == (good, good)
 
     def test_labels_under_another_calibrator_say_nothing_of_the_promise(
         self, store: FeedbackStore, calibrators: CalibratorStore

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from feedback_scene import suggestion
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,14 +22,15 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.ledger_file import editing
 from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.cli import main
-from lsp_calib.feedback.events import Event, EventKind
+from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
+from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
 from lsp_calib.tools.doctor.checks import certificate
 from lsp_calib.tools.doctor.finding import Level
 from lsp_calib.tools.doctor.speed import BUDGET_MS, Measurement, measurement, recommend
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity
 
 
 def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
@@ -130,8 +132,37 @@ class TestFindings:
         _, report = doctor()
         [finding] = about(report, "feedback")
         assert finding["level"] == "good"
-        assert finding["data"] == {"suggestions": 0, "labels": 0, "withheld": {}, "cut": {}}
+        assert finding["data"] == {"suggestions": 0, "labels": 0, "replayed": 0, "withheld": {}, "cut": {}}
         assert path.read_bytes() == before
+
+    def test_replayed_lines_are_counted_apart(self, home: Path) -> None:
+        store = FeedbackStore(home / "feedback.db")
+        for name, source in (("a", Source.SHOWN), ("b", Source.REPLAY), ("c", Source.REPLAY)):
+            store.record_shown(
+                suggestion("x", name),
+                model=ModelIdentity("m", "Q4", "5c" * 32),
+                prompt_version="p",
+                language="python",
+                evidence=Evidence((-0.5,)),
+                at=1.0,
+                source=source,
+                label=Label(name, True, How.TYPED, 1.0),
+            )
+        store.close()
+        _, report = doctor()
+        [finding] = about(report, "feedback")
+        assert finding["says"] == (
+            "1 suggestions remembered, 1 with a label. 2 lines that you typed were replayed."
+        )
+
+    def test_a_store_of_an_older_version_is_counted_too(self, home: Path) -> None:
+        connection = sqlite3.connect(home / "feedback.db")
+        for statement in MIGRATIONS[0]:
+            connection.execute(statement)
+        connection.close()
+        _, report = doctor()
+        [finding] = about(report, "feedback")
+        assert (finding["level"], finding["data"]["replayed"]) == ("good", 0)
 
     def test_what_was_removed_is_counted_by_reason(self, home: Path) -> None:
         store = FeedbackStore(home / "feedback.db")

@@ -15,7 +15,7 @@ from feedback_scene import suggestion
 from lsp_calib import home as state
 from lsp_calib.calibration.metrics.binomial import least_rate
 from lsp_calib.cli import main
-from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence, ModelIdentity
 
@@ -37,6 +37,7 @@ def keep(
     model: str = "m",
     episode: str | None = None,
     workspace: str = "",
+    source: Source = Source.SHOWN,
 ) -> None:
     at = time.time() - days * DAY - 60.0
     store = FeedbackStore(state.home() / "feedback.db")
@@ -49,6 +50,7 @@ def keep(
         at=at,
         line=f"x = {TEXT}",
         workspace=workspace,
+        source=source,
     )
     if correct is not None:
         how = How.KEPT if correct else How.EDITED
@@ -70,6 +72,19 @@ class TestStats:
         assert (found["suggestions"], found["first"], found["languages"]) == (0, None, [])
         assert [tier["n"] for tier in found["tiers"]] == [0, 0, 0]
         assert "No suggestion has been shown yet" in invoke("stats").output
+
+    def test_replayed_lines_are_counted_apart(self) -> None:
+        """Also where nothing was shown."""
+        keep("r1", True, source=Source.REPLAY)
+        keep("r2", False, source=Source.REPLAY)
+        said = invoke("stats").output
+        assert "2 lines that you had typed were completed afterwards (replayed), 1 of them as" in said
+        assert "No suggestion has been shown yet" in said
+        keep("a", True)
+        found = statistics()
+        assert (found["suggestions"], found["correct"]) == (1, 1)
+        assert found["sources"][0] == {"name": "replay", "suggestions": 2, "labelled": 2, "correct": 1}
+        assert "1 suggestions were shown" in invoke("stats").output
 
     def test_by_language_model_and_age(self) -> None:
         keep("a", True)

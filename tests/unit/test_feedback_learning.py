@@ -14,7 +14,7 @@ from test_calibration_calibrator import make
 from lsp_calib.calibration import Curve, TierPolicy, Weighted
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.learning import refit_from_feedback, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence, ModelIdentity
@@ -46,6 +46,8 @@ def show(
     at: float,
     language: str = "python",
     features: dict[str, float] | None = None,
+    source: Source = Source.SHOWN,
+    label: Label | None = None,
 ) -> None:
     store.record_shown(
         suggestion("x", identity),
@@ -54,6 +56,8 @@ def show(
         language=language,
         evidence=Evidence((logprob,), features or {}),
         at=at,
+        source=source,
+        label=label,
     )
 
 

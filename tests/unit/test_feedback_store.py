@@ -21,8 +21,9 @@ from feedback_scene import suggestion
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
 from lsp_calib.feedback.database import move_aside, private_file
-from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.schema import MIGRATIONS
+from lsp_calib.feedback.statistics import Part, statistics
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.filesystem import kind_of_mount
 from lsp_calib.values import Evidence, ModelIdentity
@@ -57,6 +58,8 @@ def show(
     line: str = "",
     workspace: str = "",
     shown_probability: float = 1.0,
+    source: Source = Source.SHOWN,
+    label: Label | None = None,
 ) -> None:
     store.record_shown(
         suggestion(f"password = '{SECRET}'", identity),
@@ -68,6 +71,8 @@ def show(
         line=line,
         workspace=workspace,
         shown_probability=shown_probability,
+        source=source,
+        label=label,
     )
 
 
@@ -111,6 +116,7 @@ class TestRecords:
             "episode": "s",
             "line": row.line,
             "shown_probability": 1.0,
+            "source": Source.SHOWN,
         }
 
     def test_features_come_back_but_no_text(self, store: FeedbackStore, path: Path) -> None:
@@ -334,7 +340,85 @@ def test_on_a_network_file_system_there_is_no_write_ahead_log(
         store.close()
 
 
+class TestReplayedLines:
+    """Lines that nothing was shown for: their labels are kept beside those of what was shown."""
+
+    @pytest.fixture
+    def both(self, store: FeedbackStore) -> FeedbackStore:
+        show(store, "shown")
+        store.record_events([settled("shown", How.KEPT, True, 1060.0)])
+        for name, right in (("right", True), ("wrong", False)):
+            how = How.TYPED if right else How.TYPED_OVER
+            label = Label(name, right, how, 2000.0)
+            show(store, name, at=2000.0, line=SECRET, source=Source.REPLAY, label=label)
+        return store
+
+    def test_each_label_says_where_it_comes_from(self, both: FeedbackStore) -> None:
+        rows = {row.suggestion_id: row for row in both.labels("abc123", "p1", "line")}
+        assert {name: row.source.value for name, row in rows.items()} == {
+            "shown": "shown",
+            "right": "replay",
+            "wrong": "replay",
+        }
+        assert (rows["right"].correct, rows["wrong"].correct) == (True, False)
+        assert rows["wrong"].episode == "wrong"
+        assert rows["right"].evidence.logprobs == rows["shown"].evidence.logprobs
+
+    def test_they_are_counted_apart(self, both: FeedbackStore) -> None:
+        """Nothing that is said of suggestions shown counts them."""
+        counts = both.counts()
+        assert (counts.suggestions, counts.labelled, counts.correct) == (1, 1, 1)
+        assert dict(counts.labels) == {"kept": 1}
+        found = statistics(both, 3000.0)
+        assert found.sources == (Part("replay", 2, 2, 1), Part("shown", 1, 1, 1))
+        assert found.models == (Part("m", 1, 1, 1),)
+        assert sum(tier.n for tier in found.tiers) == 1
+        assert (found.first, found.last) == (1000.0, 1000.0)
+
+    def test_their_lines_are_not_learned_from_twice(self, both: FeedbackStore) -> None:
+        """Right or wrong: commits leave them out."""
+        assert both.accepted_lines().among([f"password = '{SECRET}'", SECRET]) == {SECRET}
+
+    def test_they_are_exported_and_purged_and_expire_like_the_others(self, both: FeedbackStore) -> None:
+        exported = {row["id"]: row for row in both.export()}
+        assert {name: row["source"] for name, row in exported.items()} == {
+            "shown": "shown",
+            "right": "replay",
+            "wrong": "replay",
+        }
+        assert exported["right"]["label"]["how"] == "typed"
+        assert SECRET not in json.dumps(exported)
+        both.expire(1500.0)
+        assert both.counts().suggestions == 0
+        assert statistics(both, 3000.0).sources == (Part("replay", 2, 2, 1),)
+        assert both.purge() == 2
+        assert both.read("SELECT COUNT(*) FROM labels") == [(0,)]
+
+
 class TestOlderFormats:
+    def test_a_store_of_format_4_is_brought_up_to_date(self, path: Path) -> None:
+        """All that is in it was shown."""
+        path.parent.mkdir()
+        connection = sqlite3.connect(path)
+        for script in MIGRATIONS[:4]:
+            for statement in script:
+                connection.execute(statement)
+        connection.execute("PRAGMA user_version = 4")
+        connection.execute(
+            "INSERT INTO suggestions VALUES ('old', 1000.0, 'line', 'python', 'm', 'abc123', 'p1', 'c', "
+            "'total', NULL, 0.5, 0.5, 'review', '[-0.5]', '{}', 1, '', NULL, NULL, 1.0)"
+        )
+        connection.execute("INSERT INTO labels VALUES ('old', 1, 'kept', 1060.0, 'visit')")
+        connection.commit()
+        connection.close()
+        store = FeedbackStore(path)
+        (row,) = store.labels("abc123", "p1", "line")
+        assert row.source is Source.SHOWN
+        assert store.counts().suggestions == 1
+        show(store, "new", source=Source.REPLAY, label=Label("new", True, How.TYPED, 1090.5))
+        assert [row.source for row in store.labels("abc123", "p1", "line")] == [Source.SHOWN, Source.REPLAY]
+        store.close()
+
     def test_a_store_of_format_3_is_brought_up_to_date(self, path: Path) -> None:
         """What was shown although it was to be hidden is known; an endless language is not kept."""
         path.parent.mkdir()
@@ -491,7 +575,7 @@ def all_bytes(path: Path) -> bytes:
 def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
     """As after n suggestions with their labels, but in one transaction."""
     row = "?, ?, 'line', 'python', 'm', 'abc', 'p1', 'c', 'total', NULL, 0.5, 0.5, 'review', '[-0.5]'"
-    row += ", '{}', 1, '', NULL, NULL, 1.0"
+    row += ", '{}', 1, '', NULL, NULL, 1.0, NULL"
     connection = store._connection
     connection.execute("BEGIN")
     for number in range(n):

@@ -17,10 +17,11 @@ from git_scene import ANN, Scene, needs_git, wish
 from openai_server import END, Tok, serving
 
 from lsp_calib.cli import main
+from lsp_calib.completion.places import STRATA
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.git_history.added_lines import _difference
 from lsp_calib.evaluation.git_history.committed_lines import commit_task, committed_lines
-from lsp_calib.evaluation.lines import INSERTING, STRATA, WRITING_ON
+from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.recomputed import item_of
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.tasks import line_item_of
@@ -229,12 +230,12 @@ class TestWhichLines:
         suggest(store, "total = value + 1", EventKind.INSERTED)
         suggest(store, "def third(value):", EventKind.ACCEPTED)
         suggest(store, "    return total", EventKind.SHOWN)
-        made = attrs.evolve(wish(), made_by_suggestions=store.accepted_lines().among)
+        made = attrs.evolve(wish(), labelled=store.accepted_lines().among)
         taken = committed_lines(two.root, "p", 99, 0, "python", made)
         store.close()
         texts = {item.cursor.before + item.target for item in taken.items}
         assert texts == ADDED - {"    total = value + 1", "def third(value):"}
-        assert taken.left_out["lines that a suggestion made"] == 2
+        assert taken.left_out["lines with labels already"] == 2
 
 
 class TestKindsOfRepositories:
@@ -380,7 +381,7 @@ class TestCommand:
             assert len(server.completions) == asked, "nothing is asked for twice"
         assert result.stderr == (
             f"{scene.root}: 60 lines of 4 commits, 60 with nothing below. "
-            "Left out: 1 changes of excluded files, 1 lines that a suggestion made.\n"
+            "Left out: 1 changes of excluded files, 1 lines with labels already.\n"
         )
         document = json.loads(result.stdout)
         assert document["asked"] == 60

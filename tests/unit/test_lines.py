@@ -9,8 +9,9 @@ import pytest
 
 import lsp_calib
 from lsp_calib.completion import Cursor
+from lsp_calib.completion.places import STRATA
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.lines import STRATA, LineItem, sample_lines, source_files
+from lsp_calib.evaluation.lines import LineItem, sample_lines, source_files
 from lsp_calib.evaluation.tasks import language_below, line_task
 from lsp_calib.syntax import prose_lines
 from lsp_calib.text_lines import split_lines

@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
+from feedback_scene import suggestion
 from report_scene import SURVIVAL, Shown, calibrators_of, drawn, shipped_calibrator, truth_of, write
 from scipy import stats
 
@@ -20,12 +21,14 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.carrying_over import carried_from
 from lsp_calib.calibration.metrics.reliability import ReliabilityBin
 from lsp_calib.feedback import report_data
+from lsp_calib.feedback.events import How, Label, Source
 from lsp_calib.feedback.outcomes import ENOUGH, Outcome, Share, Sums, outcome_of
 from lsp_calib.feedback.report import LIMITS, Latency, Report, make_report
 from lsp_calib.feedback.report_data import MOST_PERIODS, PERIOD_LABELS, read_data
 from lsp_calib.feedback.report_wire import to_wire
 from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import Evidence
 
 NOW = 1_770_000_000.0
 close = pytest.approx
@@ -268,6 +271,42 @@ class TestEveryNumber:
         assert wire["latencyMs"] is None
 
 
+def test_replayed_lines_are_a_source_of_their_own(
+    report: Report, rows: list[Shown], calibrators: CalibratorStore, tmp_path: Path
+) -> None:
+    """Everything else is of what was shown: the same numbers with them as without."""
+    path = tmp_path / "home" / "feedback.db"
+    events = [("withheld", '{"empty": 1}')] * 3 + [("cut", '{"suffix": 1}')] * 2 + [("withheld", "{broken")]
+    write(path, rows, events=events)
+    store = FeedbackStore(path)
+    for number in range(40):
+        name, right = f"replay{number}", number % 4 == 0
+        store.record_shown(
+            suggestion("x", name),
+            model=shipped_calibrator().purpose.model,
+            prompt_version=shipped_calibrator().purpose.prompt_version,
+            language="python",
+            evidence=Evidence((-0.5,)),
+            at=NOW - 1000 + number,
+            source=Source.REPLAY,
+            label=Label(name, right, How.TYPED if right else How.TYPED_OVER, NOW - 1000 + number),
+        )
+    store.close()
+    found = report_on(path, calibrators)
+    (replay,) = [one for one in found.sources if one.name == "replay"]
+    assert (replay.labels, replay.share.n, replay.promised) == (40, 40, close(0.5))
+    check_share(replay.share, 0.25)
+    assert [one for one in found.sources if one.name != "replay"] == list(report.sources)
+    rest = {"sources": (), "statistics": None}
+    assert attrs.evolve(found, **rest) == attrs.evolve(report, **rest)
+    counted = {"sources": (), "size": 0}
+    assert attrs.evolve(found.statistics, **counted) == attrs.evolve(report.statistics, **counted)
+    assert [(part.name, part.suggestions, part.correct) for part in found.statistics.sources] == [
+        ("shown", 900, report.statistics.correct),
+        ("replay", 40, 10),
+    ]
+
+
 class TestLittleOrOddData:
     def test_an_empty_store(self, tmp_path: Path) -> None:
         found = report_on(tmp_path / "feedback.db", calibrators_of(tmp_path))
@@ -369,7 +408,7 @@ def test_the_memory_does_not_grow_with_the_store(tmp_path: Path, monkeypatch: py
         connection = sqlite3.connect(path)
         connection.executemany(
             "INSERT INTO suggestions VALUES (?, ?, 'line', 'python', 'm', 'abc', 'p', 'c', 'x', NULL, ?, ?, "
-            "'review', ?, '{}', 1, '', NULL, NULL, 1.0)",
+            "'review', ?, '{}', 1, '', NULL, NULL, 1.0, NULL)",
             ((str(at), 1e9 + at, at % 100 / 100, at % 100 / 100, logprobs) for at in range(begin, end)),
         )
         connection.executemany(

@@ -91,6 +91,7 @@ KEYS: dict[str, tuple[str, tuple[list[Any], list[Any]]]] = {
         ([False, 0.2, 0.999], [True, 0, 1, 0.0, 1.0, -0.1, 1.1, 20, "0.2", float("nan"), [], {}]),
     ),
     "feedback.enabled": ("feedback", SWITCH),
+    "feedback.replay": ("replay", SWITCH),
     "exclude": (
         "exclude",
         (

@@ -19,6 +19,7 @@ from write_confidence import FIGURE, PAGES, written
 
 from lsp_calib.calibration import Calibrator, auc, bootstrap_difference, out_of_fold, skill_score
 from lsp_calib.commands.calibrate import fit_records
+from lsp_calib.completion.places import STRATA
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.confidence import by_name
 from lsp_calib.confidence.features import FEATURES
@@ -26,7 +27,6 @@ from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.header import FeatureList
 from lsp_calib.evaluation.ladder import SHIPPED as SHIPPED_ROW
 from lsp_calib.evaluation.ladder_report import checksum
-from lsp_calib.evaluation.lines import STRATA
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import Stop

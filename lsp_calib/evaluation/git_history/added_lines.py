@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
+from lsp_calib.completion.places import is_asked_for
 from lsp_calib.evaluation.git_history.commits import (
     Change,
     Commit,
@@ -18,7 +19,7 @@ from lsp_calib.evaluation.git_history.commits import (
     read_text,
 )
 from lsp_calib.evaluation.git_history.objects import ObjectReader
-from lsp_calib.evaluation.lines import is_asked_for, is_source
+from lsp_calib.evaluation.lines import is_source
 from lsp_calib.syntax import prose_lines
 from lsp_calib.text_lines import comparable, split_lines
 from lsp_calib.workspace_files import is_made_by_a_program

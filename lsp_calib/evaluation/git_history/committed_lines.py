@@ -10,12 +10,13 @@ from pathlib import Path, PurePosixPath
 import attrs
 
 from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.places import drawn_place
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.git_history.added_lines import AddedLines, Version
 from lsp_calib.evaluation.git_history.commits import Commit, newest_first
 from lsp_calib.evaluation.git_history.objects import ObjectReader
 from lsp_calib.evaluation.git_history.repository import find_repository
-from lsp_calib.evaluation.lines import GIT, INSERTING, STRATA, WRITING_ON, LineItem, column_in
+from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem
 from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, plain, project_names
 
 # Of one commit at most so many lines, unless there are too few others: 400 lines are to be of many days.
@@ -30,13 +31,13 @@ class Wish:
 
     authors: e-mail addresses, or names, of whom the lines are; upper and lower case are the same. commits:
     so many commits are looked at, the newest. excluded: why no model may see a file, by its path; "" for one
-    that may be seen. made_by_suggestions: those of some lines that an accepted suggestion made.
+    that may be seen. labelled: those of some lines that have labels of their own.
     """
 
     authors: tuple[str, ...]
     commits: int
     excluded: Callable[[str], str]
-    made_by_suggestions: Callable[[Collection[str]], Collection[str]]
+    labelled: Callable[[Collection[str]], Collection[str]]
 
     def is_by(self, commit: Commit) -> bool:
         known = {commit.address.casefold(), commit.author.casefold()}
@@ -139,11 +140,12 @@ def committed_lines(path: Path, group: str, count: int, seed: int, language: str
 
 
 def _without_suggested(places: list[_Place], wish: Wish, left_out: Counter[str]) -> list[_Place]:
-    """Without lines that a suggestion made: they would be right by construction."""
-    made = wish.made_by_suggestions([version.lines[at] for version, at in places])
+    """Without lines that have labels of their own. Those that a suggestion made would be right by
+    construction; those that were replayed would count twice."""
+    made = wish.labelled([version.lines[at] for version, at in places])
     kept = [(version, at) for version, at in places if version.lines[at] not in made]
     if len(kept) < len(places):
-        left_out["lines that a suggestion made"] += len(places) - len(kept)
+        left_out["lines with labels already"] += len(places) - len(kept)
     return kept
 
 
@@ -151,7 +153,7 @@ def _item(version: Version, at: int, group: str, seed: int, language: str) -> Li
     line = version.lines[at]
     # By the place alone, so that further commits do not change it.
     rng = random.Random(f"{seed}:{version.commit}:{version.path}:{at}")
-    stratum, column = _drawn(line, rng)
+    stratum, column = drawn_place(line, rng)
     below = [
         text for number, text in enumerate(version.lines[at + 1 :], at + 1) if number not in version.added
     ]
@@ -168,11 +170,3 @@ def _item(version: Version, at: int, group: str, seed: int, language: str) -> Li
         name=version.path,
         source=GIT,
     )
-
-
-def _drawn(line: str, rng: random.Random) -> tuple[str, int]:
-    """A kind of place that the line has, in the proportions in which people ask, and the column."""
-    columns = {stratum: column_in(line, stratum, rng) for stratum in STRATA}
-    known = {stratum: column for stratum, column in columns.items() if column is not None}
-    (stratum,) = rng.choices(list(known), weights=[STRATA[one] for one in known])
-    return stratum, known[stratum]

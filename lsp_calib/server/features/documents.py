@@ -24,7 +24,8 @@ def register(server: CalibServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(ls: CalibServer, params: types.DidSaveTextDocumentParams) -> None:
         ls.session.bulk_changes.saved(params.text_document.uri)
-        ls.session.suggestions.tracking.saved(params.text_document.uri)
+        if ls.session.suggestions.tracking.saved(params.text_document.uri):
+            ls.session.line_replay.saved(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def closed(ls: CalibServer, params: types.DidCloseTextDocumentParams) -> None:

@@ -53,7 +53,7 @@ def register(server: CalibServer) -> None:
             items=[
                 _item(document, completion, block if block and not at else completion.suggestion)
                 for at, completion in enumerate(made)
-                if ls.session.suggestions.shown(uri, completion)
+                if ls.session.suggestions.shown(uri, completion, block if not at else None)
             ]
         )
 

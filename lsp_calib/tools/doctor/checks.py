@@ -18,7 +18,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.layouts import Layouts
 from lsp_calib.errors import LspCalibError, ModelError
-from lsp_calib.feedback.events import EventKind
+from lsp_calib.feedback.events import EventKind, Source
 from lsp_calib.inference import backends
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.inference.models.inventory import Entry, inventory
@@ -227,6 +227,15 @@ def feedback() -> Finding:
                 raise sqlite3.DatabaseError(verdict)
             (suggestions,) = connection.execute("SELECT COUNT(*) FROM suggestions").fetchone()
             (labels,) = connection.execute("SELECT COUNT(correct) FROM labels").fetchone()
+            # A store of an older version, which the server has not opened yet, knows no sources.
+            columns = {
+                name for (name,) in connection.execute("SELECT name FROM pragma_table_info('suggestions')")
+            }
+            replayed = 0
+            if "source" in columns:
+                (replayed,) = connection.execute(
+                    "SELECT COUNT(*) FROM suggestions WHERE source = ?", (Source.REPLAY.value,)
+                ).fetchone()
             removed = connection.execute(
                 "SELECT kind, data, COUNT(*) FROM events WHERE kind IN (?, ?) GROUP BY kind, data",
                 (EventKind.WITHHELD.value, EventKind.CUT.value),
@@ -243,8 +252,10 @@ def feedback() -> Finding:
     for kind, event, n in removed:
         for reason in json.loads(event):
             counts[kind][reason] = counts[kind].get(reason, 0) + n
-    data = {"suggestions": suggestions, "labels": labels, **counts}
-    says = f"{suggestions} suggestions remembered, {labels} with a label."
+    shown, known = suggestions - replayed, labels - replayed  # each replayed line has its label
+    data = {"suggestions": shown, "labels": known, "replayed": replayed, **counts}
+    says = f"{shown} suggestions remembered, {known} with a label."
+    says += f" {replayed} lines that you typed were replayed." if replayed else ""
     for what, kind in (("Answers withheld", EventKind.WITHHELD), ("Ends of answers cut off", EventKind.CUT)):
         if by_reason := counts[kind.value]:
             ordered = sorted(by_reason.items(), key=lambda pair: -pair[1])
