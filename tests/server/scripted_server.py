@@ -22,6 +22,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     supplies     the folder that lists mains adapters and batteries; none unless given
     tcp          what `TcpChoice` takes: serve over TCP
     log          the log file
+    clock        whether suggestions are followed by a clock that only `test/later` moves, see `later`
 
 An answer is {"text", "tokens": the text in pieces, "logprobs", "stop", "heldUntil": file,
 "error": [class, message], "errors": how often, "seconds": for each token the margin and the id of the second
@@ -35,6 +36,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,6 +223,28 @@ def _generation(answer: dict[str, Any], request: Request | None = None) -> Gener
     )
 
 
+class Clock:
+    """Stands for the module `time` where suggestions are followed. Unix seconds that stand still."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+
+    def time(self) -> float:
+        return self.now
+
+
+def _follow_by(server: CalibServer, clock: Clock) -> None:
+    from lsp_calib.server import suggestion_tracking
+
+    suggestion_tracking.time = clock  # type: ignore[assignment]
+
+    @server.feature("test/later")
+    def later(ls: CalibServer, params: dict[str, float]) -> None:
+        """So many seconds pass, and what is due is done."""
+        clock.now += params["seconds"]
+        ls.session.suggestions.tracking._tick()
+
+
 def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     create_server = entry.create_server
@@ -247,6 +271,8 @@ def main() -> None:
             """Which of the modules that are slow to import have been imported."""
             return [name for name in _HEAVY if name in sys.modules]
 
+        if script.get("clock"):
+            _follow_by(server, Clock())
         return server
 
     entry.create_server = scripted
