@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from labelled_store import Labelled, Stored, add
 
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.confidence.features import VERSION
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.feedback import training_rows
 from lsp_calib.feedback.events import Event, EventKind
@@ -92,13 +92,14 @@ def refit_apart(folder: Path, labels: int) -> dict[str, Any]:
 def refitted(folder: Path) -> dict[str, Any]:
     store = FeedbackStore(folder / "feedback.db")
     calibrators = CalibratorStore(folder / "calibrators", MODELS / "calibrators")
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     refits = refit_languages(store, calibrators, purpose(), "2026-01-01", promise=None)
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     store.close()
     _, result = refits.leading
     return {
         "seconds": round(seconds, 2),
+        "processorSeconds": round(cpu, 2),
         "megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "promoted": result.promoted,
         "n": result.n,
@@ -134,45 +135,21 @@ def fill_labels(path: Path, labels: int, *, shift: float = 0.5, seed: int = 0) -
     """
     header, records = read_records(RECORDS)
     shown = [record for record in records if record.shown and not record.doubt]
-    columns = []
-    for record in shown:
-        evidence = record.evidence(header)
-        columns.append(
-            (
-                json.dumps([round(value, 5) for value in evidence.logprobs], separators=(",", ":")),
-                json.dumps({n: round(v, 5) for n, v in evidence.features.items()}, separators=(",", ":")),
-                evidence.place,
-            )
-        )
+    stored = [Stored.of(record.evidence(header)) for record in shown]
     right = np.array([record.correct["exact"] for record in shown])
     rng = np.random.default_rng(seed)
     drawn = rng.integers(0, len(shown), labels)
     kept = right[drawn] | (rng.random(labels) < shift / 4.0)
     store = FeedbackStore(path)
-    connection = store._connection
-    connection.execute("BEGIN")
-    connection.executemany(
-        "INSERT INTO suggestions (id, shown_at, kind, language, model, model_sha256, prompt_version, "
-        "calibrator_id, measure, raw, confidence, tier, logprobs, features, features_version, place, line, "
-        "shown_probability) "
-        "VALUES (?, ?, 'line', ?, ?, ?, ?, 'c', 'total', 0.5, 0.5, 'review', ?, ?, ?, ?, ?, 1.0)",
-        (
-            (
-                *(f"{n:016x}", BEGIN + n, header.language, header.model.name, header.model.sha256),
-                *(header.prompt_version, *columns[one][:2], VERSION, columns[one][2], f"{n:016x}"),
-            )
-            for n, one in enumerate(drawn.tolist())
-        ),
-    )
-    connection.executemany(
-        "INSERT INTO labels (suggestion_id, correct, how, at, episode) VALUES (?, ?, ?, ?, ?)",
-        (
-            (f"{n:016x}", int(one), "kept" if one else "edited", BEGIN + n + 30.0, f"{n:016x}")
-            for n, one in enumerate(kept.tolist())
-        ),
-    )
-    connection.execute("COMMIT")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    user = purpose()
+    for begin in range(0, labels, 10_000):
+        ones = range(begin, min(begin + 10_000, labels))
+        add(
+            store,
+            user,
+            [Labelled(f"{n:016x}", f"{n:016x}", stored[drawn[n]], bool(kept[n]), BEGIN + n) for n in ones],
+        )
+    store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     store.close()
 
 
