@@ -22,6 +22,8 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     supplies     the folder that lists mains adapters and batteries; none unless given
     tcp          what `TcpChoice` takes: serve over TCP
     log          the log file
+    wire         file to which every message is appended, one JSON object a line: {"at": Unix seconds,
+                 "in": one that the server handles now} or {..., "out": one that it sends}
     clock        whether suggestions are followed by a clock that only `test/later` moves, see `later`
 
 An answer is {"text", "tokens": the text in pieces, "logprobs", "stop", "heldUntil": file,
@@ -223,6 +225,29 @@ def _generation(answer: dict[str, Any], request: Request | None = None) -> Gener
     )
 
 
+def _write_down(file: Path) -> None:
+    """Keep the messages in the order in which the server handles and sends them."""
+    from lsp_calib.server import messages
+    from lsp_calib.server.protocol import CalibProtocol
+
+    take, send = messages.take, CalibProtocol._send_data
+
+    def note(**entry: Any) -> None:
+        with file.open("a", encoding="utf-8") as log:
+            log.write(json.dumps({"at": time.time(), **entry}) + "\n")
+
+    def taken(protocol: CalibProtocol, data: object) -> None:
+        note(**{"in": data})
+        take(protocol, data)
+
+    def sent(self: CalibProtocol, data: Any) -> None:
+        note(out=json.loads(json.dumps(data, default=self._serialize_message)))
+        send(self, data)
+
+    messages.take = taken
+    CalibProtocol._send_data = sent  # type: ignore[method-assign]
+
+
 class Clock:
     """Stands for the module `time` where suggestions are followed. Unix seconds that stand still."""
 
@@ -276,6 +301,8 @@ def main() -> None:
         return server
 
     entry.create_server = scripted
+    if wire := script.get("wire"):
+        _write_down(Path(wire))
     tcp = script.get("tcp")
     if tcp and (file := tcp.pop("token_file", None)):
         tcp["token_file"] = Path(file)
