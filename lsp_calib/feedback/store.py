@@ -197,17 +197,14 @@ class FeedbackStore(StoreFile):
         """
         by_time = _by_time(after) if newest is None else _BY_TIME
         last = "l.at, s.shown_at, s.id" if newest is None else "s.shown_at DESC, s.id LIMIT ?"
+        values = model_sha256, prompt_version, task, after, after - SETTLES_WITHIN
         with self._reading():
             rows = self._connection.execute(
                 f"SELECT {COLUMNS} FROM suggestions s {by_time}"
                 "JOIN labels l ON l.suggestion_id = s.id "
                 "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
                 f"{_AFTER} {'' if language is None else 'AND s.language = ? '}ORDER BY {last}",
-                (
-                    *(model_sha256, prompt_version, task, after, after - SETTLES_WITHIN),
-                    *(() if language is None else (language,)),
-                    *(() if newest is None else (newest,)),
-                ),
+                [v for v in (*values, language, newest) if v is not None],
             ).fetchall()
         found = [LabelledRow.of(row) for row in rows]
         if newest is not None:

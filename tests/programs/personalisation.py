@@ -316,6 +316,8 @@ def certified(user: User, rule: tuple[float, float], seed: int, promise: Promise
             refit_where_due(learner.store, learner.calibrators, learner.purpose, TODAY, promise)
             if line + 1 in CERTIFIED_AFTER:
                 standing[line + 1] = _standing(learner, wanted, promise)
+        # At some of the lines nothing was suggested: for the last number, all that there are count.
+        standing.setdefault(max(CERTIFIED_AFTER), _standing(learner, wanted, promise))
         watched, until = _holds(learner), None
         for k in range(DRIFT_AT_MOST if watched else 0):
             line = int(rng.integers(0, wanted.size))
