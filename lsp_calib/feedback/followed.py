@@ -35,6 +35,15 @@ class Below:
         return self.line is not None and self.expected in self.text
 
 
+@attrs.frozen
+class Missing:
+    """A line that is not in its document. line: where it was. how: deleted, or lost in a large change."""
+
+    at: float
+    line: int
+    how: How
+
+
 @attrs.define
 class Followed:
     """A suggestion and its line as it is now. Texts are `comparable`.
@@ -42,6 +51,7 @@ class Followed:
     within: the line may hold more than the suggestion: `expected` is the part of it that counts.
     below: further lines of the suggestion that count, in their order. A suggestion of several lines is as
         expected while all of them stand in this order.
+    missing: since its line is deleted or lost. It may come back: undone, or pasted elsewhere.
     """
 
     suggestion: Suggestion
@@ -59,6 +69,7 @@ class Followed:
     survived: int = 0  # how many of SURVIVAL are recorded
     within: bool = False
     below: list[Below] = attrs.field(factory=list)
+    missing: Missing | None = None
 
     @property
     def as_expected(self) -> bool:
@@ -71,6 +82,8 @@ class Followed:
 
     @property
     def settles_at(self) -> float | None:
+        if self.missing is not None:
+            return self.missing.at + SETTLE_AFTER
         if self.moved_on_at is None:
             return None
         last = self.moved_on_at if self.changed_at is None else max(self.moved_on_at, self.changed_at)
@@ -112,11 +125,20 @@ class Followed:
                 return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
         return self._unmarked(now) if was_expected else []
 
-    def gone(self, now: float) -> list[Event]:
+    def gone(self, now: float, how: How) -> list[Event]:
         """The line no longer exists, or cannot be found."""
+        assert self.line is not None
         was_expected = self.as_expected
+        self.missing = Missing(now, self.line, how)
         self.line = None
         return self._unmarked(now) if was_expected else []
+
+    def came_back(self, lines: Sequence[int], now: float) -> None:
+        """The line, and those below, are in the document again, as they were. lines: where."""
+        self.line, *below = lines
+        self.below = [attrs.evolve(one, line=line) for one, line in zip(self.below, below, strict=True)]
+        self.missing, self.changed_at = None, now
+        self.marked = self.as_expected and self.inserted_at is not None
 
     def _unmarked(self, now: float) -> list[Event]:
         self.marked = False
@@ -130,9 +152,9 @@ class Followed:
             self.survived += 1
             yield self.event(EventKind.SURVIVED, now, seconds=seconds, unchanged=self.as_expected)
 
-    def settled(self, now: float, gone: How | None = None) -> Event:
-        """The event with the label by the present state. gone: the outcome if the line is deleted or lost."""
-        how = gone or self._how(now)
+    def settled(self, now: float) -> Event:
+        """The event with the label by the present state."""
+        how = self._how(now) if self.missing is None else self.missing.how
         if how is How.DELETED and self.inserted_at is not None:
             how = How.EDITED
         correct = None if how in (How.UNREAD, How.LOST) else how in (How.KEPT, How.TYPED)

@@ -84,10 +84,17 @@ class LineMap:
         none."""
         if self.old_end == self.new_end and line < self.old_end and comparable(self.new[line]) == expected:
             return line
-        places = self._new_places.get(expected, [])
-        if len(places) <= self._old_counts[expected]:
+        return self.appeared(expected, line)
+
+    def appeared(self, text: str, near: int) -> int | None:
+        """The index in `new`, nearest to `near`, of a line that this change has brought; None if it has not.
+
+        text: of the line, ends stripped.
+        """
+        places = self._new_places.get(text, [])
+        if len(places) <= self._old_counts[text]:
             return None  # it was there before, as when a formatter replaces the whole document
-        return min(places, key=lambda place: abs(place - line))
+        return min(places, key=lambda place: abs(place - near))
 
     @cached_property
     def _old_counts(self) -> Counter[str]:

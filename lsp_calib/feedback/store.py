@@ -38,6 +38,7 @@ _LINE, _WORKSPACE, _HALF = "line", "workspace", "half"
 SETTLES_WITHIN = 7 * 86_400.0
 """Seconds within which nearly all suggestions settle: what is new is found by the index of times."""
 
+_BY_TIME = "INDEXED BY suggestions_by_time "
 _AFTER = "AND l.at > ? AND s.shown_at > ?"
 
 
@@ -162,23 +163,37 @@ class FeedbackStore(StoreFile):
         self._write(insert)
 
     def labels(
-        self, model_sha256: str, prompt_version: str, task: str, *, after: float = 0.0
+        self,
+        model_sha256: str,
+        prompt_version: str,
+        task: str,
+        *,
+        after: float = 0.0,
+        language: str | None = None,
+        newest: int | None = None,
     ) -> list[LabelledRow]:
         """The suggestions of a kind (`task`) with a known outcome, by time of their label.
 
         after: only those that settled later (Unix seconds), and were shown at most SETTLES_WITHIN before it.
+        language: only those in it. newest: at most so many, those that were shown last.
         Suggestions shown at successive keystrokes on one line are separate rows of one episode, and far from
         independent.
         """
+        by_time = _by_time(after) if newest is None else _BY_TIME
+        last = "l.at, s.shown_at, s.id" if newest is None else "s.shown_at DESC, s.id LIMIT ?"
+        values = model_sha256, prompt_version, task, after, after - SETTLES_WITHIN
         with self._reading():
             rows = self._connection.execute(
-                f"SELECT {COLUMNS} FROM suggestions s {_by_time(after)}"
+                f"SELECT {COLUMNS} FROM suggestions s {by_time}"
                 "JOIN labels l ON l.suggestion_id = s.id "
                 "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
-                f"{_AFTER} ORDER BY l.at, s.shown_at, s.id",
-                (model_sha256, prompt_version, task, after, after - SETTLES_WITHIN),
+                f"{_AFTER} {'' if language is None else 'AND s.language = ? '}ORDER BY {last}",
+                [v for v in (*values, language, newest) if v is not None],
             ).fetchall()
-        return [LabelledRow.of(row) for row in rows]
+        found = [LabelledRow.of(row) for row in rows]
+        if newest is not None:
+            found.sort(key=lambda row: (row.at, row.shown_at, row.suggestion_id))
+        return found
 
     def halves(self, episodes: Sequence[str]) -> list[bool]:
         """For each visit to a line, whether it is of the half that certificates may rest on.
@@ -374,7 +389,7 @@ def _insert_labels(connection: sqlite3.Connection, labels: Iterable[Label]) -> N
 
 def _by_time(after: float) -> str:
     """Of the new ones, few are read; SQLite would otherwise take the index by model, and read all."""
-    return "INDEXED BY suggestions_by_time " if after > SETTLES_WITHIN else ""
+    return _BY_TIME if after > SETTLES_WITHIN else ""
 
 
 def _stored_kind(suggestion: Suggestion) -> str:

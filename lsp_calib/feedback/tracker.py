@@ -56,13 +56,13 @@ class _Document:
             return self.visit.episode
         return next((one.episode for one in self.followed.values() if one.line == line), None)
 
-    def settle(self, one: Followed, now: float, gone: How | None = None) -> Event:
+    def settle(self, one: Followed, now: float) -> Event:
         del self.followed[one.suggestion.id]
         if one.survives_at is not None:
             self.surviving[one.suggestion.id] = one
             if len(self.surviving) > FOLLOWED_AT_MOST:
                 del self.surviving[next(iter(self.surviving))]
-        return one.settled(now, gone)
+        return one.settled(now)
 
     def each(self, ones: Iterable[Followed], work: Callable[[Followed], Iterable[Event]]) -> list[Event]:
         """The events that `work` gives for each suggestion. An error loses only the events of its own
@@ -278,6 +278,7 @@ class Tracker:
         self, document: _Document, one: Followed, old: tuple[str, ...], where: LineMap, now: float
     ) -> list[Event]:
         if one.line is None:
+            self._look_for(one, where, now)
             return []
         before, gone = one.line, How.DELETED
         try:
@@ -285,16 +286,25 @@ class Tracker:
         except LostLineError:
             after, gone = None, How.LOST
         if after is None:
-            events = one.gone(now)
-            if one.suggestion.id in document.followed:
-                events.append(document.settle(one, now, gone))
-            return events
+            return one.gone(now, gone)
         one.line = after
         if not (after == before and where.touches_only(before)):
             one.moved_on(now)
         below = [_where(where, line.line, line.expected) for line in one.below]
         texts = [(at, "" if at is None else document.lines[at]) for at in below]
         return one.became(old[before], document.lines[after], now, texts)
+
+    @staticmethod
+    def _look_for(one: Followed, where: LineMap, now: float) -> None:
+        """A line that was deleted or lost may be back: the change is undone, or the line pasted elsewhere.
+        A blank one would be found anywhere."""
+        if one.missing is None or not one.text:
+            return
+        texts = [one.text, *(below.text for below in one.below)]
+        places = [where.appeared(text, one.missing.line) for text in texts]
+        found = [place for place in places if place is not None]
+        if len(found) == len(texts):
+            one.came_back(found, now)
 
     def _active(self, uri: str, line: int | None, now: float, but: _Document | None = None) -> None:
         """Record activity on a line (None: unknown lines) of a document: the user has moved on from all

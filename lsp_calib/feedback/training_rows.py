@@ -10,17 +10,24 @@ from lsp_calib.calibration.calibrators.refit import seen_until
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
 
+# The labels that refits and certificates rest on: the last so many. With these a refit takes seconds, and
+# what is fitted is known better than users stay the same (docs/confidence.md): a million labels, of which the
+# oldest are years old, are no better.
+MOST_LABELS = 20_000
+
 
 def labels_for(store: FeedbackStore, purpose: Purpose, *, after: float = 0.0) -> list[LabelledRow]:
-    """The labels of a purpose whose log-probabilities can be believed, oldest first.
+    """The last MOST_LABELS of a purpose whose log-probabilities can be believed, oldest first.
 
     after: only those that settled later (Unix seconds). Raises LspCalibError.
     """
-    return [
-        row
-        for row in store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task, after=after)
-        if row.language == purpose.language and believable(row)
-    ]
+    rows = store.labels(
+        *(purpose.model.sha256, purpose.prompt_version, purpose.task),
+        after=after,
+        language=purpose.language,
+        newest=MOST_LABELS,
+    )
+    return [row for row in rows if believable(row)]
 
 
 def line_of(row: LabelledRow) -> str:

@@ -1,26 +1,40 @@
-"""How fast the feedback store is: `python tests/programs/store_speed.py [--events N] [--writes N]`.
+"""How fast the feedback store is: `python tests/programs/store_speed.py [--events N] [--labels N]`.
 
-Opening a store with many events beside an empty one, and adding an event beside a bare insert into a table
-with the same events, index and pragmas. The two of each pair take turns, so that what else the machine does
-meets both. Quote the ratios from a quiet machine.
+Opening a store with many events beside an empty one; adding an event beside a bare insert into a table with
+the same events, index and pragmas. The two of each pair take turns, so that what else the machine does meets
+both. Then refits on many labels and on as many as a refit takes at most, each in a process of its own; and
+how far the confidences of a refit that takes five times as many differ. Quote ratios from a quiet machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from labelled_store import Labelled, Stored, add
 
+from lsp_calib.calibration.calibrators.calibrator import Purpose
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.evaluation.records import read_records
+from lsp_calib.feedback import training_rows
 from lsp_calib.feedback.events import Event, EventKind
+from lsp_calib.feedback.learning import refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 
 EVENTS_OF_ONE = 4
+MODELS = Path(__file__).parents[2] / "models"
+RECORDS = MODELS / "records" / "line-smollm2-135m-large.jsonl"
+BEGIN = 1.7e9
 
 
 def main() -> None:
@@ -29,7 +43,12 @@ def main() -> None:
     arguments.add_argument("--opens", type=int, default=200, help="times that each store is opened")
     arguments.add_argument("--writes", type=int, default=3000, help="events added each way")
     arguments.add_argument("--folder", type=Path, help="where the stores lie; by default the system's own")
+    arguments.add_argument("--labels", type=int, default=1_000_000, help="labels to refit on; 0: no refit")
+    arguments.add_argument("--refit", type=Path, help=argparse.SUPPRESS)
     given = arguments.parse_args()
+    if given.refit is not None:
+        print(json.dumps(refitted(given.refit)))
+        return
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         large, empty = folder / "large" / "feedback.db", folder / "empty" / "feedback.db"
@@ -45,6 +64,9 @@ def main() -> None:
         )
         size = large.stat().st_size
         store.close()
+        most = training_rows.MOST_LABELS
+        refits = {n: refit_apart(folder / f"refit-{n}", n) for n in (most, given.labels) if given.labels}
+        differ = difference(folder / "difference", most) if given.labels else None
     result = {
         "events": given.events,
         "bytes": size,
@@ -53,8 +75,82 @@ def main() -> None:
         "addMs": {"store": quantiles(added[0]), "bare": quantiles(added[1])},
         "addRatioP99": round(float(np.percentile(added[0], 99) / np.percentile(added[1], 99)), 3),
         "addRatioP50": round(float(np.median(added[0]) / np.median(added[1])), 3),
+        "refit": refits,
+        "confidencesDiffer": differ,
     }
     print(json.dumps(result, indent=2))
+
+
+def refit_apart(folder: Path, labels: int) -> dict[str, Any]:
+    """Seconds and bytes of a refit on so many labels, in a process that does nothing else."""
+    fill_labels(folder / "feedback.db", labels)
+    command = [sys.executable, __file__, "--refit", str(folder)]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return found
+
+
+def refitted(folder: Path) -> dict[str, Any]:
+    store = FeedbackStore(folder / "feedback.db")
+    calibrators = CalibratorStore(folder / "calibrators", MODELS / "calibrators")
+    start, cpu = time.perf_counter(), time.process_time()
+    refits = refit_languages(store, calibrators, purpose(), "2026-01-01", promise=None)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    store.close()
+    _, result = refits.leading
+    return {
+        "seconds": round(seconds, 2),
+        "processorSeconds": round(cpu, 2),
+        "megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "promoted": result.promoted,
+        "n": result.n,
+        "reason": result.reason,
+    }
+
+
+def difference(folder: Path, most: int) -> float:
+    """The root mean square difference between the confidences of two refits on the same store: on the last
+    `most` labels, and on five times as many."""
+    fill_labels(folder / "feedback.db", 5 * most)
+    header, records = read_records(RECORDS)
+    evidences = [record.evidence(header) for record in records if record.shown and not record.doubt]
+    confidences = []
+    for training_rows.MOST_LABELS in (most, 5 * most):
+        refitted(folder)
+        calibrators = CalibratorStore(folder / "calibrators", MODELS / "calibrators")
+        confidences.append(calibrators.choose(purpose()).calibrator.probabilities(evidences))
+        calibrators.rollback(purpose())
+    return round(float(np.sqrt(np.mean((confidences[0] - confidences[1]) ** 2))), 5)
+
+
+def purpose() -> Purpose:
+    header, _ = read_records(RECORDS)
+    return Purpose(header.model, header.prompt_version, "line", header.language)
+
+
+def fill_labels(path: Path, labels: int, *, shift: float = 0.5, seed: int = 0) -> None:
+    """A store with so many labelled suggestions of a user.
+
+    Their evidence is that of committed records, drawn with replacement; right is what was right there, and a
+    share `shift` / 4 of the wrong ones, which this user keeps. Each has a line and a visit of its own.
+    """
+    header, records = read_records(RECORDS)
+    shown = [record for record in records if record.shown and not record.doubt]
+    stored = [Stored.of(record.evidence(header)) for record in shown]
+    right = np.array([record.correct["exact"] for record in shown])
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(0, len(shown), labels)
+    kept = right[drawn] | (rng.random(labels) < shift / 4.0)
+    store = FeedbackStore(path)
+    user = purpose()
+    for begin in range(0, labels, 10_000):
+        ones = range(begin, min(begin + 10_000, labels))
+        add(
+            store,
+            user,
+            [Labelled(f"{n:016x}", f"{n:016x}", stored[drawn[n]], bool(kept[n]), BEGIN + n) for n in ones],
+        )
+    store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.close()
 
 
 def fill(path: Path, events: int) -> None:

@@ -24,6 +24,9 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     supplies     the folder that lists mains adapters and batteries; none unless given
     tcp          what `TcpChoice` takes: serve over TCP
     log          the log file
+    wire         file to which every message is appended, one JSON object a line: {"at": Unix seconds,
+                 "in": one that the server handles now} or {..., "out": one that it sends}
+    clock        whether suggestions are followed by a clock that only `test/later` moves, see `later`
 
 An answer is {"text", "tokens": the text in pieces, "logprobs", "stop", "heldUntil": file,
 "error": [class, message], "errors": how often, "seconds": for each token the margin and the id of the second
@@ -37,6 +40,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -223,6 +227,51 @@ def _generation(answer: dict[str, Any], request: Request | None = None) -> Gener
     )
 
 
+def _write_down(file: Path) -> None:
+    """Keep the messages in the order in which the server handles and sends them."""
+    from lsp_calib.server import messages
+    from lsp_calib.server.protocol import CalibProtocol
+
+    take, send = messages.take, CalibProtocol._send_data
+
+    def note(**entry: Any) -> None:
+        with file.open("a", encoding="utf-8") as log:
+            log.write(json.dumps({"at": time.time(), **entry}) + "\n")
+
+    def taken(protocol: CalibProtocol, data: object) -> None:
+        note(**{"in": data})
+        take(protocol, data)
+
+    def sent(self: CalibProtocol, data: Any) -> None:
+        note(out=json.loads(json.dumps(data, default=self._serialize_message)))
+        send(self, data)
+
+    messages.take = taken
+    CalibProtocol._send_data = sent  # type: ignore[method-assign]
+
+
+class Clock:
+    """Stands for the module `time` where suggestions are followed. Unix seconds that stand still."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+
+    def time(self) -> float:
+        return self.now
+
+
+def _follow_by(server: CalibServer, clock: Clock) -> None:
+    from lsp_calib.server import suggestion_tracking
+
+    suggestion_tracking.time = clock  # type: ignore[assignment]
+
+    @server.feature("test/later")
+    def later(ls: CalibServer, params: dict[str, float]) -> None:
+        """So many seconds pass, and what is due is done."""
+        clock.now += params["seconds"]
+        ls.session.suggestions.tracking._tick()
+
+
 def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     create_server = entry.create_server
@@ -254,9 +303,13 @@ def main() -> None:
             """Which of the modules that are slow to import have been imported."""
             return [name for name in _HEAVY if name in sys.modules]
 
+        if script.get("clock"):
+            _follow_by(server, Clock())
         return server
 
     entry.create_server = scripted
+    if wire := script.get("wire"):
+        _write_down(Path(wire))
     tcp = script.get("tcp")
     if tcp and (file := tcp.pop("token_file", None)):
         tcp["token_file"] = Path(file)

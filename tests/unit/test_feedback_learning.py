@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import pytest
 from feedback_scene import Editor, suggestion
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_calibration_calibrator import make
 
 from lsp_calib.calibration import Curve, TierPolicy, Weighted
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.feedback import training_rows
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.learning import refit_from_feedback, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
@@ -223,3 +228,59 @@ def test_labels_of_before_and_after_there_were_features_are_learnt_from_together
     rows = store.labels(MODEL.sha256, "p1", "line")
     measures = [personal.assess(row.evidence, TierPolicy()).measure for row in rows]
     assert measures == ["total"] * 20 + ["features-1"] * 20
+
+
+class TestMany:
+    @given(seed=st.integers(0, 10**6), most=st.integers(1, 12))
+    @settings(max_examples=25, deadline=None)
+    def test_the_last_ones_of_a_purpose_are_taken_in_their_order(self, seed: int, most: int) -> None:
+        """Whatever else is in the store, and however often two were shown at the same time."""
+        rng = random.Random(seed)
+        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            store = FeedbackStore(Path(folder) / "feedback.db")
+            try:
+                for number in range(12):
+                    shown = START + rng.randrange(5)
+                    show(store, f"{number:02}", -0.1, shown, rng.choice(["python", "python", "go"]))
+                    if rng.random() < 0.8:
+                        settle(store, f"{number:02}", rng.random() < 0.5, shown + rng.randrange(1, 9))
+                every = [row for row in store.labels("abc123", "p1", "line") if row.language == "python"]
+                patch.setattr(training_rows, "MOST_LABELS", most)
+                found = training_rows.labels_for(store, PURPOSE)
+            finally:
+                store.close()
+        last = sorted(every, key=lambda row: (-row.shown_at, row.suggestion_id))[:most]
+        assert found == [row for row in every if row in last]
+
+    def test_a_refit_reads_no_more_of_a_large_store(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By the steps of SQLite's machine: ten times the labels, hardly more work."""
+        monkeypatch.setattr(training_rows, "MOST_LABELS", 100)
+        steps = {}
+        for n in (200, 2000):
+            store = FeedbackStore(tmp_path / str(n) / "feedback.db")
+            fill_labels(store, n)
+            count = itertools.count()
+            store._connection.set_progress_handler(lambda count=count: next(count) < 0, 1)
+            rows = training_rows.labels_for(store, PURPOSE)
+            store._connection.set_progress_handler(None, 1)
+            steps[n] = next(count)
+            assert [row.suggestion_id for row in rows] == [f"{k:05}" for k in range(n - 100, n)]
+            store.close()
+        assert steps[2000] <= 1.1 * steps[200]
+
+
+def fill_labels(store: FeedbackStore, n: int) -> None:
+    """n labelled suggestions, in two statements."""
+    connection = store._connection
+    connection.executemany(
+        "INSERT INTO suggestions (id, shown_at, kind, language, model, model_sha256, prompt_version, "
+        "calibrator_id, measure, tier, logprobs) "
+        "VALUES (?, ?, 'line', 'python', 'm', 'abc123', 'p1', 'c', 'total', 'review', '[-0.1]')",
+        ((f"{k:05}", START + k) for k in range(n)),
+    )
+    connection.executemany(
+        "INSERT INTO labels (suggestion_id, correct, how, at) VALUES (?, ?, 'kept', ?)",
+        ((f"{k:05}", k % 2, START + k + 30) for k in range(n)),
+    )

@@ -117,6 +117,7 @@ class TestWholeDocumentReplaced:
     def test_another_branch_checked_out(self) -> None:
         editor = self.editor()
         editor.become(*(f"{n} wholly different" for n in range(20)))
+        editor.save()
         assert editor.outcome() == EDITED
 
     def test_the_same_text_elsewhere_is_no_insertion(self) -> None:
@@ -148,18 +149,21 @@ class TestWholeDocumentReplaced:
         editor = Editor("head", "a", "total = ", "b", "end")
         editor.show(2, "15")
         editor.become("head", "?", "end")
+        editor.save()
         assert editor.outcome() == DELETED
 
     def test_deleted_with_very_many(self) -> None:
         editor = Editor(*(f"old {n}" for n in range(5000)))
         editor.show(2500, " x = 15")
         editor.become("old 0", "old 4999")
+        editor.save()
         assert editor.outcome() == DELETED
 
     def test_too_much_to_search_is_lost_and_no_label(self) -> None:
         editor = Editor(*(f"old {n}" for n in range(3000)))
         editor.show(1500, " x = 15")
         editor.become(*(f"new {n}" for n in range(4000)))
+        editor.save()
         assert editor.outcome() == (None, How.LOST)
 
     def test_what_stands_out_is_found_however_much_changes(self) -> None:

@@ -133,10 +133,13 @@ class TestLabels:
         editor.wait(SETTLE_AFTER)
         assert editor.outcome() == IGNORED
 
-    def test_a_deleted_line_is_settled_at_once(self) -> None:
+    def test_a_deleted_line_is_settled_once_it_stays_away(self) -> None:
         editor = Editor("a", "return ", "b")
         editor.show(1, "x + 1")
         editor.put(1)
+        editor.wait(SETTLE_AFTER - 0.1)
+        assert editor.labels() == {}
+        editor.wait(0.1)
         assert editor.outcome() == DELETED
 
     def test_an_inserted_line_that_is_deleted_was_edited(self) -> None:
@@ -144,7 +147,40 @@ class TestLabels:
         editor.show(1, "x + 1")
         editor.put(1, "return x + 1")
         editor.put(1)
+        editor.save()
         assert editor.outcome() == EDITED
+
+    @pytest.mark.parametrize("place", [0, 1, 2])
+    def test_a_line_that_comes_back_is_followed_again(self, place: int) -> None:
+        """Its deletion is undone, or it was cut and is pasted elsewhere."""
+        editor = Editor("a", "return ", "b")
+        editor.show(1, "x + 1")
+        editor.put(1, "return x + 1")
+        editor.put(1)
+        assert editor.marked() == []
+        editor.become(*["a", "b"][:place], "    return x + 1", *["a", "b"][place:])
+        assert editor.marked() == [(place, "s")]
+        editor.become("#", *editor.lines)
+        editor.wait(SETTLE_AFTER)
+        assert editor.outcome() == KEPT
+
+    def test_a_line_that_comes_back_is_judged_by_its_end(self) -> None:
+        editor = Editor("a", "return ", "b")
+        editor.show(1, "x + 1")
+        editor.put(1)
+        editor.become("a", "return ", "b")
+        editor.put(1, "return None")
+        editor.save()
+        assert editor.outcome() == TYPED_OVER
+
+    def test_another_line_or_a_blank_one_is_not_the_one_that_was_deleted(self) -> None:
+        for gone in ("return ", ""):
+            editor = Editor("a", gone, "b")
+            editor.show(1, "x + 1")
+            editor.put(1)
+            editor.become("a", "another" if gone else "", "b")
+            editor.save()
+            assert editor.outcome() == DELETED
 
     def test_each_keystrokes_suggestion_has_its_own_label(self) -> None:
         """Superseded suggestions are judged by the same rule as the last one."""

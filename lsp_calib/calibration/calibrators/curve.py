@@ -62,6 +62,20 @@ def value_of(feature: str, evidence: Evidence) -> float | None:
     return value if value is not None and abs(value) <= _MOST else None
 
 
+def values_of(feature: str, evidences: Sequence[Evidence]) -> FloatArray:
+    """`value_of` n answers, float array of shape (n,); nan where there is none."""
+    if not is_plain(feature):
+        found = [evidence.features.get(feature, math.nan) for evidence in evidences]
+        values = np.array(found, dtype=np.float64)
+        return np.where(np.abs(values) <= _MOST, values, math.nan)
+    measure = by_name(feature)
+    shares = [measure(evidence.logprobs) if evidence.logprobs else math.nan for evidence in evidences]
+    values = np.array(shares, dtype=np.float64)
+    known = ~np.isnan(values)
+    values[known] = log_odds(values[known])
+    return values
+
+
 def _bounded(_: object, attribute: attrs.Attribute[float], value: float) -> None:
     if not abs(value) <= _LIMIT:
         raise DataError(f"{attribute.name} must be a finite number, not {value}.")
@@ -186,8 +200,32 @@ class Curve:
 
     def scores(self, evidences: Sequence[Evidence]) -> FloatArray:
         """`score` of n answers, float array of shape (n,); nan where a feature is missing."""
-        found = [self.score(evidence) for evidence in evidences]
-        return np.array([math.nan if score is None else score for score in found], dtype=np.float64)
+        if not self.readable:
+            return np.full(len(evidences), math.nan)
+        weights = np.array([feature.weight for feature in self.features])
+        scales = np.array([feature.scale for feature in self.features])
+        moved = weights * self._from_mean(evidences) / scales
+        offsets = self.offsets_at(evidences)
+        moved = np.column_stack((np.full(offsets.size, self.intercept), moved, offsets))
+        moved[~np.isfinite(moved).all(axis=1)] = math.nan
+        return np.array([math.fsum(row) for row in moved.tolist()], dtype=np.float64)
+
+    def standardised(self, evidences: Sequence[Evidence]) -> FloatArray:
+        """The features of n answers in standard deviations from their mean, shape (n, d); nan where one is
+        missing. Raises DataError as `value_of` does."""
+        found: FloatArray = self._from_mean(evidences) / np.array([one.scale for one in self.features])
+        return found
+
+    def _from_mean(self, evidences: Sequence[Evidence]) -> FloatArray:
+        columns = np.empty((len(evidences), len(self.features)))
+        for d, feature in enumerate(self.features):
+            columns[:, d] = values_of(feature.name, evidences) - feature.mean
+        return columns
+
+    def offsets_at(self, evidences: Sequence[Evidence]) -> FloatArray:
+        """`offset` of n answers, shape (n,)."""
+        known = dict(self.offsets)
+        return np.array([known.get(evidence.place, 0.0) for evidence in evidences], dtype=np.float64)
 
     def shifted(self, shift: Shift) -> Self:
         """The curve whose score is `shift.slope` times this one's plus `shift.intercept`."""

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
-from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted, value_of
+from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted
 from lsp_calib.calibration.calibrators.label_weights import LabelWeights
 from lsp_calib.calibration.methods.log_odds import sigmoid
 from lsp_calib.calibration.methods.newton import maximise_posterior, sigmoid_and_loss
@@ -31,9 +31,8 @@ WEIGHT_SD = 0.25
 # How many labels are expected to be wrong: a keystroke too many, a line kept unread, a damaged store.
 # Without it a few wrong labels on answers that are all but certain decide the slope: in simulation
 # (tests/validity/test_poisoned_labels.py) 5 % of flipped labels cost 0.009 Brier, with it less than 0.0015.
-# Source: Copas 1988, the transposition model; by expectation and maximisation (Dempster, Laird & Rubin 1977).
+# Source: Copas 1988, the transposition model.
 NOISE = 0.02
-_ROUNDS, _SETTLED = 20, 1e-4
 
 # Scores, and features in standard deviations, beyond this are no further evidence: one absurd number must not
 # decide a slope.
@@ -114,21 +113,16 @@ class _Problem:
         """The coefficients, shape (d,), most probable given these items."""
         # Plain targets: the prior is informative already. Smoothed targets would raise a confidence of 0.1
         # after five suggestions that were wrong, as that confidence predicts.
-        design, said = self.design[items], self.correct[items].astype(np.float64)
         base = self.base if isinstance(self.base, float) else self.base[items]
-        coefficients = self.mean
-        for _ in range(_ROUNDS):
-            before = coefficients
-            coefficients, _ = maximise_posterior(
-                design,
-                _believed(said, sigmoid(design @ before + base)),
-                self.weights[items],
-                self.mean,
-                self.deviations**-2.0,
-                base,
-            )
-            if np.allclose(coefficients, before, rtol=0.0, atol=_SETTLED):
-                break
+        coefficients, _ = maximise_posterior(
+            self.design[items],
+            self.correct[items].astype(np.float64),
+            self.weights[items],
+            self.mean,
+            self.deviations**-2.0,
+            base,
+            noise=NOISE,
+        )
         return coefficients
 
     def held_out(self, fold: IntArray) -> FloatArray:
@@ -150,34 +144,18 @@ class _Problem:
         return float(self.weights[self.known] @ loss)
 
 
-def _believed(said: FloatArray, probability: FloatArray) -> FloatArray:
-    """The probability that each answer was right, given its label and that some labels are wrong, shape (n,).
-
-    said: 1.0 where the label is right, else 0.0. probability: that it was right, before the label is known.
-    """
-    fits = np.where(said > 0.0, probability, 1.0 - probability)
-    trusted = (1.0 - NOISE) * fits
-    genuine = trusted / np.maximum(trusted + NOISE * (1.0 - fits), 1e-300)
-    found: FloatArray = np.where(said > 0.0, genuine, 1.0 - genuine)
-    return found
-
-
 def _weighted(
     base: Curve, evidences: Sequence[Evidence], shift: _Problem, fold: IntArray, moved: Shift
 ) -> RefittedCurve:
     """The curve with weights of its own. moved: how slope and intercept alone would move it, on record."""
-    columns = []
-    for feature in base.features:
-        values = [value_of(feature.name, evidence) for evidence in evidences]
-        x = np.array([feature.mean if value is None else value for value in values])
-        columns.append(np.clip((x - feature.mean) / feature.scale, -_MOST_SCORE, _MOST_SCORE))
-    columns.append(np.ones(fold.size))
+    # A missing feature counts as average.
+    columns = np.clip(np.nan_to_num(base.standardised(evidences)), -_MOST_SCORE, _MOST_SCORE)
     problem = attrs.evolve(
         shift,
-        design=np.column_stack(columns),
+        design=np.column_stack((columns, np.ones(fold.size))),
         mean=np.array([*(feature.weight for feature in base.features), base.intercept]),
         deviations=np.array([*(WEIGHT_SD for _ in base.features), INTERCEPT_SD]),
-        base=np.array([base.offset(evidence.place) for evidence in evidences]),
+        base=base.offsets_at(evidences),
     )
     *weights, intercept = problem.fit(problem.known).tolist()
     curve = attrs.evolve(

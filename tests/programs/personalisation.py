@@ -1,0 +1,427 @@
+"""What labels of one's own are worth, on real lines: each project of some records is a user.
+
+    python tests/programs/personalisation.py [RECORDS...] [--others FILE] [--seeds N] [--json FILE]
+
+RECORDS: files of records, or journals of a run that goes on, of lines of few projects each; the lines of a
+user arrive in the order of their files. --others: records of many projects, on which the shipped calibrator
+is fitted again without the user's (five folds).
+
+At each line the user may get a suggestion (SHOWN of all lines, at random): they keep what is right, and what
+is wrong, with the probabilities of a rule, and kept is its label. All other lines are replayed: their label
+is whether the completion is right. After some lines the product refits, from a store with these labels
+(`feedback.learning`). Scored are the last lines of the stream, in expectation over what the user would keep
+of what is right and wrong there: the squared error of the confidences of
+
+- shipped: the calibrator fitted on other projects;
+- Platt: the curve over the geometric mean of that calibrator, a general Platt calibrator;
+- shown: a personal one, from labels of suggestions that were shown;
+- replay: a personal one, from these and the labels of replayed lines.
+
+Then the same users with a truth that is shifted by 1 in log-odds from the shipped calibrator, and with one
+that is just it: what is found there is there, and what is not is chance. Last, certificates on each user's
+stream, where every line is shown, and labels until they are revoked when half as much is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from labelled_store import Labelled, Stored, add
+from scipy import stats
+
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.fitting import fit_calibrator
+from lsp_calib.calibration.folds import grouped_folds
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
+from lsp_calib.calibration.policies.ledger import Promise
+from lsp_calib.calibration.validation.significance import benjamini_hochberg
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.lines import INSERTING
+from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.feedback.certifying import watch_labels
+from lsp_calib.feedback.learning import refit_from_feedback
+from lsp_calib.feedback.self_refit import refit_where_due
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.values import Evidence
+
+OTHERS = Path(__file__).parents[2] / "models" / "records" / "line-smollm2-135m-large.jsonl"
+JOURNAL = ".journal"
+# The probability that what is right, and what is wrong, is kept.
+RULES = ((0.95, 0.10), (1.0, 0.0))
+AFTER = (5, 10, 20, 30, 50, 100)
+# Of the lines, those at which a suggestion is shown and read.
+SHOWN = 1 / 3
+SHIFT = 1.0
+LEVEL = 0.05
+CERTIFIED_AFTER = (50, 100, 200)
+DRIFT_AT_MOST = 400
+TODAY = "2026-01-02"
+BEGIN = 1.7e9
+# Where stores are made: on a disk each transaction would wait for it.
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+@attrs.frozen(eq=False)
+class User:
+    """evidences: of the lines, in the order in which they are written, n of them. truth: the probability that
+    each is right, shape (n,); 0 or 1 for real lines. start: the calibrator that the user begins with."""
+
+    name: str
+    evidences: Sequence[Evidence]
+    truth: FloatArray
+    start: Calibrator
+
+    def shifted(self, by: float) -> User:
+        """The same lines, right as often as the shipped calibrator says, but for a shift in log-odds."""
+        promised = self.start.probabilities(self.evidences)
+        return attrs.evolve(self, truth=sigmoid(log_odds(promised) + by))
+
+
+@attrs.frozen(eq=False)
+class Scored:
+    """Expected squared errors of one user at each later line, shape (later,), by name of the calibrator: a
+    personal one is named with the number of lines after which it was made."""
+
+    user: str
+    errors: Mapping[tuple[str, int], FloatArray]
+
+
+class Learner:
+    """A user's store and calibrators."""
+
+    def __init__(self, user: User, folder: Path) -> None:
+        self.user = user
+        self.purpose: Purpose = user.start.purpose
+        (folder / "shipped").mkdir(parents=True)
+        user.start.save(folder / "shipped" / "line.json")
+        self.store = FeedbackStore(folder / "feedback.db")
+        self.calibrators = CalibratorStore(folder / "calibrators", folder / "shipped")
+        self._n = 0
+
+    def label(self, lines: Sequence[int], correct: Sequence[bool]) -> None:
+        """Further labels, of lines of the user."""
+        ones = [
+            Labelled(
+                f"{self._n + k:016x}",
+                f"{line:016x}",
+                Stored.of(self.user.evidences[line]),
+                bool(right),
+                BEGIN + self._n + k,
+            )
+            for k, (line, right) in enumerate(zip(lines, correct, strict=True))
+        ]
+        self._n += len(ones)
+        add(self.store, self.purpose, ones)
+
+    @property
+    def calibrator(self) -> Calibrator:
+        return self.calibrators.choose(self.purpose).calibrator
+
+    def refit(self) -> None:
+        refit_from_feedback(self.store, self.calibrators, self.purpose, TODAY, promise=None)
+
+
+def read(path: Path) -> tuple[Header, list[Record]]:
+    """Records of a file, or of the journal of a run that goes on."""
+    if path.suffix != JOURNAL:
+        return read_records(path)
+    first, *rows = (json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1])
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "records.jsonl"
+        lines = [first["header"], *(row["record"] for row in rows)]
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+        return read_records(file)
+
+
+def streams_of(paths: Sequence[Path], like: Header) -> dict[str, list[tuple[Record, Header]]]:
+    """The lines of each project, in the order of its files. like: of records of the same model and prompt."""
+    streams: dict[str, list[tuple[Record, Header]]] = {}
+    for path in paths:
+        own, records = read(path)
+        if (own.model, own.prompt_version) != (like.model, like.prompt_version):
+            raise SystemExit(f"{path} holds records of another model or prompt than --others.")
+        for record in records:
+            if record.shown and not record.doubt and record.condition == INSERTING:
+                streams.setdefault(record.group, []).append((record, own))
+    for stream in streams.values():
+        stream.sort(key=lambda pair: _place(pair[0].item))
+    return streams
+
+
+def users(paths: Sequence[Path], others: Path, *, fewest: int) -> list[User]:
+    """The projects of `paths` with at least so many lines; each with a calibrator of other projects."""
+    header, known = read(others)
+    known = [record for record in known if record.shown and not record.doubt]
+    streams = {name: stream for name, stream in streams_of(paths, header).items() if len(stream) >= fewest}
+    names = sorted({record.group for record in known} | set(streams))
+    fold = dict(zip(names, grouped_folds(group_codes(np.array(names), len(names)), 5).tolist(), strict=True))
+    starts = {}
+    for k in {fold[name] for name in streams}:
+        rest = [record for record in known if fold[record.group] != k]
+        starts[k] = fit_calibrator(
+            Purpose(header.model, header.prompt_version, "line", header.language),
+            [record.evidence(header) for record in rest],
+            [record.correct["exact"] for record in rest],
+            np.array([record.group for record in rest]),
+            source="shipped",
+            state="shipped",
+            created="2026-01-01",
+        ).calibrator
+    found = []
+    for name, stream in sorted(streams.items()):
+        right = np.array([record.correct["exact"] for record, _ in stream], dtype=np.float64)
+        evidences = [record.evidence(own) for record, own in stream]
+        found.append(User(name, evidences, right, starts[fold[name]]))
+    return found
+
+
+def _place(item: str) -> tuple[str, int, int]:
+    """File, line and column of an item's id."""
+    file, line, column = item.rsplit(":", 2)
+    return file, int(line), int(column)
+
+
+def score(user: User, rule: tuple[float, float], after: Sequence[int], seeds: int, seed: int = 0) -> Scored:
+    """One user under a rule, by the mean over seeds. after: numbers of lines; later ones are scored."""
+    first = max(after)
+    later = slice(first, None)
+    drawn = np.random.default_rng([seed, seeds]).random(user.truth[later].size) < user.truth[later]
+    wanted = _kept(drawn.astype(np.float64), rule)
+    evidences = list(user.evidences[later])
+    errors: dict[tuple[str, int], FloatArray] = {
+        ("shipped", 0): _error(user.start.probabilities(evidences), wanted),
+        ("Platt", 0): _error(user.start.probabilities(evidences, "geometric-mean"), wanted),
+    }
+    for k in range(seeds):
+        rng = np.random.default_rng([seed, k])
+        right = rng.random(first) < user.truth[:first]
+        kept = rng.random(first) < np.where(right, *rule)
+        shown = rng.random(first) < SHOWN
+        for arm, labelled in (("shown", shown), ("replay", np.ones(first, dtype=np.bool_))):
+            labels = np.where(shown, kept, right)
+            for n, confidences in _refitted(user, labelled, labels, after, evidences):
+                error = _error(confidences, wanted) / seeds
+                errors[arm, n] = errors.get((arm, n), np.zeros(error.size)) + error
+    return Scored(user.name, errors)
+
+
+def _refitted(
+    user: User, labelled: BoolArray, labels: BoolArray, after: Sequence[int], later: list[Evidence]
+) -> Iterator[tuple[int, FloatArray]]:
+    """(n, the confidences of later lines) after a refit on the labels of the first n lines."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        learner = Learner(user, Path(folder))
+        begin = 0
+        for n in sorted(after):
+            new = [line for line in range(begin, n) if labelled[line]]
+            learner.label(new, [bool(labels[line]) for line in new])
+            learner.refit()
+            yield n, learner.calibrator.probabilities(later)
+            begin = n
+        learner.store.close()
+
+
+def _kept(truth: FloatArray, rule: tuple[float, float]) -> FloatArray:
+    right, wrong = rule
+    return wrong + (right - wrong) * truth
+
+
+def _error(confidence: FloatArray, wanted: FloatArray) -> FloatArray:
+    """The expected squared error, where `wanted` is the probability of the outcome."""
+    found: FloatArray = confidence**2 - 2.0 * confidence * wanted + wanted
+    return found
+
+
+@attrs.frozen
+class Compared:
+    """A calibrator beside the shipped one. brier: the mean over users. difference, low, high: of it to the
+    shipped one's, with a 95 % interval over users. better, worse: users for whom it is so (t-test over lines,
+    Benjamini & Hochberg at LEVEL)."""
+
+    name: str
+    after: int
+    brier: float
+    difference: float
+    low: float
+    high: float
+    better: int
+    worse: int
+
+    @property
+    def gains(self) -> bool:
+        return self.high < 0.0
+
+
+def compare(scored: Sequence[Scored]) -> list[Compared]:
+    found = []
+    for name, after in scored[0].errors:
+        by_user = [one.errors[name, after] - one.errors["shipped", 0] for one in scored]
+        means = np.array([difference.mean() for difference in by_user])
+        half = float(stats.t.ppf(0.975, means.size - 1) * means.std(ddof=1) / np.sqrt(means.size))
+        p = [float(stats.ttest_1samp(one, 0.0).pvalue) if np.ptp(one) > 0.0 else 1.0 for one in by_user]
+        rejected = benjamini_hochberg(p, LEVEL).rejected
+        mean = float(means.mean())
+        brier = float(np.mean([one.errors[name, after].mean() for one in scored]))
+        found.append(
+            Compared(
+                *(name, after, brier, mean, mean - half, mean + half),
+                *(int((rejected & (means < 0.0)).sum()), int((rejected & (means > 0.0)).sum())),
+            )
+        )
+    return found
+
+
+def first_gain(compared: Sequence[Compared], name: str) -> int | None:
+    """The number of lines from which on the gain is significant; None if it never is."""
+    ones = sorted((one for one in compared if one.name == name), key=lambda one: one.after)
+    lasting = None
+    for one in reversed(ones):
+        if not one.gains:
+            break
+        lasting = one.after
+    return lasting
+
+
+@attrs.frozen
+class Promised:
+    """Certificates of one user. standing: by number of labels (certified, share accepted, promise broken).
+    until_revoked: labels with drift; None if it was not revoked, or there was none."""
+
+    standing: Mapping[int, tuple[bool, float, bool]]
+    watched: bool
+    until_revoked: int | None
+
+
+def certified(user: User, rule: tuple[float, float], seed: int, promise: Promise) -> Promised:
+    """A stream in which every line is shown and the product refits where it is due."""
+    rng = np.random.default_rng(seed)
+    wanted = _kept(user.truth, rule)
+    n = min(len(user.evidences), max(CERTIFIED_AFTER))
+    standing: dict[int, tuple[bool, float, bool]] = {}
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        learner = Learner(user, Path(folder))
+        # The promise is wanted from the beginning: what comes later may be set aside for it.
+        watch_labels(learner.store, learner.calibrators, learner.purpose, promise)
+        for line in range(n):
+            _one_more(learner, line, bool(rng.random() < wanted[line]), promise)
+            refit_where_due(learner.store, learner.calibrators, learner.purpose, TODAY, promise)
+            if line + 1 in CERTIFIED_AFTER:
+                standing[line + 1] = _standing(learner, wanted, promise)
+        # At some of the lines nothing was suggested: for the last number, all that there are count.
+        standing.setdefault(max(CERTIFIED_AFTER), _standing(learner, wanted, promise))
+        watched, until = _holds(learner), None
+        for k in range(DRIFT_AT_MOST if watched else 0):
+            line = int(rng.integers(0, wanted.size))
+            _one_more(learner, line, bool(rng.random() < wanted[line] / 2.0), promise)
+            if not _holds(learner):
+                until = k + 1
+                break
+        learner.store.close()
+    return Promised(standing, watched, until)
+
+
+def _one_more(learner: Learner, line: int, correct: bool, promise: Promise) -> None:
+    learner.label([line], [correct])
+    watch_labels(learner.store, learner.calibrators, learner.purpose, promise)
+
+
+def _holds(learner: Learner) -> bool:
+    return learner.calibrators.ledger(learner.purpose).holds(learner.calibrator.id)
+
+
+def _standing(learner: Learner, wanted: FloatArray, promise: Promise) -> tuple[bool, float, bool]:
+    ledger, calibrator = learner.calibrators.ledger(learner.purpose), learner.calibrator
+    threshold = ledger.certificate(calibrator.id, promise).threshold
+    if threshold is None:
+        return False, 0.0, False
+    above = calibrator.probabilities(learner.user.evidences) >= threshold
+    error = 1.0 - float(wanted[above].mean()) if above.any() else 0.0
+    return True, float(above.mean()), error > promise.risk
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def tables(
+    everyone: Sequence[User], after: Sequence[int], seeds: int, *, certificates: bool
+) -> Iterator[tuple[str, Any]]:
+    """(line of the tables, figures): figures None for lines without."""
+    truths = (("real", None), ("as shipped", 0.0), ("shifted by 1", SHIFT))
+    for title, shift in truths:
+        yield f"\n{title}: {len(everyone)} users, {seeds} seeds\n", None
+        heads = ("keeps", "calibrator", "lines", "Brier", "difference to shipped (95 %)", "better", "worse")
+        yield _row(*heads), None
+        yield _row(*["---"] * len(heads)), None
+        for rule in RULES:
+            told = [user if shift is None else user.shifted(shift) for user in everyone]
+            compared = compare([score(one, rule, after, seeds, k) for k, one in enumerate(told)])
+            for one in compared:
+                span = f"{one.difference:+.4f} ({one.low:+.4f} to {one.high:+.4f})"
+                cells = (f"{rule[0]:.0%}, {rule[1]:.0%}", one.name, one.after or "", f"{one.brier:.4f}", span)
+                yield (
+                    _row(*cells, one.better, one.worse),
+                    {"truth": title, "rule": rule, **attrs.asdict(one)},
+                )
+            gains = {arm: first_gain(compared, arm) for arm in ("shown", "replay")}
+            yield f"{title}, {rule[0]:.0%}, {rule[1]:.0%}: a gain from so many lines on: {gains}", gains
+    for rule, promise in ((RULES[0], Promise()), (RULES[0], Promise(risk=0.2)), (RULES[1], Promise())):
+        if not certificates:
+            break
+        ones = [
+            certified(user, rule, 1000 * s + k, promise)
+            for s in range(seeds)
+            for k, user in enumerate(everyone)
+        ]
+        cells = []
+        for n in CERTIFIED_AFTER:
+            now = [one.standing[n] for one in ones if n in one.standing]
+            if now:
+                having, accepts, broken = (float(np.mean([one[k] for one in now])) for k in range(3))
+                cells.append(
+                    f"{n} labels: {having:.0%} certified, {accepts:.1%} accepted, {broken:.1%} broken"
+                )
+        waits = sorted(one.until_revoked or DRIFT_AT_MOST + 1 for one in ones if one.watched)
+        middle = waits[len(waits) // 2] if waits else None
+        yield (
+            f"certificates, keeps {rule[0]:.0%}, {rule[1]:.0%}, promise {promise.risk:.0%}: "
+            f"{'; '.join(cells)}; with drift revoked after {middle} labels (median of {len(waits)})",
+            {"rule": rule, "risk": promise.risk, "cells": cells, "waits": waits},
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("records", nargs="*", type=Path, default=[OTHERS])
+    parser.add_argument("--others", type=Path, default=OTHERS)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--after", type=int, nargs="+", default=list(AFTER), help="numbers of lines")
+    parser.add_argument("--fewest", type=int, default=150, help="users with fewer lines are left out")
+    parser.add_argument("--without-certificates", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    given = parser.parse_args()
+    everyone = users(given.records, given.others, fewest=given.fewest)
+    print(f"{len(everyone)} users, {sum(len(one.evidences) for one in everyone)} lines", flush=True)
+    figures = []
+    for line, figure in tables(
+        everyone, given.after, given.seeds, certificates=not given.without_certificates
+    ):
+        print(line, flush=True)
+        figures += [] if figure is None else [figure]
+    if given.json:
+        given.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1095 @@
+"""What people do with suggestions, and the label that each must get: the table of docs/labels.md.
+
+`python tests/server/label_situations.py` writes the table into the page. The stories are told over the
+protocol to a real server, by `test_label_situations`; the time that passes in them is scripted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from lsprotocol import types
+from scripted_editor import URI, Editor, suggestions
+
+PAGE = Path(__file__).parents[2] / "docs" / "labels.md"
+BEGIN, END = "<!-- situations -->\n", "<!-- end of situations -->\n"
+
+TEXT = "def price(net, tax):\n    total = \n    return total\n\n\nprint(price(1, 2))\n"
+AT, LAST = 1, 5
+SUGGESTED = "net + tax"
+NONE = "none"
+"""There is no label."""
+
+Place = tuple[int, int]
+Story = Callable[["Author"], Awaitable[None]]
+
+
+@attrs.define
+class Author:
+    """A person at an editor. Lines and columns count from 0, columns in code points.
+
+    names: of suggestions, by id. started: connects to another server with the same state.
+    """
+
+    editor: Editor
+    restart: Callable[[], Awaitable[Editor]]
+    texts: dict[str, str] = attrs.field(factory=dict)
+    names: dict[str, str] = attrs.field(factory=dict)
+    seen: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    done: list[tuple[str, int, str, str]] = attrs.field(factory=list)
+    undone: list[tuple[str, int, str, str]] = attrs.field(factory=list)
+
+    def open(self, text: str = TEXT, uri: str = URI) -> None:
+        self.texts[uri] = text
+        self.editor.open(text, uri)
+
+    def lines(self, uri: str = URI) -> list[str]:
+        return self.texts[uri].replace("\r\n", "\n").split("\n")
+
+    async def later(self, seconds: float) -> None:
+        await self.editor.client.protocol.send_request_async("test/later", {"seconds": seconds})
+
+    async def sees(
+        self, name: str = "suggestion", line: int = AT, column: int | None = None, uri: str = URI
+    ) -> dict[str, Any]:
+        """Gets a suggestion, and looks at it for a second."""
+        (found,) = await self.asks(line, column, uri)
+        self.keep(found, name)
+        await self.later(1.0)
+        return found
+
+    async def asks(
+        self, line: int = AT, column: int | None = None, uri: str = URI, *, by_hand: bool = False
+    ) -> list[dict[str, Any]]:
+        before = self.lines(uri)[line][:column]
+        return suggestions(await self.editor.inline(line, _units(before), uri, by_hand=by_hand))
+
+    async def from_menu(self) -> None:
+        """Gets a suggestion in the completion menu, and looks at it for a second."""
+        place = AT, _units(self.lines()[AT])
+        answer = await self.editor.complete(*place)
+        if not answer.items:
+            await self.editor.engine.until("answered")
+            answer = await self.editor.complete(*place)
+        (item,) = answer.items
+        self.keep(item.data, "suggestion")
+        await self.later(1.0)
+
+    def keep(self, suggestion: dict[str, Any], name: str) -> None:
+        self.names.setdefault(suggestion["id"], name)
+        self.seen[name] = suggestion
+
+    async def replace(self, start: Place, end: Place, text: str, uri: str = URI, after: float = 0.3) -> None:
+        """One change, some time after the last."""
+        await self.later(after)
+        self._change(uri, self._offset(start, uri), self._between(start, end, uri), text)
+        self.undone.clear()
+
+    async def insert(
+        self, line: int, column: int | None, text: str, uri: str = URI, after: float = 0.3
+    ) -> None:
+        place = (line, len(self.lines(uri)[line]) if column is None else column)
+        await self.replace(place, place, text, uri, after)
+
+    async def type(self, text: str, line: int = AT, column: int | None = None, uri: str = URI) -> None:
+        """Character by character."""
+        at = len(self.lines(uri)[line]) if column is None else column
+        for n, character in enumerate(text):
+            await self.insert(line, at + n, character, uri, 0.2)
+
+    async def backspace(self, times: int, line: int = AT, uri: str = URI) -> None:
+        for _ in range(times):
+            end = len(self.lines(uri)[line])
+            await self.replace((line, end - 1), (line, end), "", uri, 0.2)
+
+    async def accept(self, line: int = AT, column: int | None = None, uri: str = URI) -> None:
+        """The whole suggestion at once, as Tab does."""
+        await self.insert(line, column, SUGGESTED, uri)
+
+    async def put(self, line: int, text: str, uri: str = URI, after: float = 0.3) -> None:
+        """Another text in place of a line."""
+        await self.replace((line, 0), (line, len(self.lines(uri)[line])), text, uri, after)
+
+    async def delete_line(self, line: int = AT, uri: str = URI) -> str:
+        """Cuts a line with its end; returns it."""
+        text = self.lines(uri)[line]
+        await self.replace((line, 0), (line + 1, 0), "", uri)
+        return text
+
+    async def undo(self, times: int = 1) -> None:
+        for _ in range(times):
+            await self.later(0.3)
+            uri, at, old, new = change = self.done.pop()
+            self._change(uri, at, new, old)
+            self.done.pop()
+            self.undone.append(change)
+
+    async def redo(self) -> None:
+        await self.later(0.3)
+        uri, at, old, new = self.undone.pop()
+        self._change(uri, at, old, new)
+
+    async def elsewhere(self, uri: str = URI, line: int = -2) -> None:
+        """Works on another line."""
+        n = len(self.lines(uri))
+        await self.insert(line % n, None, "#", uri, 1.0)
+
+    async def moves_on(self, uri: str = URI) -> None:
+        """Works on another line, and 30 seconds pass."""
+        await self.elsewhere(uri)
+        await self.later(31.0)
+
+    async def save(self, uri: str = URI) -> None:
+        await self.later(0.3)
+        self.editor.save(uri, types.TextDocumentSaveReason.Manual)
+
+    async def close(self, uri: str = URI) -> None:
+        await self.later(0.3)
+        self.editor.close(uri)
+
+    def _change(self, uri: str, at: int, old: str, new: str) -> None:
+        text = self.texts[uri]
+        assert text[at : at + len(old)] == old
+        self.editor.change(self._place(at, uri), self._place(at + len(old), uri), new, uri)
+        self.texts[uri] = text[:at] + new + text[at + len(old) :]
+        self.done.append((uri, at, old, new))
+
+    def _offset(self, place: Place, uri: str) -> int:
+        line, column = place
+        above = self.texts[uri].splitlines(keepends=True)[:line]
+        return sum(map(len, above)) + column
+
+    def _between(self, start: Place, end: Place, uri: str) -> str:
+        return self.texts[uri][self._offset(start, uri) : self._offset(end, uri)]
+
+    def _place(self, offset: int, uri: str) -> Place:
+        before = self.texts[uri][:offset]
+        return before.count("\n"), _units(before.rpartition("\n")[2])
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+@attrs.frozen
+class Situation:
+    """labels: by the name of the suggestion; NONE: it gets none. why: for what would surprise a user."""
+
+    title: str
+    labels: Mapping[str, str]
+    story: Story
+    why: str = ""
+    script: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    client: Mapping[str, Any] = attrs.field(factory=lambda: {"inline": True})
+
+
+SITUATIONS: list[Situation] = []
+CORRECT = {"kept": "yes", "typed": "yes", "unread": "", "lost": "", NONE: ""}
+
+
+def situation(title: str, label: str | Mapping[str, str], **more: Any) -> Callable[[Story], Story]:
+    labels = {"suggestion": label} if isinstance(label, str) else label
+
+    def add(story: Story) -> Story:
+        SITUATIONS.append(Situation(title, labels, story, **more))
+        return story
+
+    return add
+
+
+def table() -> Iterator[str]:
+    yield "| what you do | label | correct | why |\n|---|---|---|---|\n"
+    for one in SITUATIONS:
+        several = len(one.labels) > 1
+        labels = [f"{name}: `{how}`" if several else f"`{how}`" for name, how in one.labels.items()]
+        correct = [CORRECT.get(how, "no") for how in one.labels.values()]
+        yield f"| {one.title} | {', '.join(labels)} | {', '.join(correct)} | {one.why} |\n"
+
+
+def rendered(page: str) -> str:
+    """The page with the table as it is here."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{''.join(table())}\n{END}{after}"
+
+
+# Accepted and left alone, or not
+
+
+@situation("accept it, go on elsewhere", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.moves_on()
+
+
+@situation("accept it, press Enter and go on", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.insert(AT, None, "\n    ")
+    await a.moves_on()
+
+
+@situation("accept it and Enter in one change", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.insert(AT, None, f"{SUGGESTED}\n    ")
+    await a.moves_on()
+
+
+@situation("accept it, save", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.save()
+
+
+@situation(
+    "accept it, stay on the line", NONE, why="not settled: you may still be at it, however long it takes"
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.later(3600.0)
+
+
+@situation("accept it, the editor saves by itself after a pause", NONE, why="you may still be at it")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    a.editor.save(reason=types.TextDocumentSaveReason.AfterDelay)
+    await a.later(3600.0)
+
+
+@situation("accept it, undo", "edited")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.undo()
+    await a.moves_on()
+
+
+@situation("accept it, undo, redo", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.undo()
+    await a.redo()
+    await a.moves_on()
+
+
+@situation("accept it, go on elsewhere, undo a minute later", "kept", why="it had settled")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.moves_on()
+    await a.later(30.0)
+    await a.undo(2)
+    await a.moves_on()
+
+
+@situation("accept it, go on elsewhere, edit it 20 seconds later", "edited")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.elsewhere()
+    await a.later(20.0)
+    await a.put(AT, "    total = net * tax")
+    await a.moves_on()
+
+
+@situation(
+    "accept it, go on elsewhere, edit it 200 seconds later",
+    "kept",
+    why="it had settled; that it did not survive 300 s is an event of its own",
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.moves_on()
+    await a.later(170.0)
+    await a.put(AT, "    total = net * tax")
+    await a.moves_on()
+    await a.later(400.0)
+    await a.editor.in_order()
+    survived = [
+        json.loads(one) for (one,) in a.editor.rows("SELECT data FROM events WHERE kind = 'survived'")
+    ]
+    assert [(one["seconds"], one["unchanged"]) for one in survived] == [
+        (30, True),
+        (120, True),
+        (300, False),
+        (600, False),
+    ]
+
+
+@situation("accept it, stay on the line, edit it 200 seconds later", "edited")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.later(200.0)
+    await a.backspace(3)
+    await a.type("vat")
+    await a.moves_on()
+
+
+@situation("accept it, change it, change it back", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.backspace(3)
+    await a.type("tax")
+    await a.moves_on()
+
+
+@situation("accept it, delete the text, type the same again", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.backspace(len(SUGGESTED))
+    await a.type(SUGGESTED)
+    await a.moves_on()
+
+
+@situation("accept it, add something at its end", "edited", why="the line is not the one that was suggested")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.type(" + tip")
+    await a.moves_on()
+
+
+@situation("accept it, add a comment behind it", "edited", why="the line is not the one that was suggested")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.type("  # all")
+    await a.moves_on()
+
+
+# Accepted in part
+
+
+@situation("accept it word by word", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    for word in ("net", " +", " tax"):
+        await a.insert(AT, None, word)
+    await a.moves_on()
+
+
+@situation("accept it by the editor's partial accept, which asks again after each word", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    for word in ("net", " +"):
+        await a.insert(AT, None, word)
+        (rest,) = await a.asks()
+        assert rest["id"] == a.seen["suggestion"]["id"], "the rest is the same suggestion"
+    await a.insert(AT, None, " tax")
+    await a.moves_on()
+
+
+@situation("accept its first word, type another end", "typed over", why="the line is not the one suggested")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.insert(AT, None, "net")
+    await a.type(" * 2")
+    await a.moves_on()
+
+
+@situation("accept its first word, type the rest", "typed")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.insert(AT, None, "net")
+    await a.type(" + tax")
+    await a.moves_on()
+
+
+BLOCK: dict[str, Any] = {
+    "options": {"shape": "block"},
+    "script": {
+        "answers": {"    total = ": {"text": "net + tax"}, "    ": {"text": "total = net + tax"}},
+        "inOrder": [{"text": "    total *= 2"}, {"text": ""}],
+    },
+}
+BLOCK_TEXT = TEXT.replace("    total = \n", "    \n")
+
+
+@situation("accept a block, line by line", "kept", **BLOCK)
+async def _(a: Author) -> None:
+    a.texts.clear()
+    a.open(BLOCK_TEXT, "file:///block.py")
+    block = await a.sees(uri="file:///block.py")
+    first, _, second = block["text"].partition("\n")
+    await a.insert(AT, None, first, "file:///block.py")
+    await a.insert(AT, None, f"\n{second}", "file:///block.py")
+    await a.moves_on("file:///block.py")
+
+
+@situation(
+    "accept a block, change its second line",
+    "kept",
+    why="the label of a block is that of its first line",
+    **BLOCK,
+)
+async def _(a: Author) -> None:
+    uri = "file:///block.py"
+    a.open(BLOCK_TEXT, uri)
+    block = await a.sees(uri=uri)
+    assert block["kind"] == "block"
+    await a.insert(AT, None, block["text"], uri)
+    await a.put(AT + 1, "    total *= 3", uri)
+    await a.moves_on(uri)
+
+
+# Typed
+
+
+@situation("type it through", "typed")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.type(SUGGESTED)
+    await a.moves_on()
+
+
+@situation("type it through, with a typo that you mend", "typed")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.type("net + tsx")
+    await a.backspace(2)
+    await a.type("ax")
+    await a.moves_on()
+
+
+@situation("type its beginning, accept the rest", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.type("net")
+    (rest,) = await a.asks()
+    assert rest["id"] == a.seen["suggestion"]["id"]
+    await a.insert(AT, None, " + tax")
+    await a.moves_on()
+
+
+@situation("type it through and then more", "typed over", why="the line is not the one that was suggested")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.type(f"{SUGGESTED} + tip")
+    await a.moves_on()
+
+
+@situation("type something else", "typed over")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.type("net * 2")
+    await a.moves_on()
+
+
+@situation("paste the same text from elsewhere", "kept", why="a change of the document does not tell")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.replace((AT, 10), (AT, 12), f"= {SUGGESTED}")
+    await a.moves_on()
+
+
+@situation("paste something else over the line", "typed over")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.put(AT, "    total = sum((net, tax))")
+    await a.moves_on()
+
+
+@situation("accept it, paste something else over the line", "edited")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.put(AT, "    total = sum((net, tax))")
+    await a.moves_on()
+
+
+# Not taken
+
+
+@situation("read it, go on elsewhere", "ignored")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.moves_on()
+
+
+@situation("go on elsewhere within 0.75 s", "unread", why="too short to have read it")
+async def _(a: Author) -> None:
+    (found,) = await a.asks()
+    a.keep(found, "suggestion")
+    await a.insert(LAST, None, "#", after=0.5)
+    await a.later(31.0)
+
+
+@situation(
+    "dismiss it (Escape), go on elsewhere",
+    "ignored",
+    why="what the editor reports is a hint; the document decides",
+)
+async def _(a: Author) -> None:
+    found = await a.sees()
+    await a.editor.command("rejected", {"id": found["id"]})
+    await a.moves_on()
+
+
+@situation("dismiss it, then type the same", "typed")
+async def _(a: Author) -> None:
+    found = await a.sees()
+    await a.editor.command("rejected", {"id": found["id"]})
+    await a.type(SUGGESTED)
+    await a.moves_on()
+
+
+@situation(
+    "the editor reports that you accepted it, and the document has it nowhere",
+    "ignored",
+    why="the document decides",
+)
+async def _(a: Author) -> None:
+    found = await a.sees()
+    await a.editor.command("accepted", found)
+    await a.moves_on()
+
+
+OTHER: dict[str, Any] = {
+    "script": {"answers": {"    total = n": {"text": "et * 2"}}, "otherwise": {"text": "tax"}}
+}
+
+
+@situation(
+    "type on, another one comes, accept that",
+    {"first": "typed over", "second": "kept"},
+    why="each has a label; all of one visit to a line count once",
+    **OTHER,
+)
+async def _(a: Author) -> None:
+    await a.sees("first")
+    await a.type("n")
+    await a.sees("second")
+    await a.insert(AT, None, "et * 2")
+    await a.moves_on()
+
+
+@situation(
+    "type on, another one comes, write what the first said",
+    {"first": "typed", "second": "typed over"},
+    **OTHER,
+)
+async def _(a: Author) -> None:
+    await a.sees("first")
+    await a.type("n")
+    await a.sees("second")
+    await a.backspace(1)
+    await a.type("tax")
+    await a.moves_on()
+
+
+@situation(
+    "type what it says before it comes",
+    NONE,
+    why="it was never shown",
+    script={"otherwise": {"text": SUGGESTED, "heldUntil": "held"}},
+)
+async def _(a: Author) -> None:
+    waiting = asyncio.ensure_future(a.asks())
+    await a.editor.engine.until("asked")
+    await a.type(SUGGESTED)
+    Path(a.editor.home.parent, "held").touch()
+    with contextlib.suppress(AssertionError):
+        assert await waiting == []
+    await a.moves_on()
+
+
+@situation(
+    "the answer says what is there already",
+    NONE,
+    why="there is nothing to show",
+    script={"otherwise": {"text": "  "}},
+)
+async def _(a: Author) -> None:
+    assert await a.asks() == []
+    await a.moves_on()
+
+
+# Alternatives, menus, what is hidden
+
+
+ALTERNATIVES: dict[str, Any] = {
+    "otherwise": {
+        "text": "net + tax",
+        "tokens": ["net", " + tax", ""],
+        "logprobs": [math.log(0.5), math.log(0.8), 0.0],
+        "seconds": [[math.log(2.5), 50], [math.log(8), 60], [100.0, None]],
+        "ways": {
+            "50": {"text": "sum()", "tokens": ["()"], "logprobs": [0.0]},
+            "60": {"text": "net * 2", "tokens": [""], "logprobs": [0.0]},
+        },
+    }
+}
+
+
+def _takes(rank: int) -> Story:
+    async def story(a: Author) -> None:
+        for found, name in zip(await a.asks(by_hand=True), ("first", "second", "third"), strict=True):
+            a.keep(found, name)
+        await a.later(2.0)
+        taken = next(one for one in a.seen.values() if one["rank"] == rank)
+        await a.insert(AT, None, taken["text"])
+        await a.moves_on()
+
+    return story
+
+
+for _rank, _name in ((2, "second"), (3, "third")):
+    situation(
+        f"ask for alternatives, take the {_name}",
+        {name: "kept" if name == _name else "typed over" for name in ("first", "second", "third")},
+        why="labels of alternatives are kept apart: a refit for the first leaves them out",
+        script=ALTERNATIVES,
+    )(_takes(_rank))
+
+
+@situation("take it from the completion menu", "kept", client={"inline": False})
+async def _(a: Author) -> None:
+    await a.from_menu()
+    await a.accept()
+    await a.moves_on()
+
+
+@situation("take another item of the completion menu", "typed over", client={"inline": False})
+async def _(a: Author) -> None:
+    await a.from_menu()
+    await a.insert(AT, None, "network")
+    await a.moves_on()
+
+
+HIDE: dict[str, Any] = {
+    "options": {"hideBelow": 0.5},
+    "script": {"otherwise": {"text": SUGGESTED, "logprobs": [-2.0, -2.0]}},
+}
+
+
+@situation("type what a suggestion says that `hideBelow` hid", NONE, why="it was not shown", **HIDE)
+async def _(a: Author) -> None:
+    assert await a.asks() == []
+    await a.type(SUGGESTED)
+    await a.moves_on()
+
+
+@situation(
+    "accept one that `hideBelow` was to hide and that is shown to keep learning",
+    "kept",
+    why="with the probability that it was shown, 1 %: it counts for those that were hidden",
+    options=HIDE["options"],
+    script={**HIDE["script"], "explored": 1.0},
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.moves_on()
+    await a.editor.in_order()
+    assert a.editor.rows("SELECT shown_probability FROM suggestions") == [(0.01,)]
+
+
+# What other tools and commands of the editor do to the line
+
+
+@situation("accept it; on saving a formatter indents the line and strips its end", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    a.editor.client.text_document_will_save(
+        types.WillSaveTextDocumentParams(
+            types.TextDocumentIdentifier(URI), types.TextDocumentSaveReason.Manual
+        )
+    )
+    await a.put(AT, f"\ttotal = {SUGGESTED}")
+    a.editor.save()
+
+
+@situation(
+    "accept it; on saving a formatter wraps it in brackets",
+    "edited",
+    why="the line is not the one that was suggested",
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.put(AT, f"    total = ({SUGGESTED})")
+    await a.save()
+
+
+@situation(
+    "accept it; at once rename a name in it", "edited", why="the line is not the one that was suggested"
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.put(0, "def price(base, tax):")
+    await a.put(AT, "    total = base + tax", after=0.0)
+    await a.moves_on()
+
+
+@situation("accept it, go on; a minute later rename a name in it", "kept", why="it had settled")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.moves_on()
+    await a.later(30.0)
+    await a.put(0, "def price(base, tax):")
+    await a.put(AT, "    total = base + tax", after=0.0)
+    await a.moves_on()
+
+
+@situation("accept it with several cursors", "kept", why="once: the other lines had no suggestion")
+async def _(a: Author) -> None:
+    uri = "file:///two.py"
+    a.open("x = \ny = \n\n#\n", uri)
+    await a.sees(line=0, uri=uri)
+    await a.replace((0, 4), (1, 4), f"{SUGGESTED}\ny = {SUGGESTED}", uri)
+    await a.moves_on(uri)
+
+
+@situation("accept it in one of two lines that look the same", "kept")
+async def _(a: Author) -> None:
+    uri = "file:///two.py"
+    a.open("x = \nx = \n\n#\n", uri)
+    await a.sees(line=1, uri=uri)
+    await a.accept(1, uri=uri)
+    await a.moves_on(uri)
+
+
+@situation(
+    "have one in each of two like lines, accept only the second", {"upper": "ignored", "lower": "kept"}
+)
+async def _(a: Author) -> None:
+    uri = "file:///two.py"
+    a.open("x = \nx = \n\n#\n", uri)
+    await a.sees("upper", line=0, uri=uri)
+    await a.sees("lower", line=1, uri=uri)
+    await a.accept(1, uri=uri)
+    await a.moves_on(uri)
+
+
+@situation("accept it, split the line", "edited")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.insert(AT, 16, "\\\n        ")
+    await a.moves_on()
+
+
+@situation("accept it, join the next line to it", "edited")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    end = len(a.lines()[AT])
+    await a.replace((AT, end), (AT + 1, 4), "; ")
+    await a.moves_on()
+
+
+@situation("accept it, comment it out", "edited", why="it is not in the code")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.insert(AT, 4, "# ")
+    await a.moves_on()
+
+
+@situation("accept it, comment it out and in again", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.insert(AT, 4, "# ")
+    await a.replace((AT, 4), (AT, 6), "")
+    await a.moves_on()
+
+
+@situation("accept it, indent the line", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.insert(AT, 0, "    ")
+    await a.moves_on()
+
+
+@situation("accept it, put an `if` above it and indent both", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.replace((AT, 0), (AT, 4), "    if net:\n        ")
+    await a.moves_on()
+
+
+@situation("accept it, move the line down", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.replace((AT, 0), (AT + 2, 0), f"    return total\n    total = {SUGGESTED}\n")
+    await a.moves_on()
+
+
+@situation("accept it, move the line up", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.replace((AT - 1, 0), (AT + 1, 0), f"    total = {SUGGESTED}\ndef price(net, tax):\n")
+    await a.moves_on()
+
+
+@situation("accept it, copy the line down", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.insert(AT, 0, f"    total = {SUGGESTED}\n")
+    await a.moves_on()
+
+
+@situation("accept it, delete the line", "edited")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.delete_line()
+    await a.moves_on()
+
+
+@situation("delete the line of one you did not take", "deleted")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.delete_line()
+    await a.moves_on()
+
+
+@situation("accept it, delete the line, undo that", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.delete_line()
+    await a.undo()
+    await a.moves_on()
+
+
+@situation("accept it, cut the line and paste it elsewhere", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    line = await a.delete_line()
+    await a.insert(LAST - 2, 0, f"{line}\n")
+    await a.moves_on()
+
+
+@situation("accept it, write lines above it", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.insert(0, 0, "import math\n\n\n")
+    await a.moves_on()
+
+
+@situation("accept it; the file is read again from the disk with lines added above", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.replace((0, 0), (6, 0), "import math\n" + a.texts[URI])
+    await a.moves_on()
+
+
+@situation("accept it; the file goes back to what it was on the disk", "edited")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.replace((0, 0), (6, 0), TEXT)
+    await a.moves_on()
+
+
+# Documents, editors, servers
+
+
+@situation("accept it, close the file", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.close()
+
+
+@situation("read it, close the file", "ignored")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.close()
+
+
+@situation("accept it, close the file, open it again and edit the line", "kept", why="closing has settled it")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.close()
+    a.open(a.texts[URI])
+    await a.put(AT, "    total = net * tax")
+    await a.moves_on()
+
+
+@situation("accept it, rename the file", "kept", why="editors close the old name and open the new one")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.close()
+    a.open(a.texts[URI], "file:///project/renamed.py")
+    await a.moves_on("file:///project/renamed.py")
+
+
+@situation("accept it, go on in another file", "kept")
+async def _(a: Author) -> None:
+    a.open("#\n#\n", "file:///project/other.py")
+    await a.sees()
+    await a.accept()
+    await a.moves_on("file:///project/other.py")
+
+
+@situation("have one in each of two files, accept one", {"here": "kept", "there": "ignored"})
+async def _(a: Author) -> None:
+    uri = "file:///project/other.py"
+    a.open(TEXT, uri)
+    await a.sees("there", uri=uri)
+    await a.sees("here")
+    await a.accept()
+    await a.moves_on()
+
+
+def _in(uri: str) -> Story:
+    async def story(a: Author) -> None:
+        a.open(TEXT, uri)
+        await a.sees(uri=uri)
+        await a.accept(uri=uri)
+        await a.moves_on(uri)
+
+    return story
+
+
+for _what, _uri in (
+    ("a notebook cell", "vscode-notebook-cell:/project/book.ipynb#W0sZmlsZQ%3D%3D"),
+    ("an untitled document", "untitled:Untitled-1"),
+    ("a file on another machine", "vscode-remote://ssh-remote%2Bhost/project/module.py"),
+):
+    situation(f"accept it in {_what}", "kept")(_in(_uri))
+
+
+@situation("accept it in a file with Windows line ends", "kept")
+async def _(a: Author) -> None:
+    uri = "file:///project/windows.py"
+    a.open(TEXT.replace("\n", "\r\n"), uri)
+    await a.sees(uri=uri)
+    await a.accept(uri=uri)
+    await a.moves_on(uri)
+
+
+@situation("accept it behind characters of two UTF-16 units", "kept")
+async def _(a: Author) -> None:
+    uri = "file:///project/pairs.py"
+    a.open(TEXT.replace("total = ", "total = '\N{SNAKE}\N{SNAKE}' * "), uri)
+    await a.sees(uri=uri)
+    await a.accept(uri=uri)
+    await a.moves_on(uri)
+
+
+@situation("accept it, leave the editor without saving", "kept", why="leaving decides, as closing does")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.editor.leave()
+
+
+@situation(
+    "accept it; the editor is killed",
+    NONE,
+    why="what was not saved is gone, or not: nobody knows",
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    await a.later(1.0)
+    assert a.editor.client.process.stdin is not None
+    a.editor.client.process.stdin.close()
+    await a.editor.client.gone()
+
+
+@situation("accept it; the server is killed and started again", NONE, why="what becomes of it is not known")
+async def _(a: Author) -> None:
+    found = await a.sees()
+    await a.accept()
+    await a.editor.command("accepted", found)
+    a.editor.client.process.kill()
+    await a.editor.client.gone()
+    a.editor = await a.restart()
+    a.open(a.texts[URI])
+    await a.moves_on()
+
+
+# Summaries
+
+
+SUMMARY: dict[str, Any] = {
+    "script": {"summary": {"text": "Return a number.", "logprobs": [-0.7]}},
+    "client": {"inline": True, "edits": True},
+}
+
+
+async def _insert_summary(a: Author) -> None:
+    applied = a.editor.apply_edits()
+    place = {"uri": URI, "position": {"line": 0, "character": 4}}
+    done = await a.editor.command("insertSummary", place)
+    assert done["applied"], done
+    (edit,) = applied
+    a.keep(done["suggestion"], "suggestion")
+    at = edit.range.start.line
+    lines = a.texts[URI].splitlines(keepends=True)
+    a.texts[URI] = "".join([*lines[:at], edit.new_text, *lines[at:]])
+
+
+@situation("insert a summary", "kept", **SUMMARY)
+async def _(a: Author) -> None:
+    await _insert_summary(a)
+    await a.moves_on()
+
+
+@situation("insert a summary, add a sentence to it", "kept", why="a comment may say more", **SUMMARY)
+async def _(a: Author) -> None:
+    await _insert_summary(a)
+    await a.put(AT, '    """Return a number. It is the total."""')
+    await a.moves_on()
+
+
+@situation("insert a summary, change its words", "edited", **SUMMARY)
+async def _(a: Author) -> None:
+    await _insert_summary(a)
+    await a.put(AT, '    """Give a number."""')
+    await a.moves_on()
+
+
+@situation("insert a summary, remove it", "edited", **SUMMARY)
+async def _(a: Author) -> None:
+    await _insert_summary(a)
+    await a.delete_line()
+    await a.moves_on()
+
+
+@situation("insert a summary, report it as wrong", "reported", **SUMMARY)
+async def _(a: Author) -> None:
+    await _insert_summary(a)
+    await a.editor.command("reportSummary", {"uri": URI, "position": {"line": 0, "character": 4}})
+    await a.moves_on()
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered(PAGE.read_text("utf-8")), "utf-8")

@@ -1,0 +1,41 @@
+"""The table of docs/labels.md: each situation, told over the protocol, gets the label that it must get."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Connect
+from label_situations import NONE, PAGE, SITUATIONS, SUGGESTED, Author, Situation, rendered
+from scripted_editor import Editor, capabilities
+
+
+@pytest.mark.parametrize("one", SITUATIONS, ids=lambda one: one.title)
+async def test_the_label(connect: Connect, one: Situation) -> None:
+    script = {"otherwise": {"text": SUGGESTED}, **one.script, "clock": True}
+
+    async def start() -> Editor:
+        return await connect(script, options=dict(one.options), client=capabilities(**one.client))
+
+    author = Author(await start(), start)
+    author.open()
+    await one.story(author)
+    if author.editor.client.process.returncode is None:
+        await author.editor.in_order()
+    assert set(one.labels) == set(author.names.values()) | {n for n, how in one.labels.items() if how == NONE}
+    labels = author.editor.labels()
+    found = {name: labels.pop(identity, NONE) for identity, name in author.names.items()}
+    assert labels == {}, "labels of suggestions that nobody was shown"
+    assert dict.fromkeys(one.labels, NONE) | found == one.labels
+    assert [how for how, correct in author.editor.rows("SELECT how, correct FROM labels") if correct] == [
+        how for how in author.editor.labels().values() if how in ("kept", "typed")
+    ]
+
+
+def test_there_are_forty_and_each_has_its_own_title() -> None:
+    titles = [one.title for one in SITUATIONS]
+    assert len(set(titles)) == len(titles) >= 40
+
+
+def test_the_page_has_the_table() -> None:
+    """`python tests/server/label_situations.py` writes it."""
+    page = PAGE.read_text("utf-8")
+    assert page == rendered(page)

@@ -1,0 +1,46 @@
+"""Fits on labels of which some are wrong: the same as expectation and maximisation would give, in the end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lsp_calib.calibration.arrays import FloatArray
+from lsp_calib.calibration.methods.log_odds import sigmoid
+from lsp_calib.calibration.methods.newton import maximise_posterior, noisy_loss
+
+NOISE = 0.02
+
+
+def problem(seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A design, targets of which 5 % are flipped, and weights."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.choice([5, 50, 500])), int(rng.choice([1, 3, 8]))
+    design = np.column_stack((rng.normal(0.0, 2.0, (n, d)), np.ones(n)))
+    right = rng.random(n) < sigmoid(design @ rng.normal(0.0, 1.0, d + 1))
+    targets = np.where(rng.random(n) < 0.05, ~right, right).astype(np.float64)
+    return design, targets, rng.uniform(0.1, 1.0, n)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_where_expectation_and_maximisation_ends(seed: int) -> None:
+    """Dempster, Laird & Rubin 1977: an optimum of the likelihood is a fixed point."""
+    design, targets, weights = problem(seed)
+    d = design.shape[1]
+    mean, precision = np.eye(d)[0], np.full(d, 4.0)
+    found, _ = maximise_posterior(design, targets, weights, mean, precision, noise=NOISE)
+    fits = np.where(targets > 0.0, sigmoid(design @ found), 1.0 - sigmoid(design @ found))
+    genuine = (1.0 - NOISE) * fits / ((1.0 - NOISE) * fits + NOISE * (1.0 - fits))
+    believed = np.where(targets > 0.0, genuine, 1.0 - genuine)
+    again, _ = maximise_posterior(design, believed, weights, mean, precision)
+    assert again == pytest.approx(found, abs=1e-5)
+
+
+@pytest.mark.parametrize("target", [0.0, 1.0])
+def test_the_derivative_is_that_of_the_loss(target: float) -> None:
+    z = np.linspace(-40.0, 40.0, 401)
+    targets = np.full(z.size, target)
+    loss, slope, curvature = noisy_loss(z, targets, NOISE)
+    assert np.gradient(loss, z)[1:-1] == pytest.approx(slope[1:-1], abs=2e-3)
+    assert (curvature >= 0.0).all()
+    assert loss.max() <= -np.log(NOISE) + 1e-9, "one label costs no more, however sure the model was"
