@@ -177,7 +177,7 @@ export class Commands {
     const placeHolder = 'Pause the completions that come by themselves';
     const chosen = typeof minutes === 'number' ? { minutes } : await vscode.window.showQuickPick(PAUSES, { placeHolder });
     if (chosen) {
-      this.badge.clear();
+      this.session.hide();
       await this.session.ask('lsp-calib.pause', chosen.minutes === undefined ? {} : { minutes: chosen.minutes });
       await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
     }
@@ -233,7 +233,7 @@ export class Commands {
   }
 
   private async hide(): Promise<void> {
-    this.badge.clear();
+    this.session.hide();
     await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
   }
 }
