@@ -26,6 +26,7 @@ interface Fit {
 /** A model as `lsp-calib models list --json` says. */
 interface Listed {
   readonly name: string;
+  readonly kind: string;
   readonly title: string;
   readonly licence: string;
   readonly notice: string | null;
@@ -192,7 +193,7 @@ export class Commands {
     const known = await this.installer.withProgress('lsp-calib: looking at models', async (options) => {
       listed = JSON.parse(await run(program, ['models', 'list', '--json'], options)) as Listed[];
     });
-    const items = listed.map((model) => ({ label: model.title, ...describe(model), model }));
+    const items = byReach(listed).map((model) => ({ label: model.title, ...describe(model), model }));
     const chosen = known && (await vscode.window.showQuickPick(items, { placeHolder: 'The model that completes and summarises' }));
     if (!chosen) {
       return;
@@ -257,7 +258,13 @@ function markAtCursor(): vscode.Diagnostic | undefined {
 function describe({ licence, notice, bytes, installed, fits }: Listed): vscode.QuickPickItem & { label: never } | object {
   const size = bytes ? `${Math.round(bytes / 1e6)} MB` : 'size unknown';
   const state = installed ? 'installed' : `download ${size}`;
-  return { description: `${state} · ${licence}${fits === false ? ' · too large for the free memory' : ''}`, detail: notice ?? '' };
+  return { description: `${state} · ${licence}${fits === false ? ' · too large for the free memory' : ''}`, detail: notice?.replaceAll('\n', ' ') ?? '' };
+}
+
+/** The models that complete: those that are there first, then those that the list knows a download of. */
+function byReach(listed: readonly Listed[]): Listed[] {
+  const distance = ({ installed, bytes }: Listed) => (installed ? 0 : bytes ? 1 : 2);
+  return listed.filter(({ kind }) => kind === 'language').sort((a, b) => distance(a) - distance(b));
 }
 
 async function chosenFolder(): Promise<vscode.WorkspaceFolder | undefined> {
