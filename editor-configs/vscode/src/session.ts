@@ -86,10 +86,13 @@ export class Session {
     await client?.dispose().catch(() => undefined); // a server that never ran cannot be stopped
   }
 
-  /** Takes the badge away, and shows nothing of what is still waited for. */
+  /** Takes the badge away with its ghost text, and shows nothing of what is still waited for. */
   hide(): void {
     this.views.late.stop();
-    this.views.badge.clear();
+    if (this.views.badge.why() !== undefined) {
+      this.views.badge.clear();
+      void vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+    }
   }
 
   async restart(): Promise<void> {
@@ -183,7 +186,7 @@ export class Session {
     return {
       error: () => ({ action: ErrorAction.Continue, handled: true }),
       closed: () => {
-        this.views.badge.clear();
+        this.hide();
         if (this.stopping) {
           return { action: CloseAction.DoNotRestart, handled: true };
         }

@@ -191,6 +191,8 @@ class VSCode:
         self.folder, self.workspace = folder, workspace
         self._viewport = {"width": viewport[0], "height": viewport[1]}
         self._environment = dict(environment if environment is not None else os.environ)
+        # As `code` says: the environment is this one. Otherwise VS Code asks a login shell for another.
+        self._environment["VSCODE_CLI"] = "1"
         self._environment["PATH"] = f"{node_folder()}:{self._environment['PATH']}"
         settings = USER_SETTINGS | ({"workbench.colorTheme": "Light Modern"} if light else {}) | (user or {})
         for name, values in (("User", settings), ("Machine", _QUIET | _ONE_THREAD | machine)):

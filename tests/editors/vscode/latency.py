@@ -5,8 +5,8 @@
 The program types lines, one character after the other, and waits after each until ghost text is drawn (5 s).
 The page notes when a key comes in and when another ghost text is drawn; a program between editor and server
 (timed_server.py) notes when the server is asked and when it answers. A key without ghost text does not count.
-Prints medians and 90th percentiles in milliseconds: from the key to ghost text, the server's own answer,
-and the difference, which is what VS Code, the extension and the ways between them take.
+Prints medians and 90th percentiles: from the key to ghost text, the server's own answer, and the difference,
+which is what VS Code, the extension and the ways between them take.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import attrs
 from editor import MISSING, SERVER, SOURCE, VSCode, browser_flags, environment_with_model, timed_server
 
 from lsp_calib.inference.models.cards import load_cards
@@ -49,34 +50,43 @@ WATCH = """() => {
 }"""
 
 
-def type_lines(vscode: VSCode, wanted: int) -> list[dict[str, Any]]:
-    """Types until so many keys had ghost text, or the lines have been typed ten times."""
+@attrs.frozen
+class Timed:
+    """One key, in milliseconds: total from the key to ghost text, server from its question to its answer.
+
+    model: whether the model was at work for it; otherwise the server answered from memory.
+    """
+
+    total: float
+    server: float
+    model: bool
+
+
+def type_lines(vscode: VSCode, journal: Path, wanted: int) -> tuple[list[Timed], int]:
+    """Types until so many keys had ghost text of the server, or the lines have been typed thirty times.
+
+    Returns those keys, and how many were typed.
+    """
     vscode.until_ready()
     vscode.page.evaluate(WATCH)
-    for _ in range(10):
-        for line in LINES:
-            for character in line.lstrip():
-                vscode.keys(
-                    "Escape"
-                )  # no ghost text of the key before, which VS Code would shorten by itself
-                vscode.page.keyboard.type(character)
-                last = "() => window.keys.at(-1).drawn !== null"
-                for _ in range(100):
-                    vscode.page.wait_for_timeout(50)
-                    if vscode.page.evaluate(last):
-                        break
-            keys: list[dict[str, Any]] = vscode.page.evaluate("() => window.keys")
-            if sum(key["drawn"] is not None for key in keys) >= wanted:
-                return keys
-            vscode.keys("Escape", "Enter")
-    return keys
+    for line in LINES * 30:
+        for character in line.lstrip():
+            vscode.keys("Escape")  # no ghost text of the key before, which VS Code would shorten by itself
+            vscode.page.keyboard.type(character)
+            for _ in range(100):
+                vscode.page.wait_for_timeout(50)
+                if vscode.page.evaluate("() => window.keys.at(-1).drawn !== null"):
+                    break
+        keys: list[dict[str, Any]] = vscode.page.evaluate("() => window.keys")
+        found = matched(keys, [json.loads(row) for row in journal.read_text().splitlines()])
+        if len(found) >= wanted:
+            break
+        vscode.keys("Escape", "Enter")
+    return found, len(keys)
 
 
-def matched(keys: list[dict[str, Any]], notes: list[dict[str, Any]]) -> list[tuple[float, float]]:
-    """For each key with ghost text: milliseconds from key to ghost text, and from question to answer.
-
-    The answer is the last one with a suggestion between the two, to a question asked after the key.
-    """
+def matched(keys: list[dict[str, Any]], notes: list[dict[str, Any]]) -> list[Timed]:
+    """The keys whose ghost text the server sent: asked after the key, and answered before it was drawn."""
     asked = {note["id"]: note["at"] for note in notes if note["what"] == "asked"}
     answers = [note for note in notes if note["what"] == "answered" and note["n"]]
     found = []
@@ -86,9 +96,32 @@ def matched(keys: list[dict[str, Any]], notes: list[dict[str, Any]]) -> list[tup
             if key["drawn"] and key["at"] <= asked[note["id"]] and note["at"] <= key["drawn"] + 1
         ]  # fmt: skip
         if fits:
-            answer = fits[-1]
-            found.append((key["drawn"] - key["at"], answer["at"] - asked[answer["id"]]))
+            last = fits[-1]
+            own = last["at"] - asked[last["id"]]
+            found.append(Timed(key["drawn"] - key["at"], own, bool(last["model"])))
     return found
+
+
+def print_table(found: list[Timed], typed: int) -> None:
+    print(f"{len(found)} keystrokes with ghost text from the server, of {typed} typed")
+    groups = {
+        "all": found,
+        "by the model": [one for one in found if one.model],
+        "from memory": [one for one in found if not one.model],
+    }
+    for name, ones in groups.items():
+        rows = {
+            "key to ghost text": [one.total for one in ones],
+            "the server's answer": [one.server for one in ones],
+            "the difference": [one.total - one.server for one in ones],
+        }
+        for what, values in rows.items():
+            if len(values) > 1:
+                most = statistics.quantiles(values, n=10)[-1]
+                median = statistics.median(values)
+                print(
+                    f"{name:12} {len(ones):3} {what:19} median {median:5.0f} ms, 90 % within {most:5.0f} ms"
+                )
 
 
 def main() -> int:
@@ -117,23 +150,13 @@ def main() -> int:
             vscode.install()
             vscode.start("averages.py")
             vscode.to_end()
-            keys = type_lines(vscode, wanted.keystrokes)
+            found, typed = type_lines(vscode, journal, wanted.keystrokes)
         finally:
             vscode.close()
             browser.close()
-        notes = [json.loads(line) for line in journal.read_text().splitlines()]
-    pairs = matched(keys, notes)
-    rows = {
-        "key to ghost text": [total for total, _ in pairs],
-        "server's answer": [own for _, own in pairs],
-        "difference": [total - own for total, own in pairs],
-    }
-    print(f"{len(pairs)} keystrokes with ghost text, of {len(keys)} typed")
-    for what, values in rows.items():
-        ends = statistics.quantiles(values, n=10)
-        print(f"{what:20} median {statistics.median(values):6.0f} ms, 90 % within {ends[-1]:6.0f} ms")
+    print_table(found, typed)
     if wanted.json:
-        wanted.json.write_text(json.dumps([{"total": total, "server": own} for total, own in pairs]))
+        wanted.json.write_text(json.dumps([attrs.asdict(one) for one in found]))
     return 0
 
 

@@ -1,16 +1,18 @@
 """Pictures of the extension in a real VS Code, for the documentation.
 
-    LSP_CALIB_VSCODE="$(.ci/vscode)" python tests/editors/vscode/pictures.py [FOLDER] [--theme dark] [--only NAME]
+    LSP_CALIB_VSCODE="$(.ci/vscode)" python tests/editors/vscode/pictures.py [FOLDER] [--theme X] [--only X]
 
 FOLDER (default docs/img) gets vscode-badge, -hover, -report and -install, each -dark.png and -light.png, and
 vscode-flow.png, which is animated: typing, ghost text with its badge, Tab, the mark, an edit, the hover. All
-with the default model, which must be installed; the labels of the report are those of report_session.py.
+with the default model, which must be installed; the labels of the report are those of report_session.py. The
+extension's icon is drawn as well.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -31,7 +33,7 @@ from editor import (
     browser_flags,
     environment_with_model,
 )  # fmt: skip
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from lsp_calib.inference.models.cards import load_cards
 
@@ -151,7 +153,7 @@ class Studio:
         vscode = self.editor("flow")
         self.ready(vscode)
         vscode.suggestion("    r")  # the model is warm, and its first answer not in the film
-        vscode.keys("Escape", "Shift+Home", "Delete")
+        vscode.keys("Escape", "Shift+Home", "Shift+Home", "Delete")
         vscode.page.wait_for_timeout(1000)
         film = Film(vscode)
         film.take(600)
@@ -195,12 +197,7 @@ class Studio:
         dialog.wait_for(timeout=1000 * MODEL_SECONDS)
         vscode.page.wait_for_timeout(500)
         box = dialog.bounding_box()
-        around = {
-            "x": box["x"] - 24,
-            "y": box["y"] - 24,
-            "width": box["width"] + 48,
-            "height": box["height"] + 48,
-        }
+        around = {key: box[key] for key in ("x", "y", "width", "height")}
         self.save(vscode, "install", around)
         vscode.close()
 
@@ -214,12 +211,28 @@ class Studio:
         }
 
 
+def icon(path: Path) -> None:
+    """The extension's icon: the marks of the three tiers, each in its shape and colour."""
+    side, sharp = 128, 4
+    sheet = Image.new("RGBA", (side * sharp, side * sharp))
+    draw = ImageDraw.Draw(sheet)
+    draw.rounded_rectangle((0, 0, side * sharp - 1, side * sharp - 1), 22 * sharp, "#1f1f1f")
+    font = ImageFont.truetype("/usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf", 40 * sharp)
+    marks = (("●", "#89d185"), ("▲", "#e2b340"), ("✗", "#f48771"))
+    for (mark, color), x in zip(marks, itertools.count(28, 36), strict=False):
+        left, top, right, bottom = draw.textbbox((0, 0), mark, font)
+        draw.text((x * sharp - (left + right) / 2, 64 * sharp - (top + bottom) / 2), mark, color, font)
+    sheet.resize((side, side), Image.Resampling.LANCZOS).save(path, optimize=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "docs" / "img")
     parser.add_argument("--theme", choices=["dark", "light"], action="append")
-    parser.add_argument("--only", choices=["badge", "flow", "report", "install"], nargs="+")
+    parser.add_argument("--only", choices=["badge", "flow", "report", "install", "icon"], nargs="+")
     wanted = parser.parse_args()
+    if not wanted.only or "icon" in wanted.only:
+        icon(ROOT / "editor-configs" / "vscode" / "icon.png")
     if MISSING:
         print(MISSING, file=sys.stderr)
         return 1

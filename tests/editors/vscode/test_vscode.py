@@ -173,6 +173,7 @@ def test_from_the_package_of_the_extension_to_the_first_suggestion(
     question = dialog.inner_text()
     assert "SmolLM2 135M Instruct is there already" in question
     assert len(re.findall(r"\d MB", question)) >= 2, question
+    assert "this machine has no compiler" in question
     storage = vscode.folder / "data" / "User" / "globalStorage" / "lsp-calib.lsp-calib"
     assert not (storage / "server").exists(), "nothing is fetched before the yes"
     asked = time.monotonic()

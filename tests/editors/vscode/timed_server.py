@@ -3,8 +3,9 @@ asked for and answered.
 
     timed_server.py SERVER JOURNAL SECONDS serve
 
-JOURNAL: a file of JSON lines, {"what": "asked" | "answered" | "cancelled", "id", "at", "n"}: at in
-milliseconds since the epoch, as the page's clock has it; n items in an answer. It holds no source text.
+JOURNAL: a file of JSON lines, {"what": "asked" | "answered" | "cancelled", "id", "at", "n", "model"}:
+at in milliseconds since the epoch, as the page's clock has it; an answer has n items, model of them from the
+model and the others from the server's memory. It holds no source text.
 SECONDS: for how long each answer of the model is held back, as if the machine were that slow; usually 0.
 """
 
@@ -47,11 +48,16 @@ def items(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in found or [] if isinstance(one, dict) and "insertText" in one]
 
 
+def from_model(message: dict[str, Any]) -> int:
+    """How many of the completions in a message the model was asked for."""
+    return sum(item["command"]["arguments"][0]["source"] == "model" for item in items(message))
+
+
 def copy(
     source: BinaryIO, target: BinaryIO, note: Callable[[dict[str, Any], float], None], held_back: float = 0.0
 ) -> None:
     for raw, message in frames(source):
-        if held_back and any(item["command"]["arguments"][0]["source"] == "model" for item in items(message)):
+        if held_back and from_model(message):
             time.sleep(held_back)
         at = 1000 * time.time()
         target.write(raw)
@@ -83,7 +89,7 @@ def main() -> int:
         def answered(message: dict[str, Any], at: float) -> None:
             if "method" not in message and message.get("id") in open_ids:
                 open_ids.discard(message["id"])
-                write("answered", message, at, n=len(items(message)))
+                write("answered", message, at, n=len(items(message)), model=from_model(message))
 
         back = threading.Thread(
             target=copy, args=(server.stdout, sys.stdout.buffer, answered, float(seconds)), daemon=True
