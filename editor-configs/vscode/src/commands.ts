@@ -124,7 +124,7 @@ export class Commands {
       return;
     }
     const question = `Fit a calibrator on ${folder.name}? The model completes 200 of its lines, which takes minutes to hours.`;
-    const detail = 'It goes on in the background and can be cancelled. Completions wait little, but the processor is busy.';
+    const detail = 'It goes on in the background: click its progress in the status bar to cancel it. The processor is busy meanwhile.';
     if (await vscode.window.showInformationMessage(question, { modal: true, detail }, 'Calibrate')) {
       // The server takes the folder of a document.
       await this.session.ask('lsp-calib.calibrateWorkspace', { uri: `${folder.uri.toString()}/_` });

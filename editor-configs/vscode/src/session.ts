@@ -110,7 +110,7 @@ export class Session {
     try {
       return await this.client.sendRequest<T>('workspace/executeCommand', { command, arguments: args });
     } catch (error) {
-      void vscode.window.showErrorMessage(`lsp-calib: ${(error as Error).message}`);
+      void vscode.window.showErrorMessage(`lsp-calib: ${(error as Error).message.replace(/^lsp-calib: /, '')}`);
       return undefined;
     }
   }
