@@ -340,9 +340,10 @@ class VSCode:
         return [str(one) for one in found]
 
     def notifications(self) -> str:
-        return "\n".join(
-            self.page.locator(".notifications-toasts .notification-list-item").all_text_contents()
-        )
+        """What notifications say, in the corner or in the list that opens where there are several."""
+        places = (".notifications-toasts", ".notifications-center.visible")
+        shown = ", ".join(f"{place} .notification-list-item" for place in places)
+        return "\n".join(self.page.locator(shown).all_text_contents())
 
     def until_ready(self) -> None:
         self.until("the server is ready", lambda: "smollm2" in self.drawn()["status"], MODEL_SECONDS)
