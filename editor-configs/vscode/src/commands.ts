@@ -26,6 +26,7 @@ interface Fit {
 /** A model as `lsp-calib models list --json` says. */
 interface Listed {
   readonly name: string;
+  readonly kind: string;
   readonly title: string;
   readonly licence: string;
   readonly notice: string | null;
@@ -123,7 +124,7 @@ export class Commands {
       return;
     }
     const question = `Fit a calibrator on ${folder.name}? The model completes 200 of its lines, which takes minutes to hours.`;
-    const detail = 'It goes on in the background and can be cancelled. Completions wait little, but the processor is busy.';
+    const detail = 'It goes on in the background: click its progress in the status bar to cancel it. The processor is busy meanwhile.';
     if (await vscode.window.showInformationMessage(question, { modal: true, detail }, 'Calibrate')) {
       // The server takes the folder of a document.
       await this.session.ask('lsp-calib.calibrateWorkspace', { uri: `${folder.uri.toString()}/_` });
@@ -177,7 +178,7 @@ export class Commands {
     const placeHolder = 'Pause the completions that come by themselves';
     const chosen = typeof minutes === 'number' ? { minutes } : await vscode.window.showQuickPick(PAUSES, { placeHolder });
     if (chosen) {
-      this.badge.clear();
+      this.session.hide();
       await this.session.ask('lsp-calib.pause', chosen.minutes === undefined ? {} : { minutes: chosen.minutes });
       await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
     }
@@ -192,7 +193,7 @@ export class Commands {
     const known = await this.installer.withProgress('lsp-calib: looking at models', async (options) => {
       listed = JSON.parse(await run(program, ['models', 'list', '--json'], options)) as Listed[];
     });
-    const items = listed.map((model) => ({ label: model.title, ...describe(model), model }));
+    const items = byReach(listed).map((model) => ({ label: model.title, ...describe(model), model }));
     const chosen = known && (await vscode.window.showQuickPick(items, { placeHolder: 'The model that completes and summarises' }));
     if (!chosen) {
       return;
@@ -233,7 +234,7 @@ export class Commands {
   }
 
   private async hide(): Promise<void> {
-    this.badge.clear();
+    this.session.hide();
     await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
   }
 }
@@ -257,7 +258,13 @@ function markAtCursor(): vscode.Diagnostic | undefined {
 function describe({ licence, notice, bytes, installed, fits }: Listed): vscode.QuickPickItem & { label: never } | object {
   const size = bytes ? `${Math.round(bytes / 1e6)} MB` : 'size unknown';
   const state = installed ? 'installed' : `download ${size}`;
-  return { description: `${state} · ${licence}${fits === false ? ' · too large for the free memory' : ''}`, detail: notice ?? '' };
+  return { description: `${state} · ${licence}${fits === false ? ' · too large for the free memory' : ''}`, detail: notice?.replaceAll('\n', ' ') ?? '' };
+}
+
+/** The models that complete: those that are there first, then those that the list knows a download of. */
+function byReach(listed: readonly Listed[]): Listed[] {
+  const distance = ({ installed, bytes }: Listed) => (installed ? 0 : bytes ? 1 : 2);
+  return listed.filter(({ kind }) => kind === 'language').sort((a, b) => distance(a) - distance(b));
 }
 
 async function chosenFolder(): Promise<vscode.WorkspaceFolder | undefined> {

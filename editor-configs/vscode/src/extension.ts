@@ -6,6 +6,7 @@ import { MarkActions } from './actions';
 import { BadgeView } from './badge';
 import { Commands, openWalkthrough } from './commands';
 import { Installer } from './install/installer';
+import { LateAnswers } from './late';
 import { ReportView } from './report';
 import { Session } from './session';
 import { needRestart } from './settings';
@@ -21,14 +22,16 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const log = vscode.window.createOutputChannel('lsp-calib', { log: true });
   const status = new StatusItem('lspCalib.menu');
   const badge = new BadgeView((shown) => status.showTier(shown));
+  const late = new LateAnswers();
   const report = new ReportView();
   const installer = new Installer(context, log);
-  const started = new Session({ badge, status, report }, installer, log);
+  const started = new Session({ badge, late, status, report }, installer, log);
   session = started;
   context.subscriptions.push(
     log,
     status,
     badge,
+    late,
     report,
     ...new Commands(started, badge, status, installer, log).register(),
     vscode.languages.registerCodeActionsProvider(DOCUMENTS, new MarkActions(), MarkActions.metadata),

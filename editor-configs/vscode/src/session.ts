@@ -4,6 +4,7 @@ import * as vscode from 'vscode';
 import { CloseAction, ErrorAction, LanguageClient, type ErrorHandler, type Middleware } from 'vscode-languageclient/node';
 import type { BadgeView } from './badge';
 import type { Installer } from './install/installer';
+import type { LateAnswers } from './late';
 import type { ReportView } from './report';
 import { findServer, type Found } from './server/find';
 import { Restarts } from './server/restarts';
@@ -27,6 +28,7 @@ class Client extends LanguageClient {
 
 export interface Views {
   readonly badge: BadgeView;
+  readonly late: LateAnswers;
   readonly status: StatusItem;
   readonly report: ReportView;
 }
@@ -78,10 +80,19 @@ export class Session {
 
   async stop(): Promise<void> {
     this.stopping = true;
-    this.views.badge.clear();
+    this.hide();
     const client = this.client;
     this.client = undefined;
     await client?.dispose().catch(() => undefined); // a server that never ran cannot be stopped
+  }
+
+  /** Takes the badge away with its ghost text, and shows nothing of what is still waited for. */
+  hide(): void {
+    this.views.late.stop();
+    if (this.views.badge.why() !== undefined) {
+      this.views.badge.clear();
+      void vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+    }
   }
 
   async restart(): Promise<void> {
@@ -99,7 +110,7 @@ export class Session {
     try {
       return await this.client.sendRequest<T>('workspace/executeCommand', { command, arguments: args });
     } catch (error) {
-      void vscode.window.showErrorMessage(`lsp-calib: ${(error as Error).message}`);
+      void vscode.window.showErrorMessage(`lsp-calib: ${(error as Error).message.replace(/^lsp-calib: /, '')}`);
       return undefined;
     }
   }
@@ -133,7 +144,9 @@ export class Session {
       return;
     }
     const told = client.initializeResult?.capabilities.experimental as { lspCalib?: { badges?: Legend } } | undefined;
-    badge.setLegend(told?.lspCalib?.badges ?? {});
+    const legend = told?.lspCalib?.badges ?? {};
+    badge.setLegend(legend);
+    status.setLegend(legend);
     const inserts = this.knows('lsp-calib.insertSummary');
     void vscode.commands.executeCommand('setContext', 'lspCalib.can.insertSummary', inserts);
     void vscode.commands.executeCommand('setContext', 'lspCalib.running', true);
@@ -142,7 +155,12 @@ export class Session {
   private middleware(): Middleware {
     return {
       provideInlineCompletionItems: (document, position, context, token, next) =>
-        this.views.badge.follow(document, position, token, next(document, position, context, token)),
+        this.views.badge.follow(
+          document,
+          position,
+          token,
+          this.views.late.follow(document, position, token, (patient) => next(document, position, context, patient)),
+        ),
       window: {
         // The report: in the editor, under a policy. What is no report opens where it always did.
         showDocument: async (params, token, next) => {
@@ -168,7 +186,7 @@ export class Session {
     return {
       error: () => ({ action: ErrorAction.Continue, handled: true }),
       closed: () => {
-        this.views.badge.clear();
+        this.hide();
         if (this.stopping) {
           return { action: CloseAction.DoNotRestart, handled: true };
         }

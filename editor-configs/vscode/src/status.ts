@@ -3,12 +3,13 @@
 import * as vscode from 'vscode';
 import { needsAttention, statusSentence, statusText } from './status_text';
 import type { OnScreen } from './badge';
-import type { Status } from './wire';
+import type { Legend, Status } from './wire';
 
 export class StatusItem implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem('lspCalib.status', vscode.StatusBarAlignment.Right, 100);
   private current: Status = { state: 'starting' };
   private shown: OnScreen | undefined;
+  private legend: Legend = {};
 
   constructor(command: string) {
     this.item.name = 'lsp-calib';
@@ -20,7 +21,13 @@ export class StatusItem implements vscode.Disposable {
   }
 
   get sentence(): string {
-    return statusSentence(this.current);
+    return statusSentence(this.current, this.legend);
+  }
+
+  /** legend: the server's words for its states. */
+  setLegend(legend: Legend): void {
+    this.legend = legend;
+    this.draw();
   }
 
   update(status: Status): void {
@@ -40,7 +47,7 @@ export class StatusItem implements vscode.Disposable {
 
   private draw(): void {
     const sentences = [this.shown?.why, this.sentence].filter(Boolean);
-    this.item.text = statusText(this.current, this.shown?.tier);
+    this.item.text = statusText(this.current, this.shown?.tier, this.legend);
     this.item.tooltip = sentences.join('\n');
     this.item.accessibilityInformation = { label: sentences.join('. ') };
     this.item.backgroundColor = needsAttention(this.current)

@@ -1,6 +1,6 @@
 // The status in words and as an icon.
 
-import type { Status } from './wire';
+import type { Legend, Status } from './wire';
 
 // All of one width, so that the bar does not jump at every keystroke.
 const ICONS: Readonly<Record<string, string>> = {
@@ -15,28 +15,40 @@ const ICONS: Readonly<Record<string, string>> = {
   error: '$(error)',
 };
 
+// For a server that sends no words for the state, and before there is one.
 const WORDS: Readonly<Record<string, string>> = {
   notInstalled: 'not installed',
   noModel: 'no model',
+  error: 'not working',
+};
+
+// States of the calibrator that a user should know of: with the others the probabilities are as good as they get.
+const CALIBRATOR_WORDS: Readonly<Record<string, string>> = {
+  learning: 'it has few labels yet, and may still change much',
+  drifted: 'what it promised is no longer kept: look at the report',
 };
 
 /** Whether somebody should look: the bar is then drawn in the colour of warnings. */
-export function needsAttention({ state }: Status): boolean {
-  return state === 'error' || state === 'noModel';
+export function needsAttention({ state, calibrator }: Status): boolean {
+  return state === 'error' || state === 'noModel' || calibrator?.state === 'drifted';
 }
 
 /** The text of the status bar item. tier: mark and tier of the suggestion on screen, if there is one. */
-export function statusText(status: Status, tier?: string): string {
+export function statusText(status: Status, tier?: string, legend: Legend = {}): string {
   const calm = status.state === 'ready' || status.state === 'busy';
-  const name = calm && status.model ? status.model : `lsp-calib: ${WORDS[status.state] ?? status.state}`;
-  return `${ICONS[status.state] ?? '$(question)'} ${name}${tier ? ` ${tier}` : ''}`;
+  const words = legend[status.state]?.words ?? WORDS[status.state] ?? status.state;
+  const name = calm && status.model ? status.model : `lsp-calib: ${words}`;
+  const known = status.calibrator?.state ?? '';
+  const calibrator = calm && known in CALIBRATOR_WORDS ? `, ${known}` : '';
+  return `${ICONS[status.state] ?? '$(question)'} ${name}${calibrator}${tier ? ` ${tier}` : ''}`;
 }
 
-export function statusSentence({ state, message, model, calibrator, note, tiers, latencyMs }: Status): string {
+export function statusSentence({ state, message, model, calibrator, note, tiers, latencyMs }: Status, legend: Legend = {}): string {
+  const meaning = calibrator && (legend[calibrator.state]?.words ?? CALIBRATOR_WORDS[calibrator.state]);
   const parts = [
-    `lsp-calib: ${message || state}`,
+    `lsp-calib: ${message || (legend[state]?.words ?? state)}`,
     model && `model ${model}`,
-    calibrator && `calibrator ${calibrator.state} (${calibrator.source}, ${calibrator.n} labels)`,
+    calibrator && `calibrator ${calibrator.state} (${calibrator.source}, ${calibrator.n} labels)${meaning ? `: ${meaning}` : ''}`,
     note,
     tiers && `shown: ${tiers.accept} accept, ${tiers.review} review, ${tiers.reject} reject`,
     typeof latencyMs?.p50 === 'number' && `median ${Math.round(latencyMs.p50)} ms`,

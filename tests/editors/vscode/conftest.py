@@ -12,14 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from editor import CHROMIUM, VSCode
-
-SERVER = os.environ.get("LSP_CALIB_SERVER") or str(Path(sys.executable).with_name("lsp-calib"))
-# What a browser on a machine without a screen needs; nothing of it reaches the network.
-_FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+from editor import SERVER, SOURCE, VSCode, browser_flags, environment_with_model
 
 
 @pytest.fixture(scope="session")
@@ -27,29 +20,21 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(_FLAGS))
+        started = playwright.chromium.launch(**browser_flags())
         yield started
         started.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory, model_path: Path) -> dict[str, str]:
-    """The environment of an editor with its own state folder, in which the default model is installed."""
-    home = tmp_path_factory.mktemp("home")
-    home.chmod(0o700)
-    models = home / "models"
-    models.mkdir(mode=0o700)
-    (models / model_path.name).symlink_to(model_path)
-    kept = {name: value for name, value in os.environ.items() if name != "LSP_CALIB_MODEL"}
-    return kept | {"LSP_CALIB_HOME": str(home)}
+    """The environment of editors that share a state folder, in which the default model is installed."""
+    return environment_with_model(tmp_path_factory.mktemp("home"), model_path)
 
 
 Editor = Callable[..., VSCode]
 
 
-@pytest.fixture(scope="module")
-def editor(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
-    """Makes editors, each with a profile of its own; they are closed at the end."""
+def _factory(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     made: list[VSCode] = []
 
     def make(workspace: Path, **options: Any) -> VSCode:
@@ -61,3 +46,35 @@ def editor(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def editor(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
+    """Makes editors, each with a profile of its own; they are closed at the end of the test."""
+    yield from _factory(browser, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def running(
+    browser: Any, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[VSCode]:
+    """One VS Code for all tests that do not need one of their own: a start takes ten seconds."""
+    workspace = tmp_path_factory.mktemp("statistics")
+    (workspace / "averages.py").write_text(SOURCE)
+    factory = _factory(browser, tmp_path_factory)
+    vscode = next(factory)(workspace, environment=environment)
+    vscode.install()
+    vscode.start("averages.py")
+    yield vscode
+    next(factory, None)
+
+
+@pytest.fixture
+def vscode(running: VSCode) -> VSCode:
+    """VS Code with a new file, the cursor at its end, and a server that is ready."""
+    name = f"averages_{len(list(running.workspace.glob('*.py')))}.py"
+    (running.workspace / name).write_text(SOURCE)
+    running.show(running.workspace / name)
+    running.to_end()
+    running.until_ready()
+    return running

@@ -6,26 +6,51 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 CODE_SERVER = os.environ.get("LSP_CALIB_VSCODE", "")
 CHROMIUM = Path(os.environ.get("LSP_CALIB_CHROMIUM", "/usr/bin/chromium"))
+SERVER = os.environ.get("LSP_CALIB_SERVER") or str(Path(sys.executable).with_name("lsp-calib"))
 VSIX = ROOT / "build" / "lsp-calib.vsix"
 # For a machine that is busy with something else: how many times longer everything may take.
 PATIENCE = float(os.environ.get("LSP_CALIB_PATIENCE", "1"))
 SECONDS = 40.0 * PATIENCE
 MODEL_SECONDS = 120.0 * PATIENCE  # the first answer waits for the model to load
+
+SOURCE = '''\
+"""Statistics of a list of numbers."""
+
+
+def mean(values: list[float]) -> float:
+    """The arithmetic mean of the values."""
+    return sum(values) / len(values)
+
+
+def variance(values: list[float]) -> float:
+    center = mean(values)
+    return sum((v - center) ** 2 for v in values) / len(values)
+
+
+def average(values: list[float]) -> float:
+    """Another name for the arithmetic mean."""
+'''
+# What is typed at its end: the model goes on with the line of the first function.
+TYPED = "    return su"
 
 USER_SETTINGS: dict[str, Any] = {
     "security.workspace.trust.enabled": False,
@@ -57,13 +82,21 @@ _DRAWN = """() => {
   const parts = spans.flatMap((span) => ['::before', '::after'].map((side) => getComputedStyle(span, side)));
   const badge = parts.find(({ content }) => /(accept|review|reject)/.test(content));
   const ghosts = [...document.querySelectorAll('.ghost-text-decoration, .ghost-text')];
+  const item = document.querySelector('.statusbar-item[id*="lspCalib.status"]');
   return {
     ghost: ghosts.map((one) => one.textContent).join('').replaceAll('\\u00a0', ' ').trim(),
     badge: badge ? badge.content.replaceAll('"', '') : '',
     color: badge ? badge.color : '',
-    status: document.querySelector('.statusbar-item[id*="lspCalib.status"]')?.textContent.trim() ?? '',
+    status: item?.textContent.trim() ?? '',
+    label: item?.querySelector('[aria-label]')?.getAttribute('aria-label') ?? '',
+    busy: item?.querySelector('.codicon-sync, .codicon-loading') ? 'busy' : '',
   };
 }"""
+_LINES = """() => [...document.querySelectorAll('.editor-instance .view-line')].map((line) => {
+  const text = line.cloneNode(true);
+  text.querySelectorAll('.ghost-text-decoration, .ghost-text').forEach((ghost) => ghost.remove());
+  return [parseFloat(line.style.top), text.textContent.replaceAll('\\u00a0', ' ')];
+})"""
 
 
 def _missing() -> str | None:
@@ -85,6 +118,49 @@ def _missing() -> str | None:
 MISSING = _missing()
 
 
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has ended
+        return []
+
+
+def browser_flags() -> dict[str, Any]:
+    """What a browser on a machine without a screen is started with; nothing of it reaches the network."""
+    return {
+        "executable_path": str(CHROMIUM),
+        "args": [
+            "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        ],
+    }  # fmt: skip
+
+
+def environment_with_model(home: Path, model: Path) -> dict[str, str]:
+    """The environment of an editor with this state folder, in which the model is all that is installed."""
+    models = home / "models"
+    models.mkdir(mode=0o700)
+    home.chmod(0o700)
+    (models / model.name).symlink_to(model)
+    kept = {name: value for name, value in os.environ.items() if name != "LSP_CALIB_MODEL"}
+    return kept | {"LSP_CALIB_HOME": str(home)}
+
+
+def timed_server(folder: Path, server: str, seconds: float = 0.0) -> tuple[str, Path]:
+    """A program that starts the server and journals its answers (timed_server.py), and the journal."""
+    program, journal = folder / "timed-lsp-calib", folder / "journal.jsonl"
+    words = [
+        sys.executable,
+        str(Path(__file__).with_name("timed_server.py")),
+        server,
+        str(journal),
+        str(seconds),
+    ]
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    program.chmod(0o755)
+    return str(program), journal
+
+
 def node_folder() -> str:
     """The folder with the Node.js that code-server runs on."""
     return subprocess.run(
@@ -95,8 +171,9 @@ def node_folder() -> str:
 class VSCode:
     """A browser's page with VS Code in it, on a workspace and a profile of its own.
 
-    browser: playwright's. folder: for the profile. machine: settings of the machine where the server runs,
-    which alone may name programs. environment: that of VS Code and of the servers that it starts.
+    browser: playwright's. folder: for the profile. workspace: a folder, or a .code-workspace file. machine:
+    settings of the machine where the server runs, which alone may name programs. environment: that of VS Code
+    and of the servers that it starts.
     """
 
     def __init__(
@@ -109,9 +186,13 @@ class VSCode:
         user: dict[str, Any] | None = None,
         environment: dict[str, str] | None = None,
         light: bool = False,
+        viewport: tuple[int, int] = (1280, 720),
     ) -> None:
         self.folder, self.workspace = folder, workspace
+        self._viewport = {"width": viewport[0], "height": viewport[1]}
         self._environment = dict(environment if environment is not None else os.environ)
+        # As `code` says: the environment is this one. Otherwise VS Code asks a login shell for another.
+        self._environment["VSCODE_CLI"] = "1"
         self._environment["PATH"] = f"{node_folder()}:{self._environment['PATH']}"
         settings = USER_SETTINGS | ({"workbench.colorTheme": "Light Modern"} if light else {}) | (user or {})
         for name, values in (("User", settings), ("Machine", _QUIET | _ONE_THREAD | machine)):
@@ -123,10 +204,22 @@ class VSCode:
             str(folder / "extensions"), "--config", str(folder / "config.yaml"),
         ]  # fmt: skip
         self._process: subprocess.Popen[str] | None = None
-        self.page = browser.new_page(
-            viewport={"width": 1280, "height": 720}, color_scheme="light" if light else "dark"
+        self._browser, self._light = browser, light
+        self._new_page()
+
+    def _new_page(self) -> None:
+        self.page = self._browser.new_page(
+            viewport=self._viewport, color_scheme="light" if self._light else "dark"
         )
         self.page.set_default_timeout(1000 * SECONDS)
+
+    def window(self, workspace: Path, file: str | None = None) -> VSCode:
+        """A second window of this VS Code, on another workspace; the caller closes its page."""
+        other = copy.copy(self)
+        other.workspace = workspace
+        other._new_page()
+        other.open(file)
+        return other
 
     def install(self, vsix: Path = VSIX) -> None:
         subprocess.run(
@@ -154,7 +247,8 @@ class VSCode:
     def open(self, file: str | None = None) -> None:
         from urllib.parse import quote
 
-        address = f"{self.url}/?folder={quote(str(self.workspace))}"
+        kind = "workspace" if self.workspace.suffix == ".code-workspace" else "folder"
+        address = f"{self.url}/?{kind}={quote(str(self.workspace))}"
         if file:
             host = self.url.removeprefix("http://")
             payload = json.dumps([["openFile", f"vscode-remote://{host}{self.workspace / file}"]])
@@ -193,7 +287,8 @@ class VSCode:
             self._process.stdout.close()
 
     def drawn(self) -> dict[str, str]:
-        """Texts of ghost text, badge and status bar item, the badge's colour; "" for what is not there."""
+        """Texts of ghost text, badge and status bar item, the label that a screen reader says of it, the
+        badge's colour, whether the server works ("busy"); "" for what is not there."""
         return dict(self.page.evaluate(_DRAWN))
 
     def until(self, what: str, met: Callable[[], Any], seconds: float = SECONDS) -> Any:
@@ -221,11 +316,8 @@ class VSCode:
         self.keys("Control+End")
 
     def lines(self) -> list[str]:
-        """The lines on screen, from top to bottom, as text without decorations."""
-        rows = self.page.evaluate(
-            "() => [...document.querySelectorAll('.editor-instance .view-line')]"
-            ".map((one) => [parseFloat(one.style.top), one.textContent.replaceAll('\\u00a0', ' ')])"
-        )
+        """The lines of the document on screen, from top to bottom, without ghost text."""
+        rows = self.page.evaluate(_LINES)
         return [text for _, text in sorted(rows)]
 
     def command(self, title: str) -> None:
@@ -248,32 +340,86 @@ class VSCode:
         return [str(one) for one in found]
 
     def notifications(self) -> str:
-        return "\n".join(
-            self.page.locator(".notifications-toasts .notification-list-item").all_text_contents()
-        )
+        """What notifications say, in the corner or in the list that opens where there are several."""
+        places = (".notifications-toasts", ".notifications-center.visible")
+        shown = ", ".join(f"{place} .notification-list-item" for place in places)
+        return "\n".join(self.page.locator(shown).all_text_contents())
+
+    def until_ready(self) -> None:
+        self.until("the server is ready", lambda: "smollm2" in self.drawn()["status"], MODEL_SECONDS)
 
     def suggestion(self, typed: str) -> dict[str, str]:
         """Types at the cursor; what is drawn once ghost text and badge are there."""
-        ready = re.compile(r"smollm2|qwen", re.I)
-        self.until("the server is ready", lambda: ready.search(self.drawn()["status"]), MODEL_SECONDS)
+        self.until_ready()
         self.type(typed)
         return self.wait_for_suggestion(typed)
 
     def wait_for_suggestion(self, typed: str) -> dict[str, str]:
+        """What is drawn once ghost text and badge are there.
+
+        An answer that is at work is waited for, however long it takes: typing would cancel it. Where the
+        server has nothing to do and nothing is drawn, VS Code has given up its request: it is made again.
+        """
+        idle = [time.monotonic()]
+
         def both() -> Any:
             seen = self.drawn()
-            return seen["ghost"] and seen["badge"] and seen
-
-        asked = [time.monotonic()]
-
-        def asking() -> Any:
-            if time.monotonic() - asked[0] > 15:  # the model may have been loading: ask again
-                asked[0] = time.monotonic()
+            if seen["busy"]:
+                idle[0] = time.monotonic()
+            elif time.monotonic() - idle[0] > 5 * PATIENCE:
                 self.keys("Backspace")
                 self.type(typed[-1])
-            return both()
+                idle[0] = time.monotonic()
+            return seen["ghost"] and seen["badge"] and seen
 
-        return dict(self.until("ghost text with a badge", asking, MODEL_SECONDS))
+        return dict(self.until("ghost text with a badge", both, MODEL_SECONDS))
+
+    def hovered(self, place: list[float], met: Callable[[str], bool]) -> str:
+        """What a hover at a place on the page says, once it says what is wanted."""
+        hover = self.page.locator(".monaco-hover:not(.hidden)")
+        tried = [0.0]
+
+        def look() -> Any:
+            texts = [str(text) for text in hover.all_text_contents()]
+            if fits := [text for text in texts if met(text)]:
+                return fits[0]
+            if time.monotonic() - tried[0] > 6 * PATIENCE:  # a hover that came too early says so: again
+                tried[0] = time.monotonic()
+                self.page.mouse.move(640, 690)
+                self.page.wait_for_timeout(600)
+                self.page.mouse.move(place[0] - 3, place[1])
+                self.page.mouse.move(place[0], place[1], steps=3)
+            return None
+
+        return str(self.until("a hover", look, MODEL_SECONDS))
+
+    def servers(self) -> list[psutil.Process]:
+        """The language servers that this VS Code has started, of all its windows."""
+        assert self._process is not None
+        children = psutil.Process(self._process.pid).children(recursive=True)
+        return [
+            one
+            for one in children
+            if "serve" in _command_line(one) and "lsp-calib" in str(_command_line(one))
+        ]
+
+    def press(self, button: str) -> None:
+        """A button of a notification or a dialog."""
+        self.page.get_by_role("button", name=button, exact=True).first.click()
+
+    def clear_notifications(self) -> None:
+        if self.notifications():
+            self.command("Notifications: Clear All Notifications")
+            self.until("no notifications", lambda: not self.notifications())
+
+    def rows(self) -> list[str]:
+        """What the open list of choices offers."""
+        found = self.page.locator(".quick-input-widget .monaco-list-row").all_text_contents()
+        return [str(one) for one in found]
+
+    def choose(self, text: str) -> None:
+        """An entry of the open list of choices."""
+        self.page.locator(".quick-input-widget .monaco-list-row", has_text=text).first.click()
 
     def log(self) -> str:
         """The end of the extension's log."""

@@ -1,0 +1,259 @@
+"""Pictures of the extension in a real VS Code, for the documentation.
+
+    LSP_CALIB_VSCODE="$(.ci/vscode)" python tests/editors/vscode/pictures.py [FOLDER] [--theme X] [--only X]
+
+FOLDER (default docs/img) gets vscode-badge, -hover, -report and -install, each -dark.png and -light.png, and
+vscode-flow.png, which is animated: typing, ghost text with its badge, Tab, the mark, an edit, the hover. All
+with the default model, which must be installed; the labels of the report are those of report_session.py. The
+extension's icon is drawn as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import itertools
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from editor import (
+    MISSING,
+    MODEL_SECONDS,
+    ROOT,
+    SERVER,
+    SOURCE,
+    TYPED,
+    VSCode,
+    browser_flags,
+    environment_with_model,
+)  # fmt: skip
+from PIL import Image, ImageDraw, ImageFont
+
+from lsp_calib.inference.models.cards import load_cards
+
+SQUIGGLES = ".squiggly-hint, .squiggly-info, .squiggly-warning"
+# Nothing in the window but the text and the status bar.
+BARE = {
+    "workbench.activityBar.location": "hidden",
+    "workbench.statusBar.visible": True,
+    "workbench.layoutControl.enabled": False,
+    "workbench.editor.editorActionsLocation": "hidden",
+    "window.commandCenter": False,
+    "window.customTitleBarVisibility": "never",
+    "breadcrumbs.enabled": False,
+    "editor.fontSize": 18,
+    "editor.lineHeight": 26,
+    "editor.hover.delay": 300,
+    "editor.renderLineHighlight": "none",
+    "editor.cursorBlinking": "solid",
+    "editor.guides.indentation": False,
+    "editor.scrollbar.vertical": "hidden",
+    "editor.overviewRulerLanes": 0,
+    "editor.lineNumbersMinChars": 3,
+    "editor.stickyScroll.enabled": False,
+}
+SIZE = (880, 520)
+# In an animated picture: milliseconds of a typed character, and of what is to be looked at.
+CHARACTER, LOOK = 90, 1600
+
+
+class Film:
+    """Pictures of a page, one after the other, each with the milliseconds that it stays."""
+
+    def __init__(self, vscode: VSCode) -> None:
+        self.vscode = vscode
+        self.frames: list[tuple[Image.Image, int]] = []
+
+    def take(self, milliseconds: int) -> None:
+        shot = Image.open(io.BytesIO(self.vscode.page.screenshot())).convert("RGB")
+        self.frames.append((shot, milliseconds))
+
+    def type(self, text: str) -> None:
+        for character in text:
+            self.vscode.page.keyboard.type(character)
+            self.vscode.page.wait_for_timeout(60)
+            self.take(CHARACTER)
+
+    def save(self, path: Path) -> None:
+        """As an APNG: one palette for all, so that what does not change from frame to frame costs nothing."""
+        sheet = Image.new("RGB", (SIZE[0], SIZE[1] * 4))
+        for i in range(4):
+            sheet.paste(self.frames[(len(self.frames) - 1) * i // 3][0], (0, SIZE[1] * i))
+        palette = sheet.quantize(128, dither=Image.Dither.NONE)
+        pictures = [shot.quantize(palette=palette, dither=Image.Dither.NONE) for shot, _ in self.frames]
+        pictures[0].save(
+            path, save_all=True, append_images=pictures[1:], duration=[stays for _, stays in self.frames],
+            loop=0, optimize=True,
+        )  # fmt: skip
+
+
+class Studio:
+    """Where pictures are made: one theme, one folder for them, one for what they need."""
+
+    def __init__(self, browser: Any, folder: Path, theme: str, target: Path) -> None:
+        self.browser, self.folder, self.theme, self.target = browser, folder, theme, target
+        self.environment = self._home("home")
+
+    def _home(self, name: str) -> dict[str, str]:
+        (self.folder / name).mkdir(exist_ok=True)
+        return environment_with_model(self.folder / name, load_cards()["smollm2-135m"].path)
+
+    def save(self, vscode: VSCode, name: str, clip: dict[str, float] | None = None) -> None:
+        vscode.page.screenshot(path=self.target / f"vscode-{name}-{self.theme}.png", clip=clip)
+
+    def editor(self, name: str, **options: Any) -> VSCode:
+        """VS Code with the file, the side bar closed, and the cursor at the end."""
+        workspace = self.folder / f"work-{name}"
+        workspace.mkdir()
+        (workspace / "averages.py").write_text(SOURCE)
+        profile = self.folder / f"profile-{name}"
+        profile.mkdir()
+        options.setdefault("environment", self.environment)
+        options.setdefault("machine", {"lspCalib.server.path": SERVER})
+        vscode = VSCode(
+            self.browser, profile, workspace, user=BARE, light=self.theme == "light", viewport=SIZE, **options
+        )
+        vscode.install()
+        vscode.start("averages.py")
+        return vscode
+
+    def ready(self, vscode: VSCode) -> None:
+        vscode.until_ready()
+        if vscode.page.locator(".part.sidebar").is_visible():
+            vscode.command("View: Toggle Primary Side Bar Visibility")
+        vscode.clear_notifications()
+        vscode.to_end()
+
+    def badge_and_hover(self) -> None:
+        vscode = self.editor("text")
+        self.ready(vscode)
+        seen = vscode.suggestion(TYPED)
+        tier = seen["badge"].split()[1]
+        vscode.until("the tier in the status bar", lambda: tier in vscode.drawn()["status"])
+        self.save(vscode, "badge")
+        vscode.keys("Escape")
+        self._hover(vscode)
+        self.save(vscode, "hover")
+        vscode.close()
+
+    def _hover(self, vscode: VSCode) -> None:
+        name = vscode.page.locator(
+            ".editor-instance .view-line", has_text="def variance"
+        ).first.bounding_box()
+        vscode.hovered([name["x"] + 80, name["y"] + name["height"] / 2], lambda text: "smollm2-135m" in text)
+        vscode.page.wait_for_timeout(400)
+
+    def flow(self) -> None:
+        vscode = self.editor("flow")
+        self.ready(vscode)
+        vscode.suggestion("    r")  # the model is warm, and its first answer not in the film
+        vscode.keys("Escape", "Shift+Home", "Shift+Home", "Delete")
+        vscode.page.wait_for_timeout(1000)
+        film = Film(vscode)
+        film.take(600)
+        film.type(TYPED)
+        seen = vscode.wait_for_suggestion(TYPED)
+        vscode.until(
+            "the tier in the status bar", lambda: seen["badge"].split()[1] in vscode.drawn()["status"]
+        )
+        film.take(LOOK)
+        vscode.keys("Tab")
+        vscode.until("a mark", lambda: vscode.page.locator(SQUIGGLES).count())
+        film.take(LOOK)
+        film.type(" if values else 0.0")
+        vscode.keys("Escape")
+        vscode.until("no mark", lambda: not vscode.page.locator(SQUIGGLES).count())
+        film.take(LOOK)
+        self._hover(vscode)
+        film.take(2 * LOOK)
+        film.save(self.target / "vscode-flow.png")
+        vscode.close()
+
+    def report(self) -> None:
+        home = self.folder / "home-report"
+        home.mkdir()
+        subprocess.run(
+            [sys.executable, str(ROOT / "tests" / "programs" / "report_session.py"), str(home)], check=True
+        )
+        vscode = self.editor("report", environment=self._home("home-report"))
+        self.ready(vscode)
+        vscode.command("lsp-calib: Show report")
+        page = "iframe.webview.ready"
+        vscode.until("the page", lambda: vscode.page.locator(page).count(), MODEL_SECONDS)
+        vscode.page.wait_for_timeout(1500)
+        vscode.clear_notifications()
+        self.save(vscode, "report")
+        vscode.close()
+
+    def install(self) -> None:
+        vscode = self.editor("install", machine={}, environment=self._without_server())
+        dialog = vscode.page.locator(".monaco-dialog-box")
+        dialog.wait_for(timeout=1000 * MODEL_SECONDS)
+        vscode.page.wait_for_timeout(500)
+        box = dialog.bounding_box()
+        around = {key: box[key] for key in ("x", "y", "width", "height")}
+        self.save(vscode, "install", around)
+        vscode.close()
+
+    def _without_server(self) -> dict[str, str]:
+        """An environment in which there is no `lsp-calib` to be found, and no model."""
+        (self.folder / "home-none").mkdir()
+        (self.folder / "home-none").chmod(0o700)
+        return self.environment | {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LSP_CALIB_HOME": str(self.folder / "home-none"),
+        }
+
+
+def icon(path: Path) -> None:
+    """The extension's icon: the marks of the three tiers, each in its shape and colour."""
+    side, sharp = 128, 4
+    sheet = Image.new("RGBA", (side * sharp, side * sharp))
+    draw = ImageDraw.Draw(sheet)
+    draw.rounded_rectangle((0, 0, side * sharp - 1, side * sharp - 1), 22 * sharp, "#1f1f1f")
+    font = ImageFont.truetype("/usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf", 40 * sharp)
+    marks = (("●", "#89d185"), ("▲", "#e2b340"), ("✗", "#f48771"))
+    for (mark, color), x in zip(marks, itertools.count(28, 36), strict=False):
+        left, top, right, bottom = draw.textbbox((0, 0), mark, font)
+        draw.text((x * sharp - (left + right) / 2, 64 * sharp - (top + bottom) / 2), mark, color, font)
+    sheet.resize((side, side), Image.Resampling.LANCZOS).save(path, optimize=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "docs" / "img")
+    parser.add_argument("--theme", choices=["dark", "light"], action="append")
+    parser.add_argument("--only", choices=["badge", "flow", "report", "install", "icon"], nargs="+")
+    wanted = parser.parse_args()
+    if not wanted.only or "icon" in wanted.only:
+        icon(ROOT / "editor-configs" / "vscode" / "icon.png")
+    if MISSING:
+        print(MISSING, file=sys.stderr)
+        return 1
+    from playwright.sync_api import sync_playwright
+
+    for theme in wanted.theme or ["dark", "light"]:
+        with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(**browser_flags())
+            studio = Studio(browser, Path(name), theme, wanted.folder)
+            scenes: dict[str, Callable[[], None]] = {
+                "badge": studio.badge_and_hover, "report": studio.report, "install": studio.install,
+            }  # fmt: skip
+            if theme == "dark":
+                scenes["flow"] = studio.flow  # one is enough: a film is large
+            for name in wanted.only or scenes:
+                if name in scenes:
+                    scenes[name]()
+                    print(f"{theme}: {name}", flush=True)
+            browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""The server's life as VS Code shows it: slow, restarted, dead, without a model; windows and folders."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from editor import MISSING, MODEL_SECONDS, SERVER, SOURCE, TYPED, VSCode, timed_server
+
+pytestmark = [pytest.mark.model, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
+
+
+def model_processes(home: str) -> list[psutil.Process]:
+    """The model processes of a state folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if (
+                "lsp_calib.inference.process" in process.cmdline()
+                and process.environ().get("LSP_CALIB_HOME") == home
+            ):
+                found.append(process)
+        except psutil.Error:  # ended meanwhile, or somebody else's
+            continue
+    return found
+
+
+def test_two_windows_share_one_model(
+    running: VSCode, vscode: VSCode, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Each window has its server, all have one model process, and both get suggestions."""
+    (tmp_path / "averages.py").write_text(SOURCE)
+    other = running.window(tmp_path, "averages.py")
+    try:
+        other.to_end()
+        assert other.suggestion(TYPED)["badge"]
+        vscode.page.bring_to_front()
+        vscode.to_end()
+        assert vscode.suggestion(TYPED)["badge"]
+        assert len(running.servers()) == 2
+        assert len(model_processes(environment["LSP_CALIB_HOME"])) == 1
+    finally:
+        other.page.close()
+
+
+def test_a_restart_from_the_palette_brings_a_new_server(vscode: VSCode) -> None:
+    before = {one.pid for one in vscode.servers()}
+    vscode.command("lsp-calib: Restart the server")
+    vscode.until(
+        "another one", lambda: before not in ({one.pid for one in vscode.servers()}, set()), MODEL_SECONDS
+    )
+    vscode.until(
+        "the old one gone", lambda: not before & {one.pid for one in vscode.servers()}, MODEL_SECONDS
+    )
+    vscode.to_end()
+    assert vscode.suggestion(TYPED)["badge"]
+
+
+def test_a_server_that_dies_is_started_again_and_one_that_goes_on_dying_is_said(
+    editor: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Once: nothing but a new server. Five times within minutes: one message, with a way to start it, and
+    editing goes on."""
+    (tmp_path / "averages.py").write_text(SOURCE)
+    vscode: VSCode = editor(tmp_path, environment=environment)
+    vscode.install()
+    vscode.start("averages.py")
+    vscode.to_end()
+    assert vscode.suggestion(TYPED)["badge"]
+
+    def another(old: int) -> Any:
+        return [one for one in vscode.servers() if one.pid != old]
+
+    for _ in range(4):
+        server = vscode.until("a server", vscode.servers, MODEL_SECONDS)[0]
+        vscode.until(
+            "that is ready",
+            lambda: vscode.drawn()["label"] and "smollm2" in vscode.drawn()["status"],
+            MODEL_SECONDS,
+        )
+        server.kill()
+        vscode.until("the next", lambda pid=server.pid: another(pid), MODEL_SECONDS)
+        assert not vscode.notifications()
+    vscode.until_ready()
+    vscode.keys("Control+End", "Enter")
+    assert vscode.suggestion(TYPED)["badge"], "as before"
+
+    vscode.servers()[0].kill()
+    said = vscode.until("a message", vscode.notifications, MODEL_SECONDS)
+    assert "ended several times" in said
+    assert "Editing goes on" in said
+    vscode.until("the state", lambda: "not working" in vscode.drawn()["status"])
+    assert not vscode.drawn()["ghost"]
+    vscode.keys("Control+End")
+    vscode.type("  # still here")
+    vscode.until("what was typed", lambda: any("# still here" in line for line in vscode.lines()))
+    vscode.press("Restart")
+    vscode.until_ready()
+
+
+def test_a_model_that_cannot_run_is_said_with_what_to_do(
+    editor: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "averages.py").write_text(SOURCE)
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + bytes(200))
+    vscode: VSCode = editor(
+        tmp_path,
+        environment=environment,
+        machine={"lspCalib.server.path": SERVER, "lspCalib.trusted.model": str(broken)},
+    )
+    vscode.install()
+    vscode.start("averages.py")
+    vscode.until(
+        "the state", lambda: re.search("not working|no model", vscode.drawn()["status"]), MODEL_SECONDS
+    )
+    label = vscode.drawn()["label"]
+    assert "broken.gguf" in label + vscode.notifications(), label
+    vscode.to_end()
+    vscode.type("x = 1")
+    vscode.until("what was typed", lambda: "x = 1" in vscode.lines()[-1])
+    # The way back is the one that the menu has.
+    vscode.command("lsp-calib: Pick a model")
+    vscode.until("the models", lambda: [row for row in vscode.rows() if "SmolLM2" in row], MODEL_SECONDS)
+    vscode.choose("SmolLM2 135M")
+    vscode.until_ready()
+
+
+def test_several_folders_of_one_workspace_are_all_served(
+    editor: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.py").write_text(SOURCE)
+    workspace = tmp_path / "both.code-workspace"
+    workspace.write_text(json.dumps({"folders": [{"path": "first"}, {"path": "second"}]}))
+    vscode: VSCode = editor(workspace, environment=environment)
+    vscode.install()
+    vscode.start()
+    for name in ("first", "second"):
+        vscode.show(tmp_path / name / f"{name}.py")
+        vscode.to_end()
+        assert vscode.suggestion(TYPED)["badge"]
+    assert len(vscode.servers()) == 1
+    vscode.command("lsp-calib: Calibrate on this workspace")
+    rows = vscode.until("a question which", lambda: len(found := vscode.rows()) == 2 and found)
+    assert "first" in rows[0]
+    assert "second" in rows[1]
+    vscode.keys("Escape")
+
+
+def test_an_answer_that_takes_longer_than_vs_code_waits_is_shown(
+    editor: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """VS Code gives up after 750 ms and would show nothing; the suggestion comes when the model has it. One
+    that the user has moved on from does not."""
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    (workspace / "averages.py").write_text(SOURCE)
+    program, journal = timed_server(tmp_path, SERVER, seconds=3.0)
+    vscode: VSCode = editor(workspace, environment=environment, machine={"lspCalib.server.path": program})
+    vscode.install()
+    vscode.start("averages.py")
+    vscode.to_end()
+    vscode.until_ready()
+    vscode.type(TYPED)
+    vscode.until(
+        "ghost text with a badge", lambda: (seen := vscode.drawn())["ghost"] and seen["badge"], MODEL_SECONDS
+    )
+    notes = [json.loads(line) for line in journal.read_text().splitlines()]
+    asked = {note["id"]: note["at"] for note in notes if note["what"] == "asked"}
+    slowest = max(
+        note["at"] - asked[note["id"]] for note in notes if note["what"] == "answered" and note["n"]
+    )
+    assert slowest >= 3000, "held back as long as was meant"
+
+    vscode.keys("Escape", "Enter")
+    vscode.type("    ret")
+    vscode.page.wait_for_timeout(1500)  # VS Code has given up, the model is at work
+    vscode.keys("Control+Home")
+    vscode.page.wait_for_timeout(4000)
+    assert not vscode.drawn()["ghost"]
+    assert not vscode.drawn()["badge"]
