@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lsp_calib.values import Tier
 
-# The badge that an editor shows for each tier, and for each state without an answer. Colour comes before
+# The badge that an editor shows for each tier, and for each state. Colour comes before
 # words: arXiv 2510.22614 reports that developers prefer it. The colours are names that every terminal knows.
 # Each tier has a shape of its own as well, for those who do not tell the colours apart.
 BADGES = {
     "accept": {"mark": "●", "color": "green", "words": "likely right"},
     "review": {"mark": "▲", "color": "yellow", "words": "look at it"},
     "reject": {"mark": "✗", "color": "red", "words": "likely wrong"},
+    "starting": {"mark": "◌", "color": "blue", "words": "starting"},
     "loading": {"mark": "◌", "color": "blue", "words": "loading the model"},
     "busy": {"mark": "◌", "color": "blue", "words": "thinking"},
     "ready": {"mark": "○", "color": "green", "words": "ready"},
     "paused": {"mark": "‖", "color": "yellow", "words": "paused"},
     "noModel": {"mark": "✗", "color": "red", "words": "no model"},
     "error": {"mark": "✗", "color": "red", "words": "not working"},
+    # Of a calibrator.
+    "learning": {"mark": "◔", "color": "blue", "words": "few labels yet"},
+    "drifted": {"mark": "✗", "color": "yellow", "words": "its promise is no longer kept"},
 }
 
 

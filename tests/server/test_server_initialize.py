@@ -11,6 +11,8 @@ from conftest import Connect
 from lsprotocol import types
 from scripted_editor import capabilities
 
+from lsp_calib.inference.engine import EngineState
+
 VSCODE = {"editor": "visual_studio_code", "inline": True, "pull": True}
 NEOVIM = {"editor": "neovim", "inline": True}
 OLD_NEOVIM = {"editor": "neovim@v0.9.1"}
@@ -61,7 +63,7 @@ async def test_what_is_offered_fits_the_editor(
 async def test_badges_stand_in_the_capabilities(connect: Connect) -> None:
     """Editors take mark, colour and words of each tier and state from `experimental.lspCalib.badges`."""
     badges = (await connect()).server.experimental["lspCalib"]["badges"]
-    assert {"accept", "review", "reject", "loading", "ready", "noModel", "error"} <= set(badges)
+    assert {"accept", "review", "reject", *EngineState, "paused", "learning", "drifted"} <= set(badges)
     for badge in badges.values():
         assert set(badge) == {"mark", "color", "words"}
         assert all(isinstance(value, str) and value for value in badge.values())

@@ -7,8 +7,6 @@ local marks = {
   reject = { mark = '✗', color = 'red' },
   starting = { mark = '◌', color = 'blue', words = 'starting' },
   stopped = { mark = '✗', color = 'red', words = 'not running' },
-  learning = { words = 'learning' },
-  drifted = { words = 'drifted' },
 }
 -- Names of colours become the colour scheme's own.
 local theme = { green = 'DiagnosticOk', yellow = 'DiagnosticWarn', amber = 'DiagnosticWarn', orange = 'DiagnosticWarn',

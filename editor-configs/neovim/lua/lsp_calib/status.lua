@@ -29,7 +29,7 @@ function M.words(status)
   local words = calm and type(status.model) == 'string' and status.model or badges.words(status.state)
   local calibrator = type(status.calibrator) == 'table' and status.calibrator.state or ''
   if calm and (calibrator == 'learning' or calibrator == 'drifted') then
-    words = ('%s (%s)'):format(words, badges.words(calibrator))
+    words = ('%s (%s)'):format(words, calibrator)
   end
   return words
 end
