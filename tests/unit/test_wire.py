@@ -74,7 +74,7 @@ GENERATION = wire.generation_to_wire(Generation("x", (Token(1, -0.5, 0.0, "x"),)
 
 SCORE = wire.request_to_wire(8, ScoreRequest(Prompt(((Segment.TEXT, "a"),), "", "v"), "b"))
 HELLO = wire.hello_to_wire(wire.Hello(wire.Options(2, 3, True), 4.5))
-LOADED = wire.loaded_to_wire(wire.Loaded("abc", "an engine", ("a note",), 2, "cpu"))
+LOADED = wire.loaded_to_wire(wire.Loaded("abc", "an engine", ("a note",), 2, "cpu", tried=True))
 
 
 def received(stream: bytes) -> list[wire.Message]:
@@ -119,7 +119,7 @@ def test_tokens_arrive_as_they_were_sent(generation: Generation) -> None:
 def test_greeting_and_welcome_arrive_as_they_were_sent() -> None:
     assert wire.hello_from_wire(over_the_wire(HELLO)) == wire.Hello(wire.Options(2, 3, True), 4.5)
     assert wire.loaded_from_wire(over_the_wire(LOADED)) == wire.Loaded(
-        "abc", "an engine", ("a note",), 2, "cpu"
+        "abc", "an engine", ("a note",), 2, "cpu", tried=True
     )
 
 

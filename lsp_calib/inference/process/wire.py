@@ -102,7 +102,7 @@ class Loaded(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     threads: Count
     acceleration: str
-    tried: bool = False
+    tried: bool
 
 
 class Stats(msgspec.Struct, frozen=True):
