@@ -49,7 +49,7 @@ from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Observe, Priority, Request, Sampling, ScoreRequest
 from lsp_calib.values import Generation, Observation, Prompt, Segment, Softmax, Stop, Timing, Token
 
-PROTOCOL = 4
+PROTOCOL = 5
 MOST_BYTES = 16 << 20
 HEADER = struct.Struct(">I")
 _LARGEST = sys.float_info.max
