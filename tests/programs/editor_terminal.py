@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import psutil
 import pyte
 
 COLUMNS, LINES = 100, 30
@@ -140,3 +141,11 @@ class EditorTerminal:
             data, rest = (data[: cut.start()], data[cut.start() :]) if cut else (data, b"")
             with self._lock:
                 self._stream.feed(_BEYOND_PYTE.sub(b"", data))
+
+
+def servers_of(editor: EditorTerminal) -> list[psutil.Process]:
+    """The processes of lsp-calib's server that an editor has started. Fails if there is none."""
+    below = psutil.Process(editor.process.pid).children(recursive=True)
+    found = [one for one in below if "serve" in one.cmdline() and "lsp-calib" in " ".join(one.cmdline())]
+    assert found, "the editor has started no server"
+    return found

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyte", reason="the extra `editors` is not installed")
-from editor_terminal import EditorTerminal
+from editor_terminal import EditorTerminal, servers_of
 
 HERE = Path(__file__).parent
 CONFIGURATION = HERE.parents[2] / "editor-configs" / "emacs" / "lsp-calib.el"
@@ -80,15 +80,18 @@ class Emacs(EditorTerminal):
         self.keys(f"{name}\r")
 
 
-Start = Callable[[str], Emacs]
+Start = Callable[..., Emacs]
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+MANAGED = r"\[eglot:project"
 
 
 @pytest.fixture
 def start(tmp_path: Path, home_with_model: Path) -> Iterator[Start]:
-    """A function that opens a document in an Emacs with this client, and waits until the server is there."""
+    """A function that opens a document in an Emacs with this client, and waits until the server is there, or
+    until the screen shows something else."""
     opened: list[Emacs] = []
 
-    def make(client: str) -> Emacs:
+    def make(client: str, *, home: Path = home_with_model, path: str = PATH, until: str = MANAGED) -> Emacs:
         assert EMACS is not None
         project = tmp_path / "project"
         project.mkdir()
@@ -97,14 +100,14 @@ def start(tmp_path: Path, home_with_model: Path) -> Iterator[Start]:
         folder = tmp_path / "emacs.d"
         folder.mkdir()
         environment = {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": path,
             "LSP_CALIB_CLIENT": client,
-            "LSP_CALIB_HOME": str(home_with_model),
+            "LSP_CALIB_HOME": str(home),
         }
         command = [EMACS, "-nw", "-Q", f"--init-directory={folder}", "-l", str(HERE / "init.el"), str(file)]
         editor = Emacs(command, environment, project)
         opened.append(editor)
-        editor.sees(r"LSP\[lsp-calib:\d+" if client == "lsp-mode" else r"\[eglot:project", MODEL_SECONDS)
+        editor.sees(r"LSP\[lsp-calib:\d+" if client == "lsp-mode" else until, MODEL_SECONDS)
         return editor
 
     yield make
@@ -224,3 +227,36 @@ def test_lsp_mode_shows_ghost_text_with_the_tier(start: Start, home_with_model: 
     assert emacs.until("an event in the store", accepted) == 1
     emacs.command("lsp-calib-refit")
     emacs.sees(r"^Refit: not enough labels yet: 0 of 5\.")
+
+
+def test_a_server_that_dies_is_started_again(start: Start) -> None:
+    """By Eglot itself, or by its command; what is typed meanwhile stays."""
+    emacs = start("eglot")
+    text, _ = suggested(emacs)
+    for server in servers_of(emacs):
+        server.kill()
+    emacs.sees("Server exited|Reconnecting|Reconnected")
+    emacs.keys("rn 1")
+    emacs.sees(r"^!* *return 1$")
+    emacs.command("eglot-reconnect")
+    emacs.sees("Connected!|Reconnected", 60)
+    emacs.keys("\x01\x0b")  # to the line's start, and all of it away
+    again, _ = suggested(emacs)
+    assert again == text
+
+
+def test_without_a_model_it_says_what_to_do(start: Start, tmp_path: Path) -> None:
+    home = tmp_path / "empty"
+    home.mkdir(mode=0o700)
+    emacs = start("eglot", home=home, until="lsp-calib models pull")
+    emacs.keys("\x1b>    return 1")
+    emacs.sees(r"^!* *return 1$")
+
+
+def test_without_the_server_editing_goes_on_and_emacs_names_what_is_missing(start: Start) -> None:
+    elsewhere = os.pathsep.join(
+        folder for folder in PATH.split(os.pathsep) if not (Path(folder) / "lsp-calib").exists()
+    )
+    emacs = start("eglot", path=elsewhere, until="lsp-calib")
+    emacs.keys("\x1b>    return 1")
+    emacs.sees(r"^!* *return 1$")

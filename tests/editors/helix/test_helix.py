@@ -12,13 +12,13 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyte", reason="the extra `editors` is not installed")
-from editor_terminal import EditorTerminal
+from editor_terminal import EditorTerminal, servers_of
 
 SHIPPED = Path(__file__).parents[3] / "editor-configs" / "helix" / "languages.toml"
 NEEDS = (25, 1)
@@ -81,26 +81,43 @@ class Helix(EditorTerminal):
         return found[1] if found else ""
 
 
+Start = Callable[[Path, str], Helix]
+
+
 @pytest.fixture
-def helix(tmp_path: Path, home_with_model: Path) -> Iterator[Helix]:
-    assert HELIX is not None
-    folder = tmp_path / "config" / "helix"
-    folder.mkdir(parents=True)
-    shutil.copy(SHIPPED, folder)
-    file = tmp_path / "arithmetic.py"
-    file.write_text(SOURCE)
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "LSP_CALIB_HOME": str(home_with_model),
-    }
-    editor = Helix([HELIX, str(file)], environment, tmp_path)
-    try:
+def start(tmp_path: Path) -> Iterator[Start]:
+    """A function that opens a document in a Helix with this state folder and this PATH."""
+    opened: list[Helix] = []
+
+    def make(home: Path, path: str) -> Helix:
+        assert HELIX is not None
+        folder = tmp_path / "config" / "helix"
+        folder.mkdir(parents=True)
+        shutil.copy(SHIPPED, folder)
+        file = tmp_path / "arithmetic.py"
+        file.write_text(SOURCE)
+        environment = {
+            "PATH": path,
+            "XDG_CONFIG_HOME": str(tmp_path / "config"),
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+            "LSP_CALIB_HOME": str(home),
+        }
+        editor = Helix([HELIX, str(file)], environment, tmp_path)
+        opened.append(editor)
         editor.sees(r"^ NOR ")
-        yield editor
-    finally:
+        return editor
+
+    yield make
+    for editor in opened:
         editor.close()
+
+
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+
+@pytest.fixture
+def helix(start: Start, home_with_model: Path) -> Helix:
+    return start(home_with_model, PATH)
 
 
 def suggested(helix: Helix) -> tuple[str, str]:
@@ -190,3 +207,39 @@ def test_commands_say_what_they_have_done(helix: Helix) -> None:
     helix.sees(r"Refit: not enough labels yet: 0 of 5\.")
     helix.command('lsp-workspace-command lsp-calib.pause {"minutes":5}')
     helix.sees(r"Completions are paused for 5 minutes\.")
+
+
+def test_a_server_that_dies_leaves_editing_alone_and_a_command_starts_it_again(helix: Helix) -> None:
+    text, _ = suggested(helix)
+    for server in servers_of(helix):
+        server.kill()
+    helix.keys("urn 1")
+    helix.until("what was typed", lambda _: helix.line(15) == "return 1")
+    helix.normal()
+    helix.keys("xd")
+    helix.command("lsp-restart")
+    again, _ = suggested(helix)
+    assert again == text
+
+
+def test_without_a_model_it_says_what_to_do(start: Start, home: Path) -> None:
+    helix = start(home, PATH)
+    helix.sees(r"lsp-calib models pull", 60)
+    helix.keys("geA    return 1")
+    helix.until("what was typed", lambda _: helix.line(15) == "return 1")
+
+
+def test_without_the_server_editing_goes_on_and_health_names_what_is_missing(
+    start: Start, home: Path
+) -> None:
+    assert HELIX is not None
+    elsewhere = os.pathsep.join(
+        folder for folder in PATH.split(os.pathsep) if not (Path(folder) / "lsp-calib").exists()
+    )
+    helix = start(home, elsewhere)
+    helix.keys("geA    return 1")
+    helix.until("what was typed", lambda _: helix.line(15) == "return 1")
+    environment = {**os.environ, "PATH": elsewhere, "XDG_CONFIG_HOME": str(home.parent / "config")}
+    command = [HELIX, "--health", "python"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert re.search(r"lsp-calib.*not found", done.stdout), done.stdout
