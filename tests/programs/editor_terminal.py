@@ -21,6 +21,8 @@ import psutil
 import pyte
 
 COLUMNS, LINES = 100, 30
+# How many times longer everything may take, on a machine that is busy.
+PATIENCE = float(os.environ.get("LSP_CALIB_PATIENCE", "1"))
 # Sequences that pyte 0.8.2 would print: those with the private markers < = >, and those of Kitty's keyboard.
 _BEYOND_PYTE = re.compile(rb"\x1b\[(?:[<=>][0-9;:]*[ -/]*[@-~]|\?[0-9;]*u)")
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
@@ -97,7 +99,7 @@ class EditorTerminal:
 
     def until(self, what: str, met: Callable[[str], Any], seconds: float = 20.0) -> Any:
         """The first true value of met(screen); fails with the screen if there is none in time."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * PATIENCE
         while time.monotonic() < end:
             if value := met(self.text()):
                 return value

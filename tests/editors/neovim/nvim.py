@@ -25,6 +25,8 @@ import pytest
 HERE = Path(__file__).resolve().parent
 SCRIPTED = HERE.parents[1] / "server" / "scripted_server.py"
 ROWS, COLUMNS = 24, 80
+# How many times longer everything may take, on a machine that is busy.
+PATIENCE = float(os.environ.get("LSP_CALIB_PATIENCE", "1"))
 SOURCE = '''\
 """Arithmetic."""
 
@@ -168,7 +170,7 @@ class Neovim:
 
     def until(self, what: str, met: Callable[[], Any], seconds: float = 20.0) -> Any:
         """The first true value of met(); fails with Neovim's messages and log if there is none in time."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * PATIENCE
         while time.monotonic() < end:
             if value := met():
                 return value
