@@ -94,9 +94,7 @@ def _quality(shown: Sequence[Shown], calibrator: Calibrator) -> str:
 
 
 def _next(shown: Sequence[Shown]) -> list[str]:
-    words = [
-        "Next: let your editor start `lsp-calib serve`; editor-configs/ has VS Code, Neovim, Helix, Emacs and more."
-    ]
+    words = ["Next: let your editor start `lsp-calib serve`; editor-configs/ has VS Code, Neovim and others."]
     cards = load_cards()
     mine = cards.get(shown[0].wire["model"]) if shown else None
     best = max(cards.values(), key=lambda card: card.size)
