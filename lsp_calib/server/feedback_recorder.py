@@ -72,19 +72,8 @@ class FeedbackRecorder:
         if not self._enabled():
             return
         self._expire_daily()
-        workspace = self._workspace_of(uri)
-        self._in_background(
-            lambda store: store.record_shown(
-                completion.suggestion,
-                model=completion.model,
-                prompt_version=completion.prompt_version,
-                language=completion.cursor.language,
-                evidence=completion.evidence,
-                at=at,
-                line=completion.expected_line,
-                workspace=workspace,
-                shown_probability=completion.shown_probability,
-            )
+        self._record(
+            uri, completion, completion.expected_line, at, shown_probability=completion.shown_probability
         )
 
     def replayed(self, uri: str, completion: Completion, line: str, correct: bool, at: float) -> None:
@@ -94,9 +83,23 @@ class FeedbackRecorder:
         """
         if not self._enabled():
             return
+        how = How.TYPED if correct else How.TYPED_OVER
+        label = Label(completion.suggestion.id, correct, how, at)
+        self._record(uri, completion, line, at, source=Source.REPLAY, label=label)
+
+    def _record(
+        self,
+        uri: str,
+        completion: Completion,
+        line: str,
+        at: float,
+        *,
+        shown_probability: float = 1.0,
+        source: Source = Source.SHOWN,
+        label: Label | None = None,
+    ) -> None:
+        """The parameters are those of `FeedbackStore.record_shown`."""
         workspace = self._workspace_of(uri)
-        identity = completion.suggestion.id
-        label = Label(identity, correct, How.TYPED if correct else How.TYPED_OVER, at)
         self._in_background(
             lambda store: store.record_shown(
                 completion.suggestion,
@@ -107,7 +110,8 @@ class FeedbackRecorder:
                 at=at,
                 line=line,
                 workspace=workspace,
-                source=Source.REPLAY,
+                shown_probability=shown_probability,
+                source=source,
                 label=label,
             )
         )
