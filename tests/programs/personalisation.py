@@ -25,6 +25,7 @@ stream, where every line is shown, and labels until they are revoked when half a
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,8 +99,10 @@ class Scored:
 class Learner:
     """A user's store and calibrators."""
 
-    def __init__(self, user: User, folder: Path) -> None:
+    def __init__(self, user: User, folder: Path, seed: int) -> None:
         self.user = user
+        # Its hashes assign labels to halves: a random key would give another study each time.
+        (folder / "feedback.key").write_bytes(hashlib.sha256(f"{user.name} {seed}".encode()).digest())
         self.purpose: Purpose = user.start.purpose
         (folder / "shipped").mkdir(parents=True)
         user.start.save(folder / "shipped" / "line.json")
@@ -208,18 +211,18 @@ def score(user: User, rule: tuple[float, float], after: Sequence[int], seeds: in
         shown = rng.random(first) < SHOWN
         for arm, labelled in (("shown", shown), ("replay", np.ones(first, dtype=np.bool_))):
             labels = np.where(shown, kept, right)
-            for n, confidences in _refitted(user, labelled, labels, after, evidences):
+            for n, confidences in _refitted(user, labelled, labels, after, evidences, k):
                 error = _error(confidences, wanted) / seeds
                 errors[arm, n] = errors.get((arm, n), np.zeros(error.size)) + error
     return Scored(user.name, errors)
 
 
 def _refitted(
-    user: User, labelled: BoolArray, labels: BoolArray, after: Sequence[int], later: list[Evidence]
+    user: User, labelled: BoolArray, labels: BoolArray, after: Sequence[int], later: list[Evidence], seed: int
 ) -> Iterator[tuple[int, FloatArray]]:
     """(n, the confidences of later lines) after a refit on the labels of the first n lines."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        learner = Learner(user, Path(folder))
+        learner = Learner(user, Path(folder), seed)
         begin = 0
         for n in sorted(after):
             new = [line for line in range(begin, n) if labelled[line]]
@@ -308,7 +311,7 @@ def certified(user: User, rule: tuple[float, float], seed: int, promise: Promise
     n = min(len(user.evidences), max(CERTIFIED_AFTER))
     standing: dict[int, tuple[bool, float, bool]] = {}
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        learner = Learner(user, Path(folder))
+        learner = Learner(user, Path(folder), seed)
         # The promise is wanted from the beginning: what comes later may be set aside for it.
         watch_labels(learner.store, learner.calibrators, learner.purpose, promise)
         for line in range(n):
