@@ -82,7 +82,7 @@ def refit_from_feedback(
     *,
     promise: Wish = "as before",
 ) -> RefitResult:
-    """Refit on the labels of a purpose, and put the new calibrator in force if it is no worse.
+    """Refit on the labels of a purpose, and put the new calibrator in force if there is evidence for it.
 
     today: ISO date.
     promise: what the tiers are to promise. With one, half of the visits is kept from the fit, and a

@@ -15,7 +15,9 @@ of what is right and wrong there: the squared error of the confidences of
 - shipped: the calibrator fitted on other projects;
 - Platt: the curve over the geometric mean of that calibrator, a general Platt calibrator;
 - shown: a personal one, from labels of suggestions that were shown;
-- replay: a personal one, from these and the labels of replayed lines.
+- replay: a personal one, from these and the labels of replayed lines;
+- shown online, replay online: online Platt scaling of the shipped confidences with calibeating on top, from
+  the same labels.
 
 Then the same users with a truth that is shifted by 1 in log-odds from the shipped calibrator, and with one
 that is just it: what is found there is there, and what is not is chance. Last, certificates on each user's
@@ -40,9 +42,12 @@ from scipy import stats
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, SLOPE_SD
 from lsp_calib.calibration.calibrators.fitting import fit_calibrator
 from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
+from lsp_calib.calibration.methods.online import OnlineCalibrator, OnlinePlatt
+from lsp_calib.calibration.methods.platt import Prior
 from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.calibration.validation.significance import benjamini_hochberg
 from lsp_calib.evaluation.header import Header
@@ -211,9 +216,12 @@ def score(user: User, rule: tuple[float, float], after: Sequence[int], seeds: in
         shown = rng.random(first) < SHOWN
         for arm, labelled in (("shown", shown), ("replay", np.ones(first, dtype=np.bool_))):
             labels = np.where(shown, kept, right)
-            for n, confidences in _refitted(user, labelled, labels, after, evidences, k):
+            for name, n, confidences in (
+                *((arm, *one) for one in _refitted(user, labelled, labels, after, evidences, k)),
+                *((f"{arm} online", *one) for one in _online(user, labelled, labels, after, evidences)),
+            ):
                 error = _error(confidences, wanted) / seeds
-                errors[arm, n] = errors.get((arm, n), np.zeros(error.size)) + error
+                errors[name, n] = errors.get((name, n), np.zeros(error.size)) + error
     return Scored(user.name, errors)
 
 
@@ -231,6 +239,22 @@ def _refitted(
             yield n, learner.calibrator.probabilities(later)
             begin = n
         learner.store.close()
+
+
+def _online(
+    user: User, labelled: BoolArray, labels: BoolArray, after: Sequence[int], later: list[Evidence]
+) -> Iterator[tuple[int, FloatArray]]:
+    """(n, the confidences of later lines) of one that learns from each label of the first n lines."""
+    told, future = user.start.probabilities(user.evidences), user.start.probabilities(later)
+    # A user is expected where a refit expects them.
+    state = OnlineCalibrator(OnlinePlatt.start(Prior(1.0, 0.0, SLOPE_SD, INTERCEPT_SD)))
+    begin = 0
+    for n in sorted(after):
+        for line in range(begin, n):
+            if labelled[line]:
+                state = state.update(float(told[line]), bool(labels[line]))
+        yield n, state.predict(future)
+        begin = n
 
 
 def _kept(truth: FloatArray, rule: tuple[float, float]) -> FloatArray:

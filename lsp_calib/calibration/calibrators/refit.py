@@ -1,4 +1,4 @@
-"""The next personal calibrator, from the labels of a user's suggestions; promoted only if no worse."""
+"""The next personal calibrator, from the labels of a user's suggestions; promoted only on evidence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Source
 from lsp_calib.calibration.calibrators.carrying_over import shift_of
 from lsp_calib.calibration.calibrators.curve import Curve, Shift
-from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, SLOPE_SD, refit_curve
+from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, NOISE, SLOPE_SD, refit_curve
 from lsp_calib.calibration.calibrators.label_weights import LabelWeights
 from lsp_calib.calibration.calibrators.promotion import may_replace
+from lsp_calib.calibration.calibrators.promotion_test import ENOUGH, odds_against
 from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.metrics.scores import (
     brier_score,
@@ -33,6 +34,8 @@ from lsp_calib.values import Evidence
 # All three count episodes.
 MIN_LABELS = 5
 READY_FROM = 50
+# Calibrators whose promise was checked before this user: leaving one needs evidence against it.
+MEASURED = ("shipped", "workspace")
 LEAVE_ONE_OUT_TO = 50
 
 # The origin of labels from a user's own work.
@@ -123,7 +126,9 @@ def refit(
     It is promoted if there are at least 5 episodes with labels of both kinds, and on the fresh ones (no label
     seen; at least 5, of both kinds) its out-of-fold log loss (leave-one-out up to 50 episodes, 5 folds
     beyond) is not above that of `current`, each by the curve that gives the label its confidence. Labels that
-    `current` has seen would make it look better than it is.
+    `current` has seen would make it look better than it is. The first personal calibrator also needs evidence
+    that `current` is wrong for this user, if that was measured on others (`promotion_test.odds_against`):
+    one that is right for them is ever replaced with a probability of at most 1 in 5.
     Raises DataError on labels, evidence and episodes that do not fit together.
     """
     if base is None:
@@ -168,6 +173,13 @@ def refit(
         compared=f"{n_fresh} labels",
         used=f"{n} labels",
     )
+    # A user's own was put in force by this test, and a borrowed prior was never right for anybody.
+    if promoted and current.source in MEASURED:
+        expected = _expected(earlier, current.curves[0], current.source, same_model=same_model)
+        odds = odds_against(
+            current.probabilities(evidences), labels, counting, noise=NOISE, expected=expected
+        )
+        promoted, reason = odds >= ENOUGH, _in_words(odds, n, reason)
     if not promoted:
         return RefitResult(False, reason, n, before, after)
     calibrator = Calibrator(
@@ -263,6 +275,15 @@ def _too_few(labels: BoolArray, fresh: BoolArray, n: int, n_fresh: int, current:
 def seen_until(calibrator: Calibrator) -> str | None:
     """The `until` of the refit that made a calibrator; None if it was not fitted on a user's labels."""
     return next((origin.version for origin in calibrator.provenance if origin.name == FEEDBACK), None)
+
+
+def _in_words(odds: float, n: int, reason: str) -> str:
+    if odds >= ENOUGH:
+        return f"the present calibrator is not right for you (odds of {odds:.0f} to 1), {reason}"
+    return (
+        f"not enough evidence yet that the present calibrator is wrong for you: odds of {odds:.1f} to 1 from "
+        f"{n} labels, and {ENOUGH:.0f} to 1 are needed"
+    )
 
 
 def _seen(calibrator: Calibrator) -> int:

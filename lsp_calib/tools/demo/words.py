@@ -29,7 +29,7 @@ SAVE = (
     "Saving settles whether each suggestion was right. The server saw only the changes to the document; the "
     "feedback store holds numbers and no source text."
 )
-REFIT = "`lsp-calib.refit` fits the calibrator to this user, and keeps the result only if it is no worse."
+REFIT = "`lsp-calib.refit` fits the calibrator to this user, and keeps the result only on evidence."
 
 NO_SUMMARY = "The model gave no summary."
 

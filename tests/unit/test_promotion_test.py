@@ -1,0 +1,79 @@
+"""The evidence against a calibrator: what it counts, how seldom it errs, how soon it sees who differs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_calib.calibration.calibrators.curve import Shift
+from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE, LabelWeights
+from lsp_calib.calibration.calibrators.promotion_test import ENOUGH, ERROR, odds_against
+from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
+
+NOISE = 0.02
+
+
+def user(n: int, shift: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Confidences as a small model has them, many near 0, and outcomes whose log-odds lie `shift` off."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.5, 1.4, n)
+    right = rng.random(n) < sigmoid(log_odds(p) + shift)
+    return p, right ^ (rng.random(n) < NOISE)
+
+
+def odds(p: np.ndarray, right: np.ndarray, **of: object) -> float:
+    return odds_against(p, right, LabelWeights.of(p.size, **of), noise=NOISE)
+
+
+def test_a_calibrator_that_is_right_is_seldom_replaced_however_often_one_looks() -> None:
+    """400 users, each looked at after every label of 300: at most ERROR of them, but for chance."""
+    wrong = np.mean([odds(*user(300, 0.0, seed)) >= ENOUGH for seed in range(400)])
+    assert wrong <= ERROR + 2.0 * np.sqrt(ERROR * (1.0 - ERROR) / 400)
+
+
+@pytest.mark.parametrize("shift", [-1.0, 1.0])
+def test_a_user_who_differs_is_seen(shift: float) -> None:
+    seen = {n: np.mean([odds(*user(n, shift, seed)) >= ENOUGH for seed in range(100)]) for n in (30, 150)}
+    assert seen[150] > 0.8
+    assert seen[30] < seen[150]
+
+
+LABELS = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), max_size=40)
+
+
+def apart(labels: list[tuple[float, bool]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([p for p, _ in labels], dtype=float), np.array([right for _, right in labels], dtype=bool)
+
+
+@given(LABELS)
+def test_evidence_once_seen_stays_and_begins_at_one(labels: list[tuple[float, bool]]) -> None:
+    found = [odds(*apart(labels[:n])) for n in range(len(labels) + 1)]
+    assert found[0] == 1.0
+    assert np.isfinite(found).all()
+    assert found == sorted(found)
+
+
+@given(st.lists(st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=4), max_size=20))
+def test_a_visit_counts_once_by_its_last_label(visits: list[list[tuple[float, bool]]]) -> None:
+    every = [label for visit in visits for label in visit]
+    of = [at for at, visit in enumerate(visits) for _ in visit]
+    assert odds(*apart(every), episodes=of) == odds(*apart([visit[-1] for visit in visits]))
+
+
+def test_copies_of_one_line_do_not_decide() -> None:
+    p, right = np.full(10_000, 0.9), np.zeros(10_000, dtype=bool)
+    one_line = odds(p, right, lines=np.zeros(10_000, dtype=int))
+    assert one_line == odds(p[:MOST_OF_ONE_LINE], right[:MOST_OF_ONE_LINE])
+    assert odds(p, right) >= ENOUGH
+
+
+def test_a_user_who_is_known_to_differ_is_seen_sooner() -> None:
+    known = Shift(1.0, 1.0, slope_sd=0.25, intercept_sd=0.5)
+    soon = plain = 0.0
+    for seed in range(100):
+        p, right = user(20, 1.0, seed)
+        soon += odds_against(p, right, LabelWeights.of(20), noise=NOISE, expected=known) >= ENOUGH
+        plain += odds(p, right) >= ENOUGH
+    assert soon > plain
