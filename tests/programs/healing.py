@@ -1,6 +1,6 @@
 """Whether token healing gives the completion that a clean prompt gives, with the real model.
 
-    python tests/programs/healing.py SOURCE... [--model smollm2-135m] [--count 300] [--misses]
+    python tests/programs/healing.py SOURCE... [--model NAME] [--window large] [--count 300] [--misses]
 
 SOURCE: a folder with Python files; the places, inside words and after indentation, are spread over them.
 The clean prompt ends where a token of the real text begins: the one that holds the first character of the
@@ -22,21 +22,21 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.prompt import Layout, build_prompt
+from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.evaluation.lines import LineItem, sample_lines
 from lsp_calib.inference.backend import LoadOptions
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.local.llama import LlamaModel
-from lsp_calib.inference.models.cards import ModelCard, locate
+from lsp_calib.inference.models.cards import locate
 from lsp_calib.values import Generation, Prompt, Stop, Token
 
 STRATA = ("mid-word", "after-indentation")
 _WORD = re.compile(r"\w*\Z")
 # Characters above a line that decide where its tokens begin: more than enough.
 _ABOVE = 200
-# A line takes a few hundred positions at most beside the window.
-_CONTEXT = 2048
+# A line takes a few hundred positions at most beside a large window.
+_CONTEXT = 8192
 
 
 @attrs.frozen
@@ -62,15 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("sources", nargs="+", type=Path, help="folders with Python files")
     parser.add_argument("--model", default="smollm2-135m", help="name of a card, or a file")
     parser.add_argument("--count", type=int, default=300, help="places to compare")
-    parser.add_argument("--window", type=int, default=0, help="characters to show; 0: as the card says")
+    parser.add_argument("--window", choices=[*WindowSize], default=WindowSize.LARGE, type=WindowSize)
     parser.add_argument("--threads", type=int, default=0, help="0 chooses by measuring")
     parser.add_argument("--misses", action="store_true", help="print the places where they differ")
     given = parser.parse_args(arguments)
     card, file = locate(given.model)
-    card = attrs.evolve(card, window=given.window or card.window)
+    layout = Layout.of(card, given.window)
     model = LlamaModel(LoadOptions(file, _CONTEXT, threads=given.threads))
     found = []
-    for comparison in compared(model, card, places(given.sources, given.count)):
+    for comparison in compared(model, layout, places(given.sources, given.count)):
         found.append(comparison)
         if given.misses and comparison.clean is not None and not comparison.equal:
             print(f"{comparison.item.id}: typed {comparison.typed!r}", flush=True)
@@ -78,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if len(found) % 50 == 0:
             print(f"{len(found)} of {given.count}", file=sys.stderr, flush=True)
     model.close()
+    print(f"{given.model}, {layout.version}")
     print(table(found))
 
 
@@ -107,10 +108,10 @@ def places(sources: Sequence[Path], count: int) -> list[LineItem]:
     return drawn[:count]
 
 
-def compared(model: LlamaModel, card: ModelCard, items: Sequence[LineItem]) -> Iterator[Comparison]:
+def compared(model: LlamaModel, layout: Layout, items: Sequence[LineItem]) -> Iterator[Comparison]:
     """Complete each place both ways, greedily."""
     for item in items:
-        prompt = build_prompt(item.cursor, Layout.of(card))
+        prompt = build_prompt(item.cursor, layout)
         clean_end = boundary(model, item)
         typed = item.cursor.before[max(clean_end, 0) :]
         clean = complete(model, clean_prompt(prompt, item.cursor, clean_end))
