@@ -40,7 +40,15 @@ LONG = {
     "test_bench_raw.py": {"test_more_work_takes_longer"},
     # The whole demo, half a minute: its steps one by one are test_path.py's.
     "test_demo.py": {"TestReport"},
-    "test_calibration_refit.py": {"test_who_differs_is_found_and_who_does_not_is_mostly_left_alone"},
+    "test_calibration_refit.py": {"test_who_differs_is_found_and_who_does_not_is_left_alone"},
+    # Whole competitions over thousands of records; that the records make what ships is tested each time.
+    "test_shipped.py": {
+        "test_the_documentation_says_what_records_and_calibrators_say[confidence.md]",
+        "test_it_is_better_than_every_plain_measure_and_calibrated_at_every_place",
+        "test_the_command_makes_it_byte_for_byte_where_no_model_is_installed",
+    },
+    "test_runner_scores.py": {"test_one_that_predicts_worse_is_not_unless_it_is_installed"},
+    "test_eval_summary.py": {"test_a_run_from_data_to_tables"},
     "test_calibration_cross_validation.py": {
         "test_choosing_among_many_on_noise_is_optimistic_and_the_estimate_is_not"
     },
@@ -74,9 +82,10 @@ ALONE = {
 def mark(item: pytest.Item) -> None:
     name = item.path.name
     group = item.parent.name if item.parent is not None else ""
-    if {item.name, group} & LONG.get(name, set()):
+    function = item.name.partition("[")[0]
+    if {item.name, function, group} & LONG.get(name, set()):
         item.add_marker("long")
-    if item.path.stem.endswith("_speed") or item.name.partition("[")[0] in ALONE.get(name, ()):
+    if item.path.stem.endswith("_speed") or function in ALONE.get(name, ()):
         item.add_marker("alone")
     if "model_path" in getattr(item, "fixturenames", ()):
         item.add_marker("model")
