@@ -236,6 +236,7 @@ def line(
 @click.option(
     "--tests/--no-tests", default=True, help="Run the functions' tests on the answers as well, in a sandbox."
 )
+@_window
 @seed_option
 @held_out_option
 @resamples_option
