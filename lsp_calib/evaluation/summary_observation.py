@@ -289,8 +289,9 @@ async def _agreement(subject: Subject, asker: _Asker, encoder: Encodes) -> Value
         "logprob": _mean(second.logprobs) if second.tokens and not second.doubt else None,
     }
     if one and two:
-        a, b = encoder.encode(two), encoder.encode(one)
-        match = greedy_match(b.words, a.words)
+        # Precision: how far the second answer has what the summary says.
+        a, b = encoder.encode(one), encoder.encode(two)
+        match = greedy_match(a.words, b.words)
         values |= {"cosine": cosine(a, b), "precision": match.precision, "recall": match.recall}
     return values
 

@@ -143,7 +143,7 @@ ANSWERS = [
     b" 1",
     b"11",
 ]
-WORDS = Observer(Vocabulary(ANSWERS, lambda text: []), lambda token: False)
+WORDS = Observer(Vocabulary(ANSWERS, lambda _: []), lambda _: False)
 
 
 @given(
@@ -168,7 +168,7 @@ def test_the_probability_of_a_word_is_that_of_all_tokens_that_spell_it(logits: n
 
 
 def test_fewer_tokens_than_are_told_are_all_told() -> None:
-    few = Observer(Vocabulary([b"true", b"false"], lambda text: []), lambda token: False)
+    few = Observer(Vocabulary([b"true", b"false"], lambda _: []), lambda _: False)
     logits = np.array([1.0, 2.0], np.float32)
     seen = few.answer(("true",), logits, NORMALISER.distribution(logits))
     assert [text for text, _ in seen.likeliest] == ["false", "true"]
