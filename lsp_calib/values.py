@@ -78,12 +78,18 @@ class Observation:
         both are of the tokens that agree with these.
     newline: natural logarithm of the probability, given what is typed, that the line ends here: of all tokens
         together that end the text, or begin with a line's end, white space before it aside. At least -200.
+    words: of each of `Request.words`, the natural logarithm of the probability of all tokens together that
+        spell it. At least -200.
+    likeliest: the five most likely tokens, the likeliest first: text, and natural logarithm of the
+        probability. Empty unless words were asked for.
     """
 
     entropy: float | None = None
     margin: float | None = None
     second: int | None = None
     newline: float | None = None
+    words: tuple[float, ...] = ()
+    likeliest: tuple[tuple[str, float], ...] = ()
 
 
 @attrs.frozen

@@ -11,6 +11,7 @@ from lsp_calib.cli.evaluation_options import (
     FILE,
     FOLDER,
     held_out_option,
+    observe_option,
     output_option,
     quiet_option,
     replay_option,
@@ -48,26 +49,7 @@ _writing_on = click.option(
     help="Also complete N further lines with nothing below them, as where new code is written.",
 )
 OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
-
-
-def _observed(_context: click.Context, _option: click.Parameter, value: str) -> frozenset[Any]:
-    from lsp_calib.evaluation.item_worker import Observed
-
-    names = [name.strip() for name in value.split(",") if name.strip()]
-    for name in names:
-        if name not in OBSERVED:
-            raise click.BadParameter(f"{name!r} is not one of {', '.join(OBSERVED)}.")
-    return frozenset(map(Observed, names))
-
-
-_observe = click.option(
-    "--observe",
-    callback=_observed,
-    default="",
-    metavar="LIST",
-    help=f"Record more of each answer: any of {', '.join(OBSERVED)}, separated by commas. "
-    "docs/evaluation.md has the cost of each.",
-)
+_observe = observe_option(OBSERVED)
 
 
 def _sized(_context: click.Context, _option: click.Parameter, value: str) -> Any:

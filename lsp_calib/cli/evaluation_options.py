@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +37,26 @@ output_option = click.option(
 replay_option = click.option(
     "--records", type=FILE, help="Score the records in this file, without a model or source."
 )
+
+
+def observe_option(known: Sequence[str]) -> Callable[[F], F]:
+    """The option for what records hold besides what every record holds: names among those known, as a set."""
+
+    def read(_context: click.Context, _option: click.Parameter, value: str) -> frozenset[str]:
+        names = [name.strip() for name in value.split(",") if name.strip()]
+        for name in names:
+            if name not in known:
+                raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
+        return frozenset(names)
+
+    return click.option(
+        "--observe",
+        callback=read,
+        default="",
+        metavar="LIST",
+        help=f"Record more of each answer: any of {', '.join(known)}, separated by commas. "
+        "docs/evaluation.md has the cost of each.",
+    )
 
 
 def worker_options(command: F) -> F:
@@ -86,13 +106,14 @@ def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, An
     records, apart, seed = options.pop("records"), options.pop("held_out"), options.pop("seed")
     resamples, workers = options.pop("resamples"), take_workers(options)
     if records is not None:
-        thresholds = options.pop("thresholds", None)
+        thresholds, measure = options.pop("thresholds", None), options.pop("measure", None)
         report = replay(
             *(name, records, output),
             seed=seed,
             held_out_projects=apart,
             resamples=resamples,
             thresholds=thresholds,
+            measure=measure,
         )
     else:
         report = run(

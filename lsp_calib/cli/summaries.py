@@ -11,6 +11,7 @@ from lsp_calib.cli.evaluation_options import (
     FILE,
     FOLDER,
     held_out_option,
+    observe_option,
     output_option,
     quiet_option,
     replay_option,
@@ -21,6 +22,11 @@ from lsp_calib.cli.evaluation_options import (
 )
 from lsp_calib.cli.shared import Command, json_option, model_option, print_json, threads_option
 
+OBSERVED = (
+    *("margin", "text", "encoder", "follow-up", "samples", "agreement"),
+    *("ask", "verbalised", "scale", "likelihood"),
+)
+MEASURES = ("ask", "normalised", "verbalised", "scale")
 data_dir_option = click.option(
     "--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA."
 )
@@ -60,6 +66,13 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
     "--thresholds",
     type=FILE,
     help="Judge by the thresholds in this file (`eval thresholds --output FILE`); default: the shipped ones.",
+)
+@observe_option(OBSERVED)
+@click.option(
+    "--measure",
+    type=click.Choice(MEASURES),
+    help="Score what the model says of its own summaries, in the place of their probabilities. The records "
+    "must hold it: --observe follow-up,ask,verbalised,scale.",
 )
 @seed_option
 @held_out_option

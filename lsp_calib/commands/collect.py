@@ -12,6 +12,7 @@ from lsp_calib.evaluation.collect import Workers, collect
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.records import Record
+from lsp_calib.evaluation.summary_observation import SummaryObserved
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.settings import Trusted, engine_choice
@@ -32,7 +33,7 @@ def collect_records(
     lines: bool = False,
     created: str | None = None,
     held_out: frozenset[str] = frozenset(),
-    observe: frozenset[Observed] = frozenset(),
+    observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
     window: WindowSize | None = None,
 ) -> tuple[Header, list[Record]]:
     """The records of a task, kept in `path`; progress goes to standard error unless `quiet`, as `lines` for a

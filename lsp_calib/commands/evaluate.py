@@ -17,7 +17,9 @@ from lsp_calib.evaluation.collect import Workers
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.evaluation.reflective_scores import score_reflective
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, score
+from lsp_calib.evaluation.summary_observation import SummaryObserved
 from lsp_calib.evaluation.tasks import Task, held_out
 from lsp_calib.evaluation.thresholds import Thresholds, shipped_thresholds
 
@@ -52,15 +54,16 @@ def evaluate(
     seed: int,
     held_out_projects: int = 0,
     resamples: int = RESAMPLES,
-    observe: frozenset[Observed] = frozenset(),
+    observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
     window: WindowSize | None = None,
     thresholds: Path | None = None,
+    measure: str | None = None,
     quiet: bool = False,
 ) -> Report:
     """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
 
-    The same call resumes a run that was stopped. thresholds: as for `replay`. The other arguments are as for
-    `collect_records`.
+    The same call resumes a run that was stopped. thresholds, measure: as for `replay`. The other arguments
+    are as for `collect_records`.
     Raises SettingsError if the folder cannot be made, and what `collect` and `score` raise.
     """
     # An impossible split fails before the model is asked.
@@ -80,7 +83,8 @@ def evaluate(
         window=window,
     )
     apart = frozenset(header.held_out).intersection(record.group for record in records)
-    scores = score(header, _judged(header, records, thresholds), apart, resamples=resamples, seed=seed)
+    records = _judged(header, records, thresholds)
+    scores = _scores(header, records, apart, measure, resamples=resamples, seed=seed)
     report.write(scores, output)
     return Report(scores, output)
 
@@ -94,12 +98,14 @@ def replay(
     held_out_projects: int | None = None,
     resamples: int = RESAMPLES,
     thresholds: Path | None = None,
+    measure: str | None = None,
 ) -> Report:
     """Score existing records, without a model.
 
     held_out_projects: their number; None: those that the records name. thresholds: of similarities, by which
-    records that hold some are judged; None: the shipped ones. Raises DataError if they are of another task,
-    or the thresholds are for other similarities.
+    records that hold some are judged; None: the shipped ones. measure: of `reflective_scores.FORMS`, to score
+    what the model says of its answers in the place of their probabilities; None: these. Raises DataError if
+    the records are of another task, or the thresholds are for other similarities.
     """
     header, found = read_records(records)
     if header.task != task:
@@ -109,11 +115,26 @@ def replay(
         apart = frozenset(header.held_out).intersection(groups)
     else:
         apart = held_out(groups, held_out_projects, seed)
-    scores = score(header, _judged(header, found, thresholds), apart, resamples=resamples, seed=seed)
+    judged = _judged(header, found, thresholds)
+    scores = _scores(header, judged, apart, measure, resamples=resamples, seed=seed)
     if output is not None:
         _make(output)
         report.write(scores, output)
     return Report(scores, output)
+
+
+def _scores(
+    header: Header,
+    records: list[Record],
+    apart: frozenset[str],
+    measure: str | None,
+    *,
+    resamples: int,
+    seed: int,
+) -> Scores:
+    if measure is None:
+        return score(header, records, apart, resamples=resamples, seed=seed)
+    return score_reflective(header, records, measure, apart, resamples=resamples, seed=seed)
 
 
 def _judged(header: Header, records: list[Record], thresholds: Path | None) -> list[Record]:

@@ -19,6 +19,7 @@ from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Completing, Observed
 from lsp_calib.evaluation.records import Record, read_records
 from lsp_calib.evaluation.runner import Plain, Pool, run
+from lsp_calib.evaluation.summary_observation import SummaryObserved
 from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.summary_worker import Summarising
 from lsp_calib.evaluation.tasks import Task
@@ -84,7 +85,7 @@ def collect(
     seed: int,
     created: str,
     held_out: frozenset[str] = frozenset(),
-    observe: frozenset[Observed] = frozenset(),
+    observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
     window: WindowSize | None = None,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> tuple[Header, list[Record]]:
@@ -122,6 +123,7 @@ def collect(
             created=created,
             features=answerer.features,
             similarity=answerer.similarity,
+            observations=answerer.observations,
         )
         if isinstance(pool, TeamPool):
             pool = TeamPool([one.expecting(answerer) for one in asks])
@@ -134,14 +136,14 @@ def _asks(
     task: Task,
     choice: EngineChoice,
     workers: Workers,
-    observe: frozenset[Observed],
+    observe: frozenset[Observed] | frozenset[SummaryObserved],
     window: WindowSize | None,
 ) -> list[Asking]:
     ask: Asking
     if task.name == SUMMARY:
-        ask = Summarising(choice)
+        ask = Summarising(choice, observe=frozenset(map(SummaryObserved, observe)))
     else:
-        ask = Completing(choice, task.criteria, observe=observe, window=window)
+        ask = Completing(choice, task.criteria, observe=frozenset(map(Observed, observe)), window=window)
     return [ask.at(url) for url in workers.remotes] or [ask]
 
 

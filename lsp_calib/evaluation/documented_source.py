@@ -7,12 +7,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import attrs
-
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.lines import read_lines_of, source_files
 from lsp_calib.evaluation.runner import Plain
-from lsp_calib.evaluation.summary_task import SUMMARY, is_usable
+from lsp_calib.evaluation.summary_task import SUMMARY, is_usable, shown_examples
 from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, project_names
 from lsp_calib.evaluation.thresholds import CRITERIA
 from lsp_calib.exclusion import Exclusion
@@ -53,8 +51,8 @@ def _of_project(root: Path, group: str, count: int, seed: int, language: str) ->
     pool = ExamplePool(examples)
     drawn = random.Random(f"{seed}:{group}").sample(range(len(found)), min(count, len(found)))
     for at in sorted(drawn):
-        best = pool.best(examples[at].code, SHOTS)
-        yield found[at]["item"], {**found[at], "examples": [attrs.asdict(one) for one in best]}
+        best = pool.scored(examples[at].code, SHOTS)
+        yield found[at]["item"], {**found[at], **shown_examples(best)}
 
 
 def _payloads(root: Path, group: str, language: str) -> Iterator[Plain]:

@@ -22,7 +22,7 @@ import attrs
 from lsp_calib import home
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, EngineDiedError
-from lsp_calib.evaluation.header import FeatureList, SimilarityList
+from lsp_calib.evaluation.header import FeatureList, ObservationList, SimilarityList
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.engines import open_engine
@@ -40,6 +40,7 @@ class Answerer:
 
     features: the text features of its answers, window: the size that the prompt's version has; None where
     there are none. similarity: what is computed of the answers, None for answers that are not compared.
+    observations: what is observed besides, None if nothing is.
     """
 
     model: ModelIdentity
@@ -47,6 +48,7 @@ class Answerer:
     features: FeatureList | None = None
     window: WindowSize | None = None
     similarity: SimilarityList | None = None
+    observations: ObservationList | None = None
 
     def check(self, expected: Answerer | None) -> None:
         """Raises DataError if the records of a run are those of another answerer."""

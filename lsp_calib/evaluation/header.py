@@ -63,6 +63,33 @@ class SimilarityList:
 
 
 @attrs.frozen
+class ObservationList:
+    """What the records of a file may hold besides what every record holds: see `summary_observation`.
+
+    version: the `VERSION` that it was observed with. names: (observation, names of its numbers in their
+    order) for each.
+    """
+
+    version: int
+    names: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def named(self, observed: Mapping[str, Sequence[float | None]]) -> dict[str, float]:
+        """The numbers of a record by "OBSERVATION.NAME"; those that could not be had are missing."""
+        return {
+            f"{observation}.{name}": value
+            for observation, names in self.names
+            for name, value in zip(names, observed.get(observation, (None,) * len(names)), strict=True)
+            if value is not None
+        }
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError or ValueError for a row that is not such a list."""
+        names = tuple((str(name), tuple(map(str, numbers))) for name, numbers in row["names"])
+        return cls(int(row["version"]), names)
+
+
+@attrs.frozen
 class Header:
     """The header of a file of records: how its records were made.
 
@@ -72,6 +99,7 @@ class Header:
     package: the version of this package that made the records, "" if unknown.
     features: the text features in the records, None if they hold none.
     similarity: the similarities in the records, None if they hold none.
+    observations: what is observed of summaries, None if nothing is.
     """
 
     task: str
@@ -85,19 +113,22 @@ class Header:
     package: str = __version__
     features: FeatureList | None = None
     similarity: SimilarityList | None = None
+    observations: ObservationList | None = None
 
     def asks_the_same_as(self, other: Header) -> bool:
-        """Whether generations under both headers may be in one file. Records without features may be with
-        others, but those of two versions may not."""
-        one, two = self.features, other.features
-        return self._question() == other._question() and (one is None or two is None or one == two)
+        """Whether generations under both headers may be in one file. Records without features, or without
+        observations, may be with others, but those of two versions may not."""
+        pairs = (self.features, other.features), (self.observations, other.observations)
+        return self._question() == other._question() and all(
+            one is None or two is None or one == two for one, two in pairs
+        )
 
     def _question(self) -> tuple[object, ...]:
         return self.task, self.language, self.model, self.prompt_version, self.seed, self.similarity
 
     def to_line(self) -> str:
         row = {"schema": SCHEMA, **attrs.asdict(self)}
-        for optional in ("features", "similarity"):
+        for optional in ("features", "similarity", "observations"):
             if row[optional] is None:
                 del row[optional]
         return json_line(row)
@@ -121,6 +152,8 @@ class Header:
             values["similarity"] = SimilarityList(
                 **{**values["similarity"], "names": tuple(map(str, values["similarity"]["names"]))}
             )
+        if "observations" in values:
+            values["observations"] = ObservationList.from_row(values["observations"])
         return cls(**values)
 
 

@@ -149,6 +149,7 @@ class Journal:
             package=found.package,
             held_out=self.header.held_out or found.held_out,
             features=self.header.features or found.features,
+            observations=self.header.observations or found.observations,
         )
 
     def _keep(self, row: dict[str, Any]) -> None:

@@ -125,6 +125,9 @@ class Record:
     alternatives: ranks 2 and 3, as far as there are; empty if they were not asked for.
     condition, source: as in `evaluation.lines.LineItem`.
     similarity: to what a person wrote, in the order of `Header.similarity`; empty if there is no answer.
+    observed: of a summary, by observation, its numbers in the order of `Header.observations`, None for one
+        that cannot be had. costs: of the answer ("summary") and of each observation that asked the model:
+        tokens evaluated, tokens found in its cache, tokens generated.
     """
 
     item: str
@@ -151,6 +154,8 @@ class Record:
     condition: str = INSERTING
     source: str = ""
     similarity: tuple[float, ...] = ()
+    observed: Mapping[str, tuple[float | None, ...]] = attrs.field(factory=dict)
+    costs: Mapping[str, tuple[int, int, int]] = attrs.field(factory=dict)
 
     def evidence(self, header: Header, *, above: bool = False) -> Evidence:
         """What a calibrator needs of it. header: of its file. above: nothing of the text below was used.
@@ -208,6 +213,9 @@ class Record:
         row |= {"source": self.source} if self.source else {}
         row |= {"added": self.added} if self.added is not None else {}
         row |= {"similarity": _scaled(self.similarity)} if self.similarity else {}
+        observed = {name: _scaled(values) for name, values in self.observed.items()}
+        row |= {"observed": observed} if observed else {}
+        row |= {"costs": {name: list(cost) for name, cost in self.costs.items()}} if self.costs else {}
         row |= {"features": with_below} if with_below else {}
         row |= {"features_above": above} if above != with_below else {}
         row |= {"margin": _whole(self.margins, _ENTROPY)} if self.margins else {}
@@ -266,12 +274,15 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
         header = Header.from_row(first)
         records = [Record.from_row(json.loads(line), first["schema"]) for line in lines[1:-1]]
         sizes = {0, 0 if header.features is None else len(header.features.names)}
+        listed = dict(header.observations.names) if header.observations is not None else {}
         similarities = 0 if header.similarity is None else len(header.similarity.names)
         for record in records:
             if not sizes.issuperset((len(record.features), len(record.features_above))):
                 raise ValueError(f"the record of {record.item!r} has other features than the header says")
             if len(record.similarity) not in (0, similarities):
                 raise ValueError(f"the record of {record.item!r} has other similarities than the header says")
+            if any(len(values) != len(listed.get(name, ())) for name, values in record.observed.items()):
+                raise ValueError(f"the record of {record.item!r} has other observations than the header says")
         return header, records
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
@@ -301,6 +312,8 @@ def _read_optional(values: dict[str, Any]) -> dict[str, Any]:
     above = values.pop("features_above", None)
     found["features_above"] = found["features"] if above is None else _unscaled(above)
     found["similarity"] = tuple(value / _FEATURE for value in values.pop("similarity", ()))
+    found["observed"] = {name: _unscaled(row) for name, row in values.pop("observed", {}).items()}
+    found["costs"] = {name: _cost(row) for name, row in values.pop("costs", {}).items()}
     found["margins"] = tuple(value / _ENTROPY for value in values.pop("margin", ()))
     found["newlines"] = tuple(_logprob(value) for value in values.pop("newline", ()))
     if (second := values.pop("agreement", None)) is not None:
@@ -324,6 +337,11 @@ def _scaled(values: Sequence[float | None]) -> list[int | None]:
 
 def _unscaled(values: Sequence[int | None]) -> tuple[float | None, ...]:
     return tuple(None if value is None else value / _FEATURE for value in values)
+
+
+def _cost(row: Sequence[int]) -> tuple[int, int, int]:
+    evaluated, reused, generated = row
+    return int(evaluated), int(reused), int(generated)
 
 
 def _first_part(item: str) -> str:

@@ -69,6 +69,7 @@ def summary(scores: Scores) -> list[str]:
         + "".join(f"; right ({judge}): {count}" for judge, count in scores.right.items())
         + ".",
     ]
+    lines += scores.notes
     if scores.held_out:
         lines.append(f"Held out: {', '.join(scores.held_out)}.")
     if sources:
@@ -134,7 +135,7 @@ def write(scores: Scores, folder: Path) -> None:
 def print_scores(scores: Scores, console: Console) -> None:
     from rich.table import Table as RichTable
 
-    for line in summary(scores)[:2]:
+    for line in summary(scores)[: 2 + len(scores.notes)]:
         console.print(line)
     for title, columns, rows in tables(scores):
         table = RichTable(title=title)

@@ -66,7 +66,7 @@ class Scores:
     doubtful: offered items with missing or unreliable probabilities; no row counts them.
     right: right answers among the offered, by judge. best: the measure of the calibrator's preferred curve.
     first: the chosen number of first tokens, by judge; None means all. held_out: the projects that were
-    excluded from fitting.
+    excluded from fitting. notes: sentences for readers.
     """
 
     header: Header
@@ -78,6 +78,7 @@ class Scores:
     first: Mapping[str, int | None]
     held_out: tuple[str, ...]
     rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -123,7 +124,7 @@ def score(
     first: dict[str, int | None] = {}
     # Check all judges before the slow work on the first. A fit needs answers that are right, and others: each
     # class twice, so that one is left when the other's group is.
-    judges = [judge for judge in fitted[0].correct if _both(_labels(usable, judge), usable, held_out)]
+    judges = [judge for judge in fitted[0].correct if both_sides(labels(usable, judge), usable, held_out)]
     if not judges:
         raise DataError(
             f"Of {len(fitted)} answers all are right, or all are wrong, but for those of one group, by every "
@@ -163,14 +164,14 @@ class _Table:
         self._judge = judge
         self._seed = seed
         self._records = {"fit": fitted, "held-out": others}
-        self._labels = {part: _labels(records, judge) for part, records in self._records.items()}
+        self._labels = {part: labels(records, judge) for part, records in self._records.items()}
         self._groups = groups_of(fitted)
         with quietly():
             chosen = select_first_t(
                 [record.logprobs_given_typed for record in fitted],
                 self._labels["fit"],
                 self._groups,
-                fit=_fit,
+                fit=fit_curve,
                 seed=seed,
             )
         self.first = chosen.first
@@ -212,7 +213,7 @@ class _Table:
         raw = _raw(name, self._records["fit"])
         if confidence is None:
             with quietly():
-                confidence = out_of_fold(raw, self._labels["fit"], self._groups, _fit, seed=self._seed)
+                confidence = out_of_fold(raw, self._labels["fit"], self._groups, fit_curve, seed=self._seed)
         return [
             self._row("fit", ALL, shown_as, False, raw, slice(None)),
             self._row("fit", ALL, shown_as, True, confidence, slice(None)),
@@ -244,7 +245,7 @@ class _Table:
             return sigmoid(curve.scores(self._evidences["held-out"]))
         name = measure_name(self.first)
         raw = {part: _raw(name, records) for part, records in self._records.items()}
-        predicted: FloatArray = _fit(raw["fit"], self._labels["fit"]).predict(raw["held-out"])
+        predicted: FloatArray = fit_curve(raw["fit"], self._labels["fit"]).predict(raw["held-out"])
         return predicted
 
     def _row(
@@ -269,7 +270,7 @@ class _Table:
             n=int(y.size),
             n_correct=int(np.count_nonzero(y)),
             metrics=metrics,
-            tiers=_tiers(p, y) if rescaled else {},
+            tiers=tiers_of(p, y) if rescaled else {},
         )
 
 
@@ -277,7 +278,8 @@ def _raw(measure: str, records: Sequence[Record]) -> FloatArray:
     return raw_confidences(measure, [record.logprobs_given_typed for record in records])
 
 
-def _labels(records: Sequence[Record], judge: str) -> BoolArray:
+def labels(records: Sequence[Record], judge: str) -> BoolArray:
+    """Whether each is right by a criterion. Raises DataError if some were not judged by it."""
     try:
         return np.array([record.correct[judge] for record in records], dtype=np.bool_)
     except KeyError as error:
@@ -286,7 +288,7 @@ def _labels(records: Sequence[Record], judge: str) -> BoolArray:
         ) from error
 
 
-def _both(correct: BoolArray, records: Sequence[Record], held_out: frozenset[str]) -> bool:
+def both_sides(correct: BoolArray, records: Sequence[Record], held_out: frozenset[str]) -> bool:
     """Whether two groups that are fitted on have right answers, and two have wrong ones."""
     groups = groups_of(records)
     seen: dict[bool, set[str]] = {True: set(), False: set()}
@@ -296,12 +298,12 @@ def _both(correct: BoolArray, records: Sequence[Record], held_out: frozenset[str
     return min(map(len, seen.values())) >= 2
 
 
-def _fit(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
+def fit_curve(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
     """Fit as for calibrators of the model's own probabilities; see `fitting.fit_calibrator`."""
     return PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
 
 
-def _tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, tuple[int, int]]:
+def tiers_of(confidence: FloatArray, correct: BoolArray) -> dict[str, tuple[int, int]]:
     """(items, right items) of each tier of the balanced preset."""
     policy = PRESETS["balanced"]
     tiers = np.array([policy.decide(float(p), source="shipped")[0].value for p in confidence])

@@ -45,7 +45,7 @@ class SummaryItem:
     """A function whose documentation is hidden. group: its repository. path: below the repository.
 
     reference: the first sentence of its documentation. examples: functions of other repositories, the best
-    first.
+    first. scores: of BM25 for each, over the one that the function itself would have; empty if unknown.
     """
 
     id: str
@@ -55,6 +55,7 @@ class SummaryItem:
     function: Function
     reference: str
     examples: tuple[Example, ...] = ()
+    scores: tuple[float, ...] = ()
 
 
 def reference_of(documentation: str) -> str:
@@ -103,22 +104,26 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
     entry = data_set(name)
     return Task(
         SUMMARY,
-        tuple((id_, {**payload, "examples": shown(payload)}) for id_, payload in found),
+        tuple((id_, {**payload, **shown(payload)}) for id_, payload in found),
         language=language,
         criteria=tuple(CRITERIA),
         sources=(Origin(entry.name, entry.sha256[:12], len(found)),),
     )
 
 
-def _examples(rows: Sequence[tuple[str, Plain]]) -> Callable[[Plain], list[dict[str, str]]]:
-    """The examples for a function among the rows, as plain data."""
+def _examples(rows: Sequence[tuple[str, Plain]]) -> Callable[[Plain], Plain]:
+    """The examples for a function among the rows, and their scores, as plain data."""
     pool = ExamplePool([_example(payload) for _, payload in rows], [payload["group"] for _, payload in rows])
 
-    def shown(payload: Plain) -> list[dict[str, str]]:
-        best = pool.best(_example(payload).code, SHOTS, without=payload["group"])
-        return [attrs.asdict(one) for one in best]
+    def shown(payload: Plain) -> Plain:
+        return shown_examples(pool.scored(_example(payload).code, SHOTS, without=payload["group"]))
 
     return shown
+
+
+def shown_examples(best: Sequence[tuple[Example, float]]) -> Plain:
+    """Examples with their scores, as payloads hold them."""
+    return {"examples": [attrs.asdict(one) for one, _ in best], "scores": [score for _, score in best]}
 
 
 def _example(payload: Plain) -> Example:
@@ -145,6 +150,7 @@ def summary_item_of(payload: Plain) -> SummaryItem:
         function=function,
         reference=payload["reference"],
         examples=tuple(Example(**example) for example in payload.get("examples", ())),
+        scores=tuple(payload.get("scores", ())),
     )
 
 

@@ -75,6 +75,9 @@ class Request:
     given: ids of the tokens that the answer begins with, those of forced text included. They are part of its
         text and count towards `max_tokens`, but are not among its `tokens`, which begin after them. An
         engine without token ids raises EngineError.
+    words: words whose probability to come next is told at each token, see `Observation.words`: of the tokens
+        that are the word in any case, with white space and punctuation around it. Meant for questions that
+        one word answers. An engine that cannot observe leaves it out.
     """
 
     prompt: Prompt
@@ -88,6 +91,7 @@ class Request:
     reuse: bool = True
     observe: Observe = Observe.NOTHING
     given: tuple[int, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 @attrs.frozen

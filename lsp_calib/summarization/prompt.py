@@ -94,8 +94,13 @@ def build_prompt(
     return Prompt(tuple(segments), forced="", version=version)
 
 
+def fenced(language: str, code: str) -> str:
+    """Code as Markdown has it."""
+    return f"```{_FENCE.get(language, language)}\n{code}\n```"
+
+
 def _shown(language: str, code: str, facts: str) -> str:
-    return f"```{_FENCE.get(language, language)}\n{code}\n```" + (f"\n{facts}" if facts else "")
+    return fenced(language, code) + (f"\n{facts}" if facts else "")
 
 
 def _beginning(code: str) -> str:

@@ -95,6 +95,12 @@ class Ranking(Generic[Group]):
         found.sort(key=lambda one: (-round(one.score, 4), order[one.group], one.index))
         return found[:count]
 
+    def ideal(self, query: Terms) -> float:
+        """The score that a query would have if it were a function of the ranking itself."""
+        with self._lock:
+            index = self._index
+        return index.score(query, query)
+
     def _beside(self) -> Iterator[tuple[Group, tuple[Terms, ...]]]:
         """The groups that are not in the index as they are now."""
         known = self._index.functions
@@ -134,21 +140,18 @@ class _Index(Generic[Group]):
         self, query: Terms, groups: Sequence[tuple[Group, tuple[Terms, ...]]]
     ) -> Iterator[Ranked[Group]]:
         """The functions of groups that are not in the index, with the statistics of the index."""
-        import numpy as np
-
         rarity = self._rarity(query)
         lengths = [one.length for _, functions in groups for one in functions]
         average = self._length or (sum(lengths) / len(lengths) if lengths else 1.0)
         for group, functions in groups:
             for at, one in enumerate(functions):
-                _, mine, there = np.intersect1d(
-                    query.hashes, one.hashes, assume_unique=True, return_indices=True
-                )
-                counts = one.counts[there]
-                damped = counts / (counts + K1 * (1 - B + B * one.length / (average or 1.0)))
-                score = float((rarity[mine] * damped).sum())
+                score = _score(query, one, rarity, average)
                 if score > 0:
                     yield Ranked(group, at, score, one)
+
+    def score(self, query: Terms, one: Terms) -> float:
+        """The score of a function for a query, with the statistics of the index."""
+        return _score(query, one, self._rarity(query), self._length or one.length)
 
     def _rarity(self, query: Terms) -> NDArray[np.float64]:
         """The weight of each word of a query, by the functions that have it."""
@@ -163,6 +166,16 @@ class _Index(Generic[Group]):
             frequency = np.zeros(len(query.hashes))
         n = len(self._rows)
         return np.array([math.log(1 + (n - one + 0.5) / (one + 0.5)) for one in frequency.tolist()])
+
+
+def _score(query: Terms, one: Terms, rarity: NDArray[np.float64], average: float) -> float:
+    """rarity: the weight of each word of the query. average: length of a function."""
+    import numpy as np
+
+    _, mine, there = np.intersect1d(query.hashes, one.hashes, assume_unique=True, return_indices=True)
+    counts = one.counts[there]
+    damped = counts / (counts + K1 * (1 - B + B * one.length / (average or 1.0)))
+    return float((rarity[mine] * damped).sum())
 
 
 def _scores(functions: Sequence[Terms], ids: list[int], words: int) -> bm25s.BM25:
@@ -223,7 +236,12 @@ class ExamplePool:
 
         without: a group of which none is taken.
         """
+        return [example for example, _ in self.scored(code, count, without)]
+
+    def scored(self, code: str, count: int, without: str | None = None) -> list[tuple[Example, float]]:
+        """As `best`, each with its score over the one that the function itself would have."""
         query = terms_of(code, b"")
+        ideal = self._ranking.ideal(query)
         groups = self._groups
         ranked = self._ranking.best(query, max(20 * count, 200))
         admitted = chosen(
@@ -232,4 +250,4 @@ class ExamplePool:
             count,
             lambda one: groups is None or without is None or groups[one.group] != without,
         )
-        return [self._examples[one.group] for one in admitted]
+        return [(self._examples[one.group], one.score / ideal if ideal else 0.0) for one in admitted]

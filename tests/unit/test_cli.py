@@ -460,6 +460,22 @@ def test_the_command_line_names_all_that_can_be_recorded() -> None:
     assert tuple(Observed) == OBSERVED
 
 
+@pytest.mark.usefixtures("home")
+def test_what_can_be_recorded_of_summaries_is_listed_where_something_else_is_asked_for() -> None:
+    result = invoke("eval", "summary", "--observe", "ask,newline")
+    assert result.exit_code == errors.SettingsError.exit_code
+    assert "'newline' is not one of margin, text, encoder, follow-up" in result.stderr
+
+
+def test_the_command_line_names_all_that_can_be_recorded_of_summaries_and_all_measures() -> None:
+    from lsp_calib.cli.summaries import MEASURES, OBSERVED
+    from lsp_calib.evaluation.reflective_scores import FORMS
+    from lsp_calib.evaluation.summary_observation import SummaryObserved
+
+    assert tuple(SummaryObserved) == OBSERVED
+    assert tuple(FORMS) == MEASURES
+
+
 def test_two_projects_of_one_name_are_two_projects(tmp_path: Path) -> None:
     from lsp_calib.evaluation.tasks import draw
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp
 
 from lsp_calib.confidence.entropy import token_entropies
+from lsp_calib.confidence.reflective import true_false_tokens
 from lsp_calib.inference.engine import Observe
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.local.observer import Observer
@@ -127,3 +128,47 @@ def test_the_best_two_are_the_largest_and_the_second_largest(values: list[int]) 
     if second is not None:
         assert first != second
         assert values[second] == descending[1]
+
+
+ANSWERS = [
+    b"True",
+    b" true",
+    b"TRUE.",
+    b"untrue",
+    b"Tr",
+    b"\nFalse",
+    b'"false"',
+    b"falsely",
+    b"1",
+    b" 1",
+    b"11",
+]
+WORDS = Observer(Vocabulary(ANSWERS, lambda _: []), lambda _: False)
+
+
+@given(
+    st.lists(st.floats(-30, 30, width=32), min_size=len(ANSWERS), max_size=len(ANSWERS)).map(
+        lambda row: np.array(row, np.float32)
+    )
+)
+def test_the_probability_of_a_word_is_that_of_all_tokens_that_spell_it(logits: np.ndarray) -> None:
+    asked = ("true", "False", "1", "2")
+    seen = WORDS.answer(asked, logits, NORMALISER.distribution(logits))
+    exact = log_softmax(logits.astype(np.float64))
+    own = true_false_tokens([piece.decode() for piece in ANSWERS])
+    true, false, one, two = seen.words
+    assert true == pytest.approx(logsumexp(exact[own.true]), abs=1e-4)
+    assert false == pytest.approx(logsumexp(exact[own.false]), abs=1e-4)
+    assert one == pytest.approx(logsumexp(exact[[8, 9]]), abs=1e-4)
+    assert two == -200.0, "no token spells it"
+    best = sorted(exact, reverse=True)[:5]
+    assert [logprob for _, logprob in seen.likeliest] == pytest.approx(best, abs=1e-4)
+    at = {piece.decode(): n for n, piece in enumerate(ANSWERS)}
+    assert all(exact[at[text]] == pytest.approx(logprob, abs=1e-4) for text, logprob in seen.likeliest)
+
+
+def test_fewer_tokens_than_are_told_are_all_told() -> None:
+    few = Observer(Vocabulary([b"true", b"false"], lambda _: []), lambda _: False)
+    logits = np.array([1.0, 2.0], np.float32)
+    seen = few.answer(("true",), logits, NORMALISER.distribution(logits))
+    assert [text for text, _ in seen.likeliest] == ["false", "true"]

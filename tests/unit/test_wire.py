@@ -37,6 +37,7 @@ requests = st.builds(
     st.booleans(),
     st.integers(0, 15).map(Observe),
     st.lists(counts, max_size=5).map(tuple),
+    st.lists(st.text(min_size=1, max_size=5), max_size=3).map(tuple),
 )
 scores = st.builds(ScoreRequest, prompts, anything, st.sampled_from(Priority), temperatures.filter(bool))
 generations = st.builds(
@@ -52,7 +53,13 @@ generations = st.builds(
             st.none() | st.builds(Softmax, finite, st.lists(finite, max_size=3).map(tuple), numbers),
             st.none()
             | st.builds(
-                Observation, st.none() | numbers, st.none() | numbers, st.none() | counts, st.none() | finite
+                Observation,
+                st.none() | numbers,
+                st.none() | numbers,
+                st.none() | counts,
+                st.none() | finite,
+                st.lists(finite, max_size=3).map(tuple),
+                st.lists(st.tuples(anything, finite), max_size=5).map(tuple),
             ),
         ),
         max_size=20,
@@ -212,6 +219,8 @@ def test_a_request_without_one_of_its_fields_is_an_engine_error(field: str) -> N
         {"observe": ["entropy"]},
         {"given": [-1]},
         {"given": ["a"]},
+        {"words": [1]},
+        {"words": [""]},
         {"temperatures": [0.0]},
         {"temperatures": [float("inf")]},
         {"temperatures": [1.0] * 1000},

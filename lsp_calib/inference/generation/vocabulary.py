@@ -6,6 +6,7 @@ So the prompt is cut back to a boundary and the answer is forced to reproduce th
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from lsp_calib.errors import EngineError
 
 _BLANK = b" \t\r\f\v"
+_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 class Vocabulary:
@@ -31,6 +33,7 @@ class Vocabulary:
         self._ids = np.asarray(order, dtype=np.int64)
         self._sorted = [pieces[i] for i in order]
         self._longest = max((len(piece) for piece in pieces), default=0)
+        self._spelling: dict[str, NDArray[np.int64]] = {}
         self._with_newline = [id for id, piece in enumerate(pieces) if b"\n" in piece]
 
     def line_ends(self, remaining: bytes = b"") -> NDArray[np.int64]:
@@ -45,6 +48,25 @@ class Vocabulary:
             ],
             np.int64,
         )
+
+    def spelling(self, word: str) -> NDArray[np.int64]:
+        """Ids of the tokens that are this word, in any case, with white space and punctuation around it.
+
+        A token that only begins the word is not one of them: what would follow it is unknown.
+        """
+        known = self._spelling.get(word)
+        if known is None:
+            wanted = word.casefold()
+            # Most tokens are longer or shorter: decode only those that can be the word.
+            least = len(wanted)
+            found = [
+                id
+                for id, piece in enumerate(self.pieces)
+                if len(piece) >= least
+                and _AROUND.sub("", piece.decode("utf-8", "replace")).casefold() == wanted
+            ]
+            known = self._spelling[word] = np.asarray(found, np.int64)
+        return known
 
     def allowed(self, remaining: bytes) -> NDArray[np.int64]:
         """Ids of the tokens that may come next, where `remaining` (not empty) has still to be reproduced.

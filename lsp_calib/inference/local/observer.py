@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from lsp_calib.values import Observation
 _PER_TOKEN = Observe.ENTROPY | Observe.MARGIN | Observe.NEWLINE
 # A margin is finite, so that it can be averaged and written down: one token alone may be possible.
 _LARGEST_MARGIN = 100.0
+# So many alternatives are told, as interfaces to models do (Spiess et al. 2024, 3.1.2).
+_LIKELIEST = 5
 
 
 class Observer:
@@ -54,6 +56,22 @@ class Observer:
         if Observe.ENTROPY in wanted:
             entropy = distribution.entropy()
         return Observation(entropy, margin, second, newline)
+
+    def answer(self, words: Sequence[str], logits: NDArray[np.float32], whole: Distribution) -> Observation:
+        """The words of a request, and what is likeliest. whole: the distribution of `logits`."""
+        probabilities = (whole.log_probability(self._vocabulary.spelling(word)) for word in words)
+        best = np.argpartition(-logits, min(_LIKELIEST, logits.size) - 1)[:_LIKELIEST]
+        best = best[np.argsort(-logits[best], kind="stable")]
+        return Observation(
+            words=tuple(probabilities),
+            likeliest=tuple(
+                (
+                    self._vocabulary.pieces[id].decode("utf-8", "replace"),
+                    max(min(float(logits[id]) - whole.log_sum_exp, 0.0), LEAST),
+                )
+                for id in best.tolist()
+            ),
+        )
 
     def _ending(self, remaining: bytes) -> NDArray[np.int64]:
         """The tokens that end the line now. The text cannot end while something has to be reproduced."""

@@ -22,7 +22,7 @@ from lsp_calib.inference.generation.run import Candidate, GenerationRun, OnToken
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.local.observer import Observer
 from lsp_calib.inference.local.sampling import Distribution, Normaliser
-from lsp_calib.values import Generation, Softmax, Stop, Timing, Token
+from lsp_calib.values import Generation, Observation, Softmax, Stop, Timing, Token
 
 if TYPE_CHECKING:
     from lsp_calib.inference.local.decoder import Decoder
@@ -184,6 +184,8 @@ class LocalGenerationRun(GenerationRun):
         logits = machine.decoder.logits(-1)
         # Observe first: what follows overwrites the distribution's arrays.
         distribution = machine.distribution(logits)
+        words = self._request.words
+        answer = machine.observer.answer(words, logits, distribution) if words else None
         typed_logprob = 0.0
         if remaining:
             allowed = machine.vocabulary.allowed(remaining)
@@ -194,6 +196,8 @@ class LocalGenerationRun(GenerationRun):
         else:
             seen = machine.observer.observe(wanted, distribution, logits)
             token = self._pick(logits)
+        if answer is not None:
+            seen = attrs.evolve(seen or Observation(), words=answer.words, likeliest=answer.likeliest)
         logprob = min(float(logits[token]) - distribution.log_sum_exp, 0.0)
         softmax = machine.softmax(logits, token, self._request.temperatures)
         ended = machine.weights.ends_text(token)

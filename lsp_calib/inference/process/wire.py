@@ -10,7 +10,7 @@ Client to process
     {"op": "generate", "id": int, "segments": [[kind, text], ...], "forced": str, "version": str,
      "maxTokens": int, "priority": int, "document": str, "deadline": float | null, "oneLine": bool,
      "sampling": [temperature, seed] | null, "temperatures": [float, ...], "reuse": bool,
-     "observe": int, "given": [id, ...], "first": int}
+     "observe": int, "given": [id, ...], "words": [str, ...], "first": int}
     {"op": "score", "id": int, "segments": ..., "forced": str, "version": str, "text": str,
      "priority": int, "temperatures": [float, ...]}
     {"op": "enough" | "cancel" | "stats", "id": int}
@@ -30,7 +30,8 @@ Process to client
     {"id": int, "error": "cancelled" | "superseded" | "deadline" | "failed", "message": str}
 A token is [id, logprob, typed_logprob, text, softmax, seen], without what is null at its end. softmax is
 [logit, [log_sum_exp, ...], entropy] or null; seen is [entropy, margin, second, newline] or null, and so is
-each of these. The last four messages with an id are the last for that id.
+each of these. If the request has words, seen goes on with [logprob, ...] of these and
+[[text, logprob], ...] of the likeliest tokens. The last four messages with an id are the last for that id.
 """
 
 from __future__ import annotations
@@ -49,12 +50,14 @@ from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Observe, Priority, Request, Sampling, ScoreRequest
 from lsp_calib.values import Generation, Observation, Prompt, Segment, Softmax, Stop, Timing, Token
 
-PROTOCOL = 5
+PROTOCOL = 6
 MOST_BYTES = 16 << 20
 HEADER = struct.Struct(">I")
 _LARGEST = sys.float_info.max
 # More tokens than any answer has.
 _MOST_GIVEN = 1 << 16
+# More than any question has answers.
+_MOST_WORDS = 64
 _UNREADABLE_ANSWER = "The model process sent an answer that cannot be read"
 
 Message = dict[str, Any]
@@ -152,7 +155,17 @@ class _Generate(_Asked, frozen=True, tag="generate"):
     reuse: bool
     observe: Flags
     given: Annotated[tuple[Count, ...], Meta(max_length=_MOST_GIVEN)]
+    words: Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(max_length=_MOST_WORDS)]
     first: Count
+
+
+class _Seen(msgspec.Struct, frozen=True, array_like=True):
+    entropy: Finite | None
+    margin: Finite | None
+    second: Count | None
+    newline: Finite | None
+    words: tuple[Finite, ...] = ()
+    likeliest: tuple[tuple[str, Finite], ...] = ()
 
 
 class _Token(msgspec.Struct, frozen=True, array_like=True):
@@ -161,7 +174,7 @@ class _Token(msgspec.Struct, frozen=True, array_like=True):
     typed_logprob: float
     text: str
     softmax: tuple[float, tuple[float, ...], float] | None = None
-    seen: tuple[Finite | None, Finite | None, Count | None, Finite | None] | None = None
+    seen: _Seen | None = None
 
 
 class _Generation(msgspec.Struct, frozen=True):
@@ -283,6 +296,7 @@ def request_to_wire(request_id: int, request: Request | ScoreRequest, *, first: 
         "reuse": request.reuse,
         "observe": request.observe.value,
         "given": list(request.given),
+        "words": list(request.words),
         "first": first,
     }
 
@@ -307,6 +321,7 @@ def request_from_wire(message: Message) -> tuple[int, Request | ScoreRequest, in
         reuse=read.reuse,
         observe=Observe(read.observe),
         given=read.given,
+        words=read.words,
     )
     return read.id, request, read.first
 
@@ -352,13 +367,16 @@ def _token_to_wire(token: Token) -> list[Any]:
         row.append([softmax.logit, list(softmax.log_sum_exps), softmax.entropy])
     if (seen := token.seen) is not None:
         row += [None] * (token.softmax is None)
-        row.append([seen.entropy, seen.margin, seen.second, seen.newline])
+        told: list[Any] = [seen.entropy, seen.margin, seen.second, seen.newline]
+        if seen.words or seen.likeliest:
+            told += [list(seen.words), [list(one) for one in seen.likeliest]]
+        row.append(told)
     return row
 
 
 def _token(read: _Token) -> Token:
     softmax = None if read.softmax is None else Softmax(*read.softmax)
-    seen = None if read.seen is None else Observation(*read.seen)
+    seen = None if read.seen is None else Observation(**msgspec.structs.asdict(read.seen))
     return Token(read.id, read.logprob, read.typed_logprob, read.text, softmax, seen)
 
 

@@ -1,0 +1,155 @@
+"""What the text of a summary and its function say about the summary, without a model. Pure.
+
+Cheap numbers that may tell summaries like a person's from others; which of them do is for records to show.
+Nothing here parses, so that broken code and any language give numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from lsp_calib.summarization.examples import words_of
+from lsp_calib.summarization.similarity import plain_words
+from lsp_calib.syntax import Function
+
+NAMES = (
+    "words",
+    "characters",
+    "repeated",
+    "ended",
+    "cut-off",
+    "code-lines",
+    "code-characters",
+    "code-words",
+    "calls",
+    "branches",
+    "parameters",
+    "hidden-code",
+    "name-words",
+    "name-vague",
+    "code-in-summary",
+    "summary-in-code",
+    "name-in-summary",
+)
+"""The features, in the order of records.
+
+words, characters: of the summary. repeated: share of its words that stood in it before. ended: 1 if the
+model ended its answer by itself, 0 if it was cut. cut-off: share of the answer after its first sentence.
+code-lines, code-characters, code-words: of the function without documentation. calls, branches, parameters:
+their numbers, by sight. hidden-code: share of the code beyond what the model saw. name-words: words of the
+function's name. name-vague: share of them that are short or say little. code-in-summary: share of the code's
+different words that the summary has; summary-in-code: share of the summary's that the code has;
+name-in-summary: share of the name's that the summary has. In these three, words that every text has do not
+count, and endings do not matter.
+"""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_VAGUE = _words(
+    "get set do run main call execute exec process handle perform apply make data value values item items "
+    "obj object tmp temp foo bar baz test func function method helper util utils init new impl internal "
+    "wrapper thing stuff info manager default base"
+)
+_SHORT = 3
+_EVERYWHERE = _words(
+    "a an the of to and or in on at by for from with as is are be been it its this that these those if when "
+    "into not no all any each one given which will can has have return returns"
+)
+_KEYWORDS = _words(
+    "if for while switch catch return elif else except with assert def func fn function new and or not in "
+    "sizeof using lock synchronized when match throw raise yield await typeof super this"
+)
+_CALL = re.compile(r"([^\W\d]\w*)\s*\(")
+_BRANCH = re.compile(
+    r"\b(?:if|elif|elsif|unless|for|foreach|while|until|case|when|except|catch|rescue|match|switch)\b|&&|\|\|"
+)
+_OWN = re.compile(r"&?\s*(?:mut\s+)?(?:self|cls|this)\b")
+_OPENING, _CLOSING = "([{<", ")]}>"
+
+
+def text_features(
+    summary: str, function: Function, *, answer: str, ended: bool, window: int
+) -> dict[str, float]:
+    """The features of a summary, by the names in `NAMES`; all are there.
+
+    summary: the first sentence, as it is shown. answer: all that the model wrote. ended: whether it ended its
+    answer by itself. window: characters of the code that it saw.
+    """
+    words, code = plain_words(summary).split(), function.code
+    told, coded = _content(words), _content(words_of(code))
+    named = plain_words(function.name).split()
+    whole = " ".join(answer.split())
+    values = {
+        "words": len(words),
+        "characters": len(summary),
+        "repeated": 1.0 - len(set(words)) / len(words) if words else 0.0,
+        "ended": ended,
+        "cut-off": max(len(whole) - len(summary), 0) / len(whole) if whole else 0.0,
+        "code-lines": sum(bool(line.strip()) for line in code.split("\n")),
+        "code-characters": len(code),
+        "code-words": sum(1 for _ in words_of(code)),
+        "calls": sum(
+            match[1] not in _KEYWORDS and match[1] != function.name for match in _CALL.finditer(code)
+        ),
+        "branches": len(_BRANCH.findall(code)),
+        "parameters": _parameters(code, function.name),
+        "hidden-code": max(len(code) - window, 0) / len(code) if code else 0.0,
+        "name-words": len(named),
+        "name-vague": _share(word in _VAGUE or len(word) < _SHORT for word in named),
+        "code-in-summary": _share(word in told for word in coded),
+        "summary-in-code": _share(word in coded for word in told),
+        "name-in-summary": _share(word in told for word in _content(named)),
+    }
+    return {name: float(values[name]) for name in NAMES}
+
+
+def _content(words: Iterable[str]) -> set[str]:
+    """The different words without those that every text has, and without endings."""
+    return {_stem(word) for word in words if word not in _EVERYWHERE}
+
+
+def _stem(word: str) -> str:
+    """The word without an ending of English, if enough is left.
+
+    >>> [_stem(word) for word in ("parses", "parsed", "parsing", "is", "class")]
+    ['pars', 'pars', 'pars', 'is', 'class']
+    """
+    if word.endswith("ss"):
+        return word
+    for ending in ("ing", "ed", "es", "s", "e"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+def _share(found: Iterable[bool]) -> float:
+    values = [*found]
+    return sum(values) / len(values) if values else 0.0
+
+
+def _parameters(code: str, name: str) -> int:
+    """How many parameters the first brackets after a function's name hold, its own object aside.
+
+    >>> _parameters("def put(self, key: Map[str, int], *, value=(1, 2)):", "put")
+    2
+    """
+    found = re.search(rf"{re.escape(name)}\s*(?:<[^()]*>)?\s*\(", code) if name else None
+    if found is None:
+        return 0
+    depth, start, parts = 0, found.end(), []
+    for at in range(found.end(), len(code)):
+        char = code[at]
+        if char in _OPENING:
+            depth += 1
+        elif char in _CLOSING and code[at - 1] not in "-=":  # not an arrow
+            depth -= 1
+        if depth < 0 or (char == "," and depth == 0):
+            parts.append(code[start:at].strip())
+            start = at + 1
+        if depth < 0:
+            break
+    return sum(bool(part.strip("*/")) and not _OWN.match(part) for part in parts)

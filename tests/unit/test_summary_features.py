@@ -1,0 +1,115 @@
+"""Features of a summary's text and of its fit: bounded, finite, and there for any text and any code."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_eval_summary import WordEncoder
+
+from lsp_calib.summarization import features, fit
+from lsp_calib.summarization.examples import Example
+from lsp_calib.syntax import Function
+
+SHARES = {
+    *("repeated", "ended", "cut-off", "hidden-code", "name-vague"),
+    *("code-in-summary", "summary-in-code", "name-in-summary"),
+}
+CODE = """def read_rows(self, path: str, *, limit=(1, 2)):
+    if not path and limit:
+        return []
+    for row in open(path):
+        yield self.parse(row)
+"""
+
+
+def function(code: str, name: str) -> Function:
+    return Function(name, 0, 1, code.count("\n") + 1, 1, None, code)
+
+
+def of(summary: str, code: str = CODE, name: str = "read_rows", **options: object) -> dict[str, float]:
+    known = {"answer": summary, "ended": True, "window": 1600, **options}
+    return features.text_features(summary, function(code, name), **known)  # type: ignore[arg-type]
+
+
+@given(st.text(max_size=200), st.text(max_size=400), st.text(max_size=30), st.text(max_size=200))
+def test_any_text_has_all_features_in_their_ranges(summary: str, code: str, name: str, answer: str) -> None:
+    found = of(summary, code, name, answer=answer, ended=False, window=100)
+    assert tuple(found) == features.NAMES
+    for key, value in found.items():
+        assert math.isfinite(value)
+        assert 0.0 <= value <= (1.0 if key in SHARES else math.inf), key
+
+
+def test_a_summary_that_says_what_the_code_does() -> None:
+    found = of("Reads the rows of a path, and parses each row.")
+    assert found["words"] == 10
+    assert found["repeated"] == 0.0, "rows and row are two words"
+    assert (found["calls"], found["branches"], found["parameters"]) == (2, 2, 2)
+    assert (found["name-words"], found["name-vague"]) == (2, 0.0)
+    assert found["name-in-summary"] == 1.0
+    assert found["summary-in-code"] == 1.0, "endings do not matter: read, row, path, pars"
+    assert 0.0 < found["code-in-summary"] < 1.0
+    assert (found["ended"], found["cut-off"], found["hidden-code"]) == (1.0, 0.0, 0.0)
+
+
+def test_what_was_cut_repeats_and_says_nothing() -> None:
+    found = of("get the thing the thing", "x = 1", "doIt", answer="get the thing the thing. More", window=2)
+    assert found["repeated"] == pytest.approx(0.4)
+    assert found["cut-off"] == pytest.approx(6 / 29)
+    assert found["hidden-code"] == pytest.approx(0.6)
+    assert found["name-vague"] == 1.0
+    assert (found["parameters"], found["calls"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "number"),
+    [
+        ("def f():", "f", 0),
+        ("def f(self):", "f", 0),
+        ("def f(a, b=g(1, 2), *args, **kw):", "f", 4),
+        ("def f(a, *, b):", "f", 2),
+        ("public Map<String, Integer> of(Map<String, Integer> a, int b) {", "of", 2),
+        ("func (s *T) Add(a int, f func(x, y int) int) {", "Add", 2),
+        ("fn add(&mut self, a: Vec<u8>) -> u8 {", "add", 1),
+        ("const f = (a) => 1", "f", 0),
+        ("def f(a, b", "f", 1),
+    ],
+)
+def test_parameters_are_counted_by_sight(code: str, name: str, number: int) -> None:
+    assert of("x", code, name)["parameters"] == number
+
+
+EXAMPLES = (
+    Example("a.py", "load", "def load(path):\n    return open(path)", "Read the rows of a file."),
+    Example("b.py", "drop", "def drop(x):\n    del x", "Remove it."),
+)
+
+
+def test_the_fit_is_that_of_the_words_shared() -> None:
+    found = fit.fit_features(
+        WordEncoder(), "Read the rows of a file.", function(CODE, "read_rows"), EXAMPLES, (0.5, 0.1)
+    )
+    assert set(found) == set(fit.NAMES)
+    assert found["neighbours-cosine-max"] == pytest.approx(1.0)
+    assert found["neighbours-f1-max"] == pytest.approx(1.0)
+    assert found["neighbours-cosine-mean"] < 0.75
+    assert (found["bm25-max"], found["bm25-mean"]) == (0.5, pytest.approx(0.3))
+    assert 0.0 < found["likeness-max"] < 1.0
+    assert found["name-recall"] == pytest.approx(1.0)
+    worse = fit.fit_features(WordEncoder(), "Nothing at all", function(CODE, "read_rows"), EXAMPLES)
+    assert worse["code-cosine"] < found["code-cosine"]
+    assert worse["code-precision"] < found["code-precision"]
+    assert "bm25-max" not in worse, "it is unknown"
+
+
+@given(st.text(max_size=60), st.text(max_size=80), st.text(max_size=20))
+def test_the_fit_of_any_text_is_finite_and_what_cannot_be_had_is_missing(
+    summary: str, code: str, name: str
+) -> None:
+    found = fit.fit_features(WordEncoder(), summary, function(code, name), ())
+    assert set(found) <= set(fit.NAMES)
+    assert all(math.isfinite(value) for value in found.values())
+    assert not any(key.startswith(("neighbours", "bm25", "likeness")) for key in found)
