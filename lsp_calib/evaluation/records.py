@@ -20,6 +20,8 @@ import attrs
 from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.completion.second_decode import Agreement
 from lsp_calib.confidence import features
+from lsp_calib.confidence.summary_features import VERSION as SUMMARY_VERSION
+from lsp_calib.confidence.summary_features import summary_features
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import SCHEMA, Header, json_line, origin
 from lsp_calib.evaluation.lines import INSERTING
@@ -166,10 +168,22 @@ class Record:
         if self.doubt:
             return Evidence()
         logprobs = self.logprobs_given_typed
-        values = features.probability_features(logprobs, self.entropies or None, Stop(self.stop))
+        of_tokens = logprobs, self.entropies or None, Stop(self.stop)
+        if header.task == "summary":
+            return Evidence(logprobs, summary_features(*of_tokens, self._counted(header)))
+        values = features.probability_features(*of_tokens)
         if header.features is not None:
             values |= header.features.named(self.features_above if above else self.features)
         return Evidence(logprobs, values, self.stratum if self.stratum in features.PLACES else "")
+
+    def _counted(self, header: Header) -> dict[str, float]:
+        """What was counted in the texts of a summary and its function; nothing if it was another version."""
+        listed = header.observations
+        if listed is None or listed.version != SUMMARY_VERSION:
+            return {}
+        names = dict(listed.names).get("text", ())
+        values = self.observed.get("text", (None,) * len(names))
+        return {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
     @property
     def logprobs_given_typed(self) -> tuple[float, ...]:

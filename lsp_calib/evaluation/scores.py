@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
-from lsp_calib.calibration.calibrators.recipes import RECIPES, FeatureData
+from lsp_calib.calibration.calibrators.recipes import FeatureData, recipes_of
 from lsp_calib.calibration.methods.log_odds import sigmoid
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.policies.tiers import PRESETS
@@ -180,12 +180,13 @@ class _Table:
             part: [record.evidence(header) for record in records] for part, records in self._records.items()
         }
         codes = group_codes(self._groups, len(fitted))
-        self._data = FeatureData.of(self._evidences["fit"], self._labels["fit"], codes, RECIPES)
+        recipes = recipes_of(header.task)
+        self._data = FeatureData.of(self._evidences["fit"], self._labels["fit"], codes, recipes)
         # Features count that all answers have, also those of held-out projects.
         apart = FeatureData.of(
-            self._evidences["held-out"], self._labels["held-out"], np.zeros(len(others), np.intp), RECIPES
+            self._evidences["held-out"], self._labels["held-out"], np.zeros(len(others), np.intp), recipes
         )
-        self._recipes = self._data.usable(apart.usable(RECIPES))
+        self._recipes = self._data.usable(apart.usable(recipes))
         self.best = FEATURES_MEASURE if self._recipes else CHOSEN
 
     def headline(self) -> list[Row]:

@@ -31,7 +31,7 @@ from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.self_refit import refit_where_due
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.summarization import Summary
-from lsp_calib.values import Evidence, new_suggestion_id
+from lsp_calib.values import new_suggestion_id
 
 logger = logging.getLogger(__name__)
 _DAY = 86_400.0
@@ -131,7 +131,7 @@ class FeedbackRecorder:
                 model=summary.model,
                 prompt_version=summary.prompt_version,
                 language=summary.language,
-                evidence=Evidence(summary.logprobs),
+                evidence=summary.evidence,
                 at=at,
                 line=line,
                 workspace=workspace,

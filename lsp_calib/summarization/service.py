@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from lsp_calib.characters import without_hidden
-from lsp_calib.inference.engine import Engine, Priority, Request, Sampling
+from lsp_calib.confidence.summary_features import summary_features
+from lsp_calib.inference.engine import Engine, Observe, Priority, Request, Sampling
 from lsp_calib.summarization.augmentation import augmentation
 from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.features import text_features
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.syntax import Function
-from lsp_calib.values import Confidence, Evidence, ModelIdentity, Stop, Suggestion
+from lsp_calib.values import Confidence, Evidence, Generation, ModelIdentity, Stop, Suggestion
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
@@ -34,11 +36,12 @@ _SENTENCE = re.compile(r"^.*?[.!?](?=\s|$)")
 class Summary:
     """A summary with the data that a label needs.
 
-    doubt: why there is no confidence in it; "" if its log-probabilities say something.
+    evidence: what its confidence follows from. doubt: why there is no confidence in it; "" if its
+    log-probabilities say something.
     """
 
     suggestion: Suggestion
-    logprobs: tuple[float, ...]
+    evidence: Evidence
     model: ModelIdentity
     prompt_version: str
     language: str
@@ -82,27 +85,40 @@ class SummaryService:
             facts = [augmentation(code, language, repository=repository, path=at) for code, at in shown]
         prompt = build_prompt(function, language, card.chat, card.window, examples, facts=facts)
         sampling = None if seed is None else Sampling(_TEMPERATURE, seed)
-        generation = await self._engine.generate(Request(prompt, MOST_TOKENS, priority, sampling=sampling))
+        generation = await self._engine.generate(
+            Request(prompt, MOST_TOKENS, priority, sampling=sampling, observe=Observe.ENTROPY)
+        )
         text = first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
         if not text:
             return None
         doubt = generation.doubt or ("" if seed is None else REWORDED)
-        logprobs = () if doubt else generation.logprobs
-        confidence = self._assess(model, prompt.version, language, logprobs, doubt)
+        evidence = Evidence() if doubt else evidence_of(text, function, generation, card.window)
+        confidence = self._assess(model, prompt.version, language, evidence, doubt)
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
-        return Summary(suggestion, logprobs, model, prompt.version, language, doubt)
+        return Summary(suggestion, evidence, model, prompt.version, language, doubt)
 
     def assessed_again(self, summary: Summary) -> Summary:
         """The summary with its confidence and tier by the calibrator and the policy in force now."""
-        of = summary.model, summary.prompt_version, summary.language, summary.logprobs, summary.doubt
+        of = summary.model, summary.prompt_version, summary.language, summary.evidence, summary.doubt
         suggestion = attrs.evolve(summary.suggestion, confidence=self._assess(*of))
         return attrs.evolve(summary, suggestion=suggestion)
 
     def _assess(
-        self, model: ModelIdentity, version: str, language: str, logprobs: tuple[float, ...], doubt: str
+        self, model: ModelIdentity, version: str, language: str, evidence: Evidence, doubt: str
     ) -> Confidence:
-        evidence = Evidence(logprobs)
         return self._estimator.assess(model, version, "summary", language, evidence, doubt=doubt)
+
+
+def evidence_of(sentence: str, function: Function, generation: Generation, window: int) -> Evidence:
+    """What the confidence of a summary follows from.
+
+    sentence: what is shown of the generation. window: characters of the function that the model saw.
+    """
+    counted = text_features(
+        sentence, function, answer=generation.text, ended=generation.stop is not Stop.LENGTH, window=window
+    )
+    values = summary_features(generation.logprobs, generation.entropies, generation.stop, counted)
+    return Evidence(generation.logprobs, values)
 
 
 def first_sentence(text: str, *, whole: bool) -> str:

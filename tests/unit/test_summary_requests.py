@@ -13,7 +13,7 @@ from feedback_scene import URI, suggestion
 from lsp_calib.errors import EngineError
 from lsp_calib.server.summary_requests import SummaryRequests
 from lsp_calib.summarization import Example, Summary
-from lsp_calib.values import ModelIdentity, Tier
+from lsp_calib.values import Evidence, ModelIdentity, Tier
 
 EXAMPLE = Example("a.py", "g", "def g(): pass", "Do it.")
 FUNCTION: Any = SimpleNamespace(code="def f(): pass", name="f")
@@ -45,7 +45,7 @@ class Service:
         if self.fails:
             raise EngineError("The model is gone.")
         text = "Do nothing." if seed is None else f"Wording {seed}."
-        return Summary(suggestion(text, str(self.made)), (-0.1,), MODEL, "v", language)
+        return Summary(suggestion(text, str(self.made)), Evidence((-0.1,)), MODEL, "v", language)
 
     def assessed_again(self, summary: Summary) -> Summary:
         again = attrs.evolve(summary.suggestion.confidence, tier=Tier.ACCEPT)

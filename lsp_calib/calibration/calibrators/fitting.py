@@ -12,7 +12,7 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Purpose, Source, State
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENTROPIES, Curve
 from lsp_calib.calibration.calibrators.rank_curves import Ranked, fit_ranks
-from lsp_calib.calibration.calibrators.recipes import RECIPES, FeatureData, Recipe
+from lsp_calib.calibration.calibrators.recipes import FeatureData, Recipe, recipes_of
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, Prior
 from lsp_calib.calibration.validation.cross_validation import CANDIDATES, out_of_fold, select_first_t
 from lsp_calib.calibration.validation.intervals import Interval, summarise
@@ -51,7 +51,7 @@ def fit_calibrator(
     state: State,
     created: str,
     candidates: Sequence[int | None] = CANDIDATES,
-    recipes: Sequence[Recipe] = RECIPES,
+    recipes: Sequence[Recipe] | None = None,
     prior: Prior = LOOSE_PRIOR,
     strata: Mapping[str, int] | None = None,
     provenance: Sequence[Origin] = (),
@@ -65,7 +65,8 @@ def fit_calibrator(
         only the plain measures get curves. correct: bool array of shape (n,).
     groups: array of shape (n,); a group (repository, file) is never split between fitting and testing.
     created: ISO date. candidates: numbers of first tokens, of which the one whose geometric mean has the best
-        skill becomes the raw confidence. recipes: of curves over features; the best is chosen.
+        skill becomes the raw confidence. recipes: of curves over features, of which the best is chosen; None:
+        the task's.
     ranked: the alternatives at the n places, where they have labels: their ranks get curves as well.
     prior: of plain measures; it does not trust raw confidences as they stand, because those of code models
         are not probabilities. The other arguments are the calibrator's fields.
@@ -81,6 +82,7 @@ def fit_calibrator(
     _, labels = paired(chosen.confidence, correct)
     codes = group_codes(groups, labels.size)
     curves: dict[str, tuple[Curve, FloatArray]] = {}
+    recipes = recipes_of(purpose.task) if recipes is None else recipes
     data = FeatureData.of(evidences, labels, codes, recipes)
     usable = data.usable(recipes)
     poorer = data.usable([recipe.without_entropies() for recipe in usable])

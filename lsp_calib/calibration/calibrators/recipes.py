@@ -21,8 +21,13 @@ from lsp_calib.calibration.methods.logistic import SPREADS, fit_standardised
 from lsp_calib.calibration.methods.newton import sigmoid_and_loss
 from lsp_calib.calibration.methods.offsets import group_offsets
 from lsp_calib.confidence.features import FEATURES
+from lsp_calib.confidence.summary_features import SUMMARY_FEATURES
 from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence
+
+_OF_ENTROPIES = {
+    name for name, feature in {**FEATURES, **SUMMARY_FEATURES}.items() if feature.needs == "entropies"
+}
 
 # Rounds in which weights and offsets are fitted in turn, see `methods.platt`.
 _ROUNDS = 2
@@ -48,9 +53,7 @@ class Recipe:
         """The recipe for engines that give no entropies."""
         return attrs.evolve(
             self,
-            features=tuple(
-                name for name in self.features if name not in FEATURES or FEATURES[name].needs != "entropies"
-            ),
+            features=tuple(name for name in self.features if name not in _OF_ENTROPIES),
         )
 
 
@@ -88,6 +91,21 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("nine", _NINE),
     Recipe("nine-by-place", _NINE, by_place=True),
 )
+
+_OF_TOKENS = ("entropy-mean", "geometric-mean-first-12", "total", "largest-surprisal")
+_OF_TEXTS = ("code-in-summary", "summary-in-code", "name-in-summary", "log-name-words", "log-code-lines")
+
+# The same of summaries. Few features: their records are hundreds, and few of these are right.
+SUMMARY_RECIPES: tuple[Recipe, ...] = (
+    Recipe("tokens", _OF_TOKENS),
+    Recipe("tokens-and-texts", (*_OF_TOKENS, *_OF_TEXTS)),
+    Recipe("all", (*_OF_TOKENS, *_OF_TEXTS, "log-words", "log-calls", "log-branches", "name-vague")),
+)
+
+
+def recipes_of(task: str) -> tuple[Recipe, ...]:
+    """The recipes that curves of a task are chosen from."""
+    return SUMMARY_RECIPES if task == "summary" else RECIPES
 
 
 @attrs.frozen

@@ -1,0 +1,136 @@
+"""What each kind of evidence adds to the confidence of summaries, on records.
+
+    python tests/programs/summary_confidence.py RECORDS... [--final]
+
+RECORDS: of `lsp-calib eval summary --observe text,encoder`. Each row of the table is one set of features; its
+spread and, where a row has several sets, the choice between them are made inside the folds, by repository.
+30 % of the repositories, drawn first by a hash of their names, take no part in that. --final: they are
+scored, once all is decided, by what was fitted on the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+from pathlib import Path
+
+import numpy as np
+
+from lsp_calib.calibration.arrays import FloatArray, group_codes
+from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
+from lsp_calib.calibration.calibrators.recipes import SUMMARY_RECIPES, FeatureData, Recipe
+from lsp_calib.calibration.methods.log_odds import sigmoid
+from lsp_calib.calibration.validation.intervals import summarise
+from lsp_calib.calibration.warnings import quietly
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.values import Evidence
+
+APART = 0.3
+CRITERIA = ("best-f1", "high-recall", "high-precision")
+
+_TOKENS = SUMMARY_RECIPES[0].features
+_ENCODER = ("encoder.code-cosine", "encoder.code-f1", "encoder.name-cosine")
+_NEIGHBOURS = ("encoder.neighbours-cosine-max", "encoder.neighbours-f1-max", "encoder.bm25-mean")
+# What each answer costs beside one summary: nothing, or the encoder's time.
+STEPS: tuple[tuple[str, tuple[Recipe, ...]], ...] = (
+    ("first 12 tokens", (Recipe("first-12", ("geometric-mean-first-12",)),)),
+    ("all tokens", (Recipe("mean", ("geometric-mean",)),)),
+    ("total", (Recipe("total", ("total",)),)),
+    ("lowest token", (Recipe("lowest", ("largest-surprisal",)),)),
+    ("mean entropy", (Recipe("entropy", ("entropy-mean",)),)),
+    ("of tokens", SUMMARY_RECIPES[:1]),
+    ("of texts alone", (Recipe("texts", tuple(n for n in SUMMARY_RECIPES[2].features if n not in _TOKENS)),)),
+    ("of tokens and texts (ships)", SUMMARY_RECIPES),
+    ("fit to the code, by the encoder, alone", (Recipe("encoder", _ENCODER),)),
+    ("of tokens, and the encoder", (Recipe("tokens-encoder", (*_TOKENS, *_ENCODER)),)),
+    (
+        "all, and the encoder",
+        tuple(Recipe(one.name, (*one.features, *_ENCODER)) for one in SUMMARY_RECIPES),
+    ),
+    (
+        "all, the encoder and the neighbours",
+        tuple(Recipe(one.name, (*one.features, *_ENCODER, *_NEIGHBOURS)) for one in SUMMARY_RECIPES),
+    ),
+)
+
+
+def is_apart(repository: str) -> bool:
+    """Whether a repository is among those that are scored once."""
+    number = int.from_bytes(hashlib.sha256(repository.encode()).digest()[:8], "big")
+    return number / 2.0**64 < APART
+
+
+def evidence_of(record: Record, header: Header) -> Evidence:
+    """With what the encoder says beside what ships."""
+    found = record.evidence(header)
+    assert header.observations is not None, "made with --observe"
+    more = header.observations.named(record.observed)
+    return Evidence(found.logprobs, {**found.features, **{k: v for k, v in more.items() if "encoder." in k}})
+
+
+def rows(header: Header, records: list[Record], criterion: str, *, final: bool) -> list[str]:
+    right = np.array([record.correct[criterion] for record in records])
+    groups = [record.group for record in records]
+    codes = group_codes(np.array(groups), len(records))
+    apart = np.array([is_apart(group) for group in groups])
+    evidences = [evidence_of(record, header) for record in records]
+    found = [
+        f"\n{header.model.name}, {header.language}, {criterion}: {int(right[~apart].sum())} of "
+        f"{int((~apart).sum())} right ({right[~apart].mean():.0%}); apart {int(right[apart].sum())} "
+        f"of {int(apart.sum())}\n",
+        "| evidence | skill (95 %) | AUC | ECE (calibrated) | Brier |"
+        + (" apart: skill, AUC |" if final else ""),
+        "|---|---|---|---|---|" + ("---|" if final else ""),
+    ]
+    fit = np.flatnonzero(~apart)
+    data = FeatureData.of(
+        [evidences[k] for k in fit], right[fit], codes[fit], [r for _, s in STEPS for r in s]
+    )
+    for title, recipes in STEPS:
+        with quietly():
+            known = [one for one in (r.only(set(data.columns)) for r in recipes) if one.features]
+            if [one.features for one in known] != [r.features for r in recipes]:
+                continue
+            p = data.nested(known)
+            cells = _cells(p, right[fit], np.array(groups)[fit])
+            if final:
+                curve = data.curve(FEATURES_MEASURE, data.choose(known))
+                scores = curve.scores([evidences[k] for k in np.flatnonzero(apart)])
+                scored = summarise(sigmoid(scores), right[apart], np.array(groups)[apart])
+                cells.append(f"{scored['skill'].value:+.2f}, {scored['auc'].value:.2f}")
+        found.append(f"| {title} | {' | '.join(cells)} |")
+    return found
+
+
+def _cells(p: FloatArray, right: np.ndarray, groups: np.ndarray) -> list[str]:
+    found = summarise(p, right, groups)
+    skill, auc, ece = found["skill"], found["auc"], found["ece"]
+    brier = math.fsum((p - right) ** 2) / right.size
+    return [
+        f"{skill.value:+.3f} ({skill.low:+.2f} to {skill.high:+.2f})",
+        f"{auc.value:.2f}",
+        f"{ece.value:.3f} ({ece.low:.3f} to {ece.high:.3f})",
+        f"{brier:.3f}",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("records", nargs="+", type=Path)
+    parser.add_argument("--final", action="store_true", help="score the repositories that were left out")
+    given = parser.parse_args()
+    for path in given.records:
+        header, records = read_records(path)
+        shown = [record for record in records if record.shown and record.logprobs]
+        for criterion in CRITERIA:
+            both = {record.correct[criterion] for record in shown if not is_apart(record.group)}
+            if len(both) == 2:
+                print("\n".join(rows(header, shown, criterion, final=given.final)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
