@@ -31,18 +31,26 @@ class EventKind(enum.StrEnum):
 class How(enum.StrEnum):
     """How a suggestion came to its label.
 
-    The first two are correct, `UNREAD` and `LOST` are no label at all, the others are not correct.
+    Those of `RIGHT` are correct; `UNREAD` and `LOST` are no label at all, and `SUPERSEDED` is none where the
+    line is as it was; the others are not correct.
     """
 
-    KEPT = "kept"  # inserted, and the line is as suggested
+    KEPT = "kept"  # inserted in one change, and the line is as suggested
+    KEPT_IN_PARTS = "kept in parts"  # a part of it was inserted, then the rest came; the line is as suggested
     TYPED = "typed"  # the line is as suggested, but the user typed it
-    EDITED = "edited"  # inserted, and the line is not as suggested, or is gone
+    EDITED = "edited"  # all of it was inserted, and the line is not as suggested, or is gone
+    TAKEN_IN_PART = "taken in part"  # a part of it was inserted; the line became another, or is gone
+    SUPERSEDED = "superseded"  # another took its place before it could be read; the line is not as suggested
     TYPED_OVER = "typed over"  # never inserted; the line became another
     IGNORED = "ignored"  # the line is as it was when the suggestion was shown
     DELETED = "deleted"  # never inserted; the line is gone
     UNREAD = "unread"  # as ignored, but nobody can have read it
     REPORTED = "reported"  # the user said that it is wrong
     LOST = "lost"  # so much changed at once that the line could not be found again
+
+
+RIGHT = frozenset({How.KEPT, How.KEPT_IN_PARTS, How.TYPED})
+"""The line is as suggested."""
 
 
 class Source(enum.StrEnum):

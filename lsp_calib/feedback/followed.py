@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from lsp_calib.feedback.events import Event, EventKind, How, Label
+from lsp_calib.feedback.events import RIGHT, Event, EventKind, How, Label
 from lsp_calib.feedback.lines import shared_ends
 from lsp_calib.text_lines import comparable
 from lsp_calib.values import Suggestion
@@ -15,6 +15,9 @@ from lsp_calib.values import Suggestion
 SETTLE_AFTER = 30.0
 # A suggestion shown for fewer seconds cannot have been read: leaving it is no evidence against it.
 UNREAD_BELOW = 0.75
+# So many characters that come at once, and end where a word ends, are an accepted part. Two are often two
+# quick keys in one message, or a bracket that the editor has closed.
+LEAST_PART = 3
 # Seconds after insertion at which it is recorded whether the line is still as suggested.
 SURVIVAL = (30, 120, 300, 600)
 
@@ -52,6 +55,9 @@ class Followed:
     below: further lines of the suggestion that count, in their order. A suggestion of several lines is as
         expected while all of them stand in this order.
     missing: since its line is deleted or lost. It may come back: undone, or pasted elsewhere.
+    in_parts: a part of it was inserted before all of it was.
+    visible_since: while it can be on the screen; None: the line no longer begins as it says, or another took
+        its place. read: it was there long enough. superseded: another took its place before.
     """
 
     suggestion: Suggestion
@@ -70,6 +76,12 @@ class Followed:
     within: bool = False
     below: list[Below] = attrs.field(factory=list)
     missing: Missing | None = None
+    in_parts: bool = False
+    visible_since: float | None = attrs.field(
+        default=attrs.Factory(lambda one: one.shown_at, takes_self=True)
+    )
+    read: bool = False
+    superseded: bool = False
 
     @property
     def as_expected(self) -> bool:
@@ -102,6 +114,20 @@ class Followed:
         if self.moved_on_at is None:
             self.moved_on_at = now
 
+    def shown_again(self, now: float) -> None:
+        """It is on the screen once more."""
+        self.visible_since, self.superseded = now, False
+
+    def replaced(self, now: float) -> None:
+        """Another suggestion is shown in its place."""
+        self._out_of_sight(now)
+        self.superseded = not self.read
+
+    def _out_of_sight(self, now: float) -> None:
+        if self.visible_since is not None:
+            self.read = self.read or now - self.visible_since >= UNREAD_BELOW
+            self.visible_since = None
+
     def became(self, old: str, new: str, now: float, below: Sequence[tuple[int | None, str]]) -> list[Event]:
         """The line has changed from `old` (ends unstripped) to `new`.
 
@@ -115,14 +141,20 @@ class Followed:
         if text == self.text and [one.text for one in later] == [one.text for one in self.below]:
             self.below = later
             return []
-        was_expected = self.as_expected
+        was_expected, before = self.as_expected, self.text
         self.text, self.below = text, later
         self.changed_at = now
         if self.as_expected and (self.within or at_once(old, new, self.suggestion.text)):
             self.marked = True
             if self.inserted_at is None:
                 self.inserted_at = now
+                # Parts that were taken back before all of it came at once do not count.
+                self.in_parts = self.in_parts and before != self.initial
                 return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
+        if not _is_on_the_way(text, self.expected):
+            self._out_of_sight(now)
+        elif self.inserted_at is None and not self.within:
+            self.in_parts = self.in_parts or is_part(before, text, self.expected)
         return self._unmarked(now) if was_expected else []
 
     def gone(self, now: float, how: How) -> list[Event]:
@@ -131,6 +163,7 @@ class Followed:
         was_expected = self.as_expected
         self.missing = Missing(now, self.line, how)
         self.line = None
+        self._out_of_sight(now)
         return self._unmarked(now) if was_expected else []
 
     def came_back(self, lines: Sequence[int], now: float) -> None:
@@ -157,20 +190,59 @@ class Followed:
         how = self._how(now) if self.missing is None else self.missing.how
         if how is How.DELETED and self.inserted_at is not None:
             how = How.EDITED
-        correct = None if how in (How.UNREAD, How.LOST) else how in (How.KEPT, How.TYPED)
+        elif how is How.DELETED and self.in_parts:
+            how = How.TAKEN_IN_PART
+        # The line that became another tells that a suggestion nobody could read was wrong; one that stayed as
+        # it was tells nothing about it.
+        unknown = how in (How.UNREAD, How.LOST) or (how is How.SUPERSEDED and self.text == self.initial)
+        correct = None if unknown else how in RIGHT
         label = Label(self.suggestion.id, correct, how, now, self.episode)
         return Event(self.suggestion.id, EventKind.SETTLED, now, label=label)
 
     def _how(self, now: float) -> How:
         if self.as_expected:
+            if self.in_parts:
+                return How.KEPT_IN_PARTS
             return How.TYPED if self.inserted_at is None else How.KEPT
         if self.inserted_at is not None:
             return How.EDITED
+        if self.in_parts:
+            return How.TAKEN_IN_PART
+        if self.superseded:
+            return How.SUPERSEDED
         if self.text != self.initial:
             return How.TYPED_OVER
         left_at = now if self.moved_on_at is None else self.moved_on_at
         unread = self.changed_at is None and left_at - self.shown_at < UNREAD_BELOW
         return How.UNREAD if unread else How.IGNORED
+
+
+def is_part(old: str, new: str, expected: str) -> bool:
+    """Whether going from one line to the other inserted a part of what is expected, rather than typed it.
+
+    Editors accept parts word by word: what came ends where a word ends, and has LEAST_PART characters or more
+    besides white space. All three lines are `comparable`.
+
+    >>> is_part("x =", "x = net", "x = net + tax"), is_part("x =", "x = ne", "x = net + tax")
+    (True, False)
+    """
+    if not (_is_on_the_way(old, expected) and _is_on_the_way(new, expected)):
+        return False
+    before, after = shared_ends(old, new)
+    added = "".join(new[before : len(new) - after].split())
+    if before + after < len(old) or len(added) < LEAST_PART:
+        return False
+    end, _ = shared_ends(new, expected)
+    return not (_is_of_a_word(expected[end - 1 : end]) and _is_of_a_word(expected[end : end + 1]))
+
+
+def _is_on_the_way(line: str, expected: str) -> bool:
+    """Whether a line is the expected one but for a piece that is still to come."""
+    return sum(shared_ends(line, expected)) == len(line)
+
+
+def _is_of_a_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def at_once(old: str, new: str, suggested: str) -> bool:

@@ -22,6 +22,17 @@ COLUMNS = (
 
 
 @attrs.frozen
+class Counts:
+    """How much the store holds of what was shown. events, labels: by kind and by how."""
+
+    suggestions: int
+    labelled: int
+    correct: int
+    events: Mapping[str, int]
+    labels: Mapping[str, int]
+
+
+@attrs.frozen
 class LabelledRow:
     """A suggestion with a known outcome, for fitting a calibrator.
 
@@ -73,6 +84,15 @@ class LabelledRow:
             shown_probability=1.0 if chance is None else chance,
             source=Source(source),
         )
+
+
+def alike(row: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], str]:
+    """The values of `COLUMNS`, with what tells their line and their visit from others.
+
+    A line is told by its hash, or by its numbers where it was stored without.
+    """
+    logprobs, features, line, episode = row[6], row[7], row[10], row[16]
+    return row, (line,) if line else (logprobs, features), episode
 
 
 def evidence_of(

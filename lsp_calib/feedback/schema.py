@@ -81,6 +81,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE suggestions ADD COLUMN source TEXT",
         "CREATE INDEX suggestions_not_shown ON suggestions (source, shown_at) WHERE source IS NOT NULL",
     ),
+    # The same tables. Labels may be "kept in parts", "taken in part" or "superseded", which readers of
+    # formats 1 to 5 do not know. Labels of these formats stay as they are: nothing stored would tell more.
+    (),
 )
 
 # Both ends of every table and index: a few pages each, whatever the size. Damage by a crash of the system or

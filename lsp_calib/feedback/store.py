@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
@@ -23,9 +21,10 @@ from lsp_calib.feedback.accepted_lines import AcceptedLines
 from lsp_calib.feedback.database import translated
 from lsp_calib.feedback.events import Event, EventKind, Label, Source
 from lsp_calib.feedback.keyed_hash import KeyedHash
-from lsp_calib.feedback.rows import COLUMNS, LabelledRow
+from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, alike
 from lsp_calib.feedback.schema import EPISODE, SHOWN
 from lsp_calib.feedback.store_file import StoreFile
+from lsp_calib.feedback.window import last_of_each
 from lsp_calib.languages import bounded
 from lsp_calib.text_lines import comparable
 from lsp_calib.values import Evidence, ModelIdentity, Suggestion
@@ -40,17 +39,6 @@ SETTLES_WITHIN = 7 * 86_400.0
 
 _BY_TIME = "INDEXED BY suggestions_by_time "
 _AFTER = "AND l.at > ? AND s.shown_at > ?"
-
-
-@attrs.frozen
-class Counts:
-    """How much the store holds of what was shown. events, labels: by kind and by how."""
-
-    suggestions: int
-    labelled: int
-    correct: int
-    events: Mapping[str, int]
-    labels: Mapping[str, int]
 
 
 class FeedbackStore(StoreFile):
@@ -171,26 +159,38 @@ class FeedbackStore(StoreFile):
         after: float = 0.0,
         language: str | None = None,
         newest: int | None = None,
+        mixed: bool = False,
+        shown: bool = False,
     ) -> list[LabelledRow]:
         """The suggestions of a kind (`task`) with a known outcome, by time of their label.
 
         after: only those that settled later (Unix seconds), and were shown at most SETTLES_WITHIN before it.
         language: only those in it. newest: at most so many, those that were shown last.
+        mixed: of these no more than some of one line or one visit, see `last_of_each`; only with `newest`.
+        shown: only suggestions that were shown, no replayed lines.
         Suggestions shown at successive keystrokes on one line are separate rows of one episode, and far from
         independent.
         """
         by_time = _by_time(after) if newest is None else _BY_TIME
-        last = "l.at, s.shown_at, s.id" if newest is None else "s.shown_at DESC, s.id LIMIT ?"
+        last = "l.at, s.shown_at, s.id" if newest is None else "s.shown_at DESC, s.id"
+        chosen = f"{'' if language is None else 'AND s.language = ? '}{f'AND {SHOWN} ' if shown else ''}"
         values = model_sha256, prompt_version, task, after, after - SETTLES_WITHIN
         with self._reading():
             rows = self._connection.execute(
                 f"SELECT {COLUMNS} FROM suggestions s {by_time}"
                 "JOIN labels l ON l.suggestion_id = s.id "
                 "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
-                f"{_AFTER} {'' if language is None else 'AND s.language = ? '}ORDER BY {last}",
-                [v for v in (*values, language, newest) if v is not None],
-            ).fetchall()
-        found = [LabelledRow.of(row) for row in rows]
+                f"{_AFTER} {chosen}ORDER BY {last}",
+                values if language is None else (*values, language),
+            )
+            # The rows come one by one: what is not taken is not read.
+            if newest is None:
+                found = [LabelledRow.of(row) for row in rows]
+            elif mixed:
+                found = [LabelledRow.of(row) for row in last_of_each(map(alike, rows), newest)]
+            else:
+                found = [LabelledRow.of(row) for row in rows.fetchmany(newest)]
+            rows.close()
         if newest is not None:
             found.sort(key=lambda row: (row.at, row.shown_at, row.suggestion_id))
         return found

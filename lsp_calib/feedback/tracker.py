@@ -79,7 +79,8 @@ class _Document:
 
 
 class Tracker:
-    """Distinguishes suggestions that were kept, edited, typed over, ignored or not even read.
+    """Distinguishes suggestions that were kept, typed, edited, taken in part, typed over, superseded, ignored
+    or not even read.
 
     `now` is in seconds, of one clock; Unix time where the events are to be stored. Lines count from 0 and
     come without their line ends. Each call first handles everything that is due by `now`, so that a late
@@ -102,8 +103,10 @@ class Tracker:
 
         lines: the whole document as it is now.
         expected_line: what the line would be with (the first line of) the suggestion inserted.
-        A suggestion that is followed already stays as it is. One that would change nothing, or lies outside
-        the document, is reported as shown but not followed: its outcome could never be known.
+        The first of several (rank 1) takes the place of those that were shown on this line before. A
+        suggestion that is followed already is on the screen again; otherwise it stays as it is. One that
+        would change nothing, or lies outside the document, is reported as shown but not followed: its outcome
+        could never be known.
         """
         events = self.tick(now)
         document = self._documents.get(uri)
@@ -111,7 +114,13 @@ class Tracker:
         if document is not None and document.lines != lines:
             events += self.changed(uri, lines, now)
         self._active(uri, line, now)
+        if suggestion.rank == 1 and uri in self._documents:  # alternatives stand beside the first
+            for other in self._documents[uri].followed.values():
+                if other.line == line and other.suggestion.id != suggestion.id:
+                    other.replaced(now)
         if any(suggestion.id in d.followed or suggestion.id in d.surviving for d in self._documents.values()):
+            if uri in self._documents and (one := self._documents[uri].followed.get(suggestion.id)):
+                one.shown_again(now)
             return events
         events.append(Event(suggestion.id, EventKind.SHOWN, now))
         # An empty document is one empty line, however the caller splits it.

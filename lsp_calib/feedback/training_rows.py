@@ -19,13 +19,16 @@ MOST_LABELS = 20_000
 def labels_for(store: FeedbackStore, purpose: Purpose, *, after: float = 0.0) -> list[LabelledRow]:
     """The last MOST_LABELS of a purpose whose log-probabilities can be believed, oldest first.
 
-    after: only those that settled later (Unix seconds). Raises LspCalibError.
+    One line, or one visit, does not fill them: of each only the last ones are taken (`window.last_of_each`).
+    after: only those that settled later (Unix seconds), all of them: a watch reads each once. Raises
+    LspCalibError.
     """
     rows = store.labels(
         *(purpose.model.sha256, purpose.prompt_version, purpose.task),
         after=after,
         language=purpose.language,
         newest=MOST_LABELS,
+        mixed=not after,
     )
     return [row for row in rows if believable(row)]
 

@@ -59,11 +59,15 @@ _VERDICTS = {
 }
 ENDINGS = {
     "kept": "kept as suggested",
+    "kept in parts": "kept, taken in parts",
     "typed": "typed just so",
     "edited": "inserted, then changed",
+    "taken in part": "a part inserted, another line",
     "typed over": "another line instead",
+    "superseded": "replaced before it could be read",
     "ignored": "left aside",
     "deleted": "line deleted",
+    "reported": "reported as wrong",
     "unread": "gone too soon to read",
     "lost": "lost sight of",
 }

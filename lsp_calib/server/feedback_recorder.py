@@ -232,8 +232,9 @@ class FeedbackRecorder:
             return Replay.of(below, [], [])
 
         def work(store: FeedbackStore) -> Replay:
-            labels = store.labels(purpose.model.sha256, purpose.prompt_version, purpose.task)
-            rows = [row for row in labels if row.source is Source.SHOWN][-MOST_LABELS:]
+            rows = store.labels(
+                *(purpose.model.sha256, purpose.prompt_version, purpose.task), newest=MOST_LABELS, shown=True
+            )
             chosen = {
                 language: calibrators.choose(attrs.evolve(purpose, language=language)).calibrator
                 for language in {row.language for row in rows}

@@ -107,6 +107,16 @@ class CalibProtocol(LanguageServerProtocol):
             if not future.cancelled():
                 forget_frames(future.exception())
 
+    def _send_handler_result(self, future: Any, *, msg_id: Any) -> None:
+        """Answer a request. An expected error (`errors_as_answers`) is an answer; pygls would log it with a
+        traceback, as a fault of the server."""
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, JsonRpcException) and error.code == types.LSPErrorCodes.RequestFailed.value:
+            self._request_futures.pop(msg_id, None)
+            self.refuse(msg_id, error)
+        else:
+            super()._send_handler_result(future, msg_id=msg_id)
+
     def _check_handler_result(self, future: Any) -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
             message = f"{type(error).__name__}: {error}"

@@ -180,7 +180,10 @@ def _units(text: str) -> int:
 
 @attrs.frozen
 class Situation:
-    """labels: by the name of the suggestion; NONE: it gets none. why: for what would surprise a user."""
+    """labels: by the name of the suggestion; NONE: it gets none. why: for what would surprise a user.
+
+    unknown: names of superseded suggestions of which nothing is known.
+    """
 
     title: str
     labels: Mapping[str, str]
@@ -189,10 +192,18 @@ class Situation:
     script: Mapping[str, Any] = attrs.field(factory=dict)
     options: Mapping[str, Any] = attrs.field(factory=dict)
     client: Mapping[str, Any] = attrs.field(factory=lambda: {"inline": True})
+    unknown: tuple[str, ...] = ()
+
+    def correct(self, name: str) -> bool | None:
+        """Whether the label of a suggestion must call it right; None if it must say nothing."""
+        how = self.labels[name]
+        return None if how in SAYS_NOTHING or name in self.unknown else how in RIGHT
 
 
 SITUATIONS: list[Situation] = []
-CORRECT = {"kept": "yes", "typed": "yes", "unread": "", "lost": "", NONE: ""}
+RIGHT = ("kept", "kept in parts", "typed")
+SAYS_NOTHING = ("unread", "lost", NONE)
+IN_WORDS = {True: "yes", False: "no", None: ""}
 
 
 def situation(title: str, label: str | Mapping[str, str], **more: Any) -> Callable[[Story], Story]:
@@ -210,7 +221,7 @@ def table() -> Iterator[str]:
     for one in SITUATIONS:
         several = len(one.labels) > 1
         labels = [f"{name}: `{how}`" if several else f"`{how}`" for name, how in one.labels.items()]
-        correct = [CORRECT.get(how, "no") for how in one.labels.values()]
+        correct = [IN_WORDS[one.correct(name)] or ("?" if several else "") for name in one.labels]
         yield f"| {one.title} | {', '.join(labels)} | {', '.join(correct)} | {one.why} |\n"
 
 
@@ -379,7 +390,7 @@ async def _(a: Author) -> None:
 # Accepted in part
 
 
-@situation("accept it word by word", "kept")
+@situation("accept it word by word", "kept in parts")
 async def _(a: Author) -> None:
     await a.sees()
     for word in ("net", " +", " tax"):
@@ -387,7 +398,7 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-@situation("accept it by the editor's partial accept, which asks again after each word", "kept")
+@situation("accept it by the editor's partial accept, which asks again after each word", "kept in parts")
 async def _(a: Author) -> None:
     await a.sees()
     for word in ("net", " +"):
@@ -398,7 +409,9 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-@situation("accept its first word, type another end", "typed over", why="the line is not the one suggested")
+@situation(
+    "accept its first word, type another end", "taken in part", why="the line is not the one suggested"
+)
 async def _(a: Author) -> None:
     await a.sees()
     await a.insert(AT, None, "net")
@@ -406,11 +419,69 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
-@situation("accept its first word, type the rest", "typed")
+@situation("accept its first word, type the rest", "kept in parts")
 async def _(a: Author) -> None:
     await a.sees()
     await a.insert(AT, None, "net")
     await a.type(" + tax")
+    await a.moves_on()
+
+
+@situation(
+    "accept its first word, leave it at that", "taken in part", why="the line is not the one suggested"
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.insert(AT, None, "net")
+    await a.moves_on()
+
+
+@situation("accept its first word, undo, go on elsewhere", "taken in part", why="you have taken it back")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.insert(AT, None, "net")
+    await a.undo()
+    await a.moves_on()
+
+
+@situation("accept its first word, undo, accept all of it", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.insert(AT, None, "net")
+    await a.undo()
+    await a.accept()
+    await a.moves_on()
+
+
+@situation("accept its first word, delete the line", "taken in part")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.insert(AT, None, "net")
+    await a.delete_line()
+    await a.moves_on()
+
+
+@situation("accept it word by word, change its end", "edited", why="all of it was in the line")
+async def _(a: Author) -> None:
+    await a.sees()
+    for word in ("net", " +", " tax"):
+        await a.insert(AT, None, word)
+    await a.backspace(3)
+    await a.type("vat")
+    await a.moves_on()
+
+
+@situation(
+    "accept its first word, type on, another one comes, accept that",
+    {"first": "taken in part", "second": "kept"},
+    script={"answers": {"    total = net *": {"text": " 2"}}, "otherwise": {"text": "net - 1"}},
+)
+async def _(a: Author) -> None:
+    await a.sees("first")
+    await a.insert(AT, None, "net")
+    await a.type(" *")
+    await a.sees("second")
+    await a.insert(AT, None, " 2")
     await a.moves_on()
 
 
@@ -593,6 +664,75 @@ async def _(a: Author) -> None:
     await a.sees("second")
     await a.backspace(1)
     await a.type("tax")
+    await a.moves_on()
+
+
+async def _second_at_once(a: Author) -> None:
+    """Types a letter before anybody can have read the first; another one comes, and is looked at."""
+    (found,) = await a.asks()
+    a.keep(found, "first")
+    await a.type("n")
+    await a.sees("second")
+
+
+@situation(
+    "type on at once, another one comes, accept that",
+    {"first": "superseded", "second": "kept"},
+    why="the line tells that the first was wrong, though nobody could read it",
+    **OTHER,
+)
+async def _(a: Author) -> None:
+    await _second_at_once(a)
+    await a.insert(AT, None, "et * 2")
+    await a.moves_on()
+
+
+@situation(
+    "type on at once, another one comes, write what the first said",
+    {"first": "typed", "second": "typed over"},
+    **OTHER,
+)
+async def _(a: Author) -> None:
+    await _second_at_once(a)
+    await a.backspace(1)
+    await a.type("tax")
+    await a.moves_on()
+
+
+@situation(
+    "type on at once, another one comes, write something else",
+    {"first": "superseded", "second": "typed over"},
+    **OTHER,
+)
+async def _(a: Author) -> None:
+    await _second_at_once(a)
+    await a.type("one")
+    await a.moves_on()
+
+
+@situation(
+    "type on at once, another one comes, take the letter back and go on elsewhere",
+    {"first": "superseded", "second": "typed over"},
+    unknown=("first",),
+    why="nobody wrote what belongs there: nothing is known of one that nobody could read",
+    **OTHER,
+)
+async def _(a: Author) -> None:
+    await _second_at_once(a)
+    await a.backspace(1)
+    await a.moves_on()
+
+
+@situation(
+    "type on at once, another one comes, take the letter back, look at the first, go on elsewhere",
+    {"first": "ignored", "second": "typed over"},
+    why="the first is on the screen again",
+    **OTHER,
+)
+async def _(a: Author) -> None:
+    await _second_at_once(a)
+    await a.backspace(1)
+    await a.sees("first")
     await a.moves_on()
 
 

@@ -25,9 +25,9 @@ async def test_the_label(connect: Connect, one: Situation) -> None:
     found = {name: labels.pop(identity, NONE) for identity, name in author.names.items()}
     assert labels == {}, "labels of suggestions that nobody was shown"
     assert dict.fromkeys(one.labels, NONE) | found == one.labels
-    assert [how for how, correct in author.editor.rows("SELECT how, correct FROM labels") if correct] == [
-        how for how in author.editor.labels().values() if how in ("kept", "typed")
-    ]
+    right = dict(author.editor.rows("SELECT suggestion_id, correct FROM labels"))
+    for identity, name in author.names.items():
+        assert right.get(identity) == one.correct(name), name
 
 
 def test_there_are_forty_and_each_has_its_own_title() -> None:

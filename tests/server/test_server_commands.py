@@ -229,6 +229,7 @@ async def test_a_rollback_is_in_force_at_once_and_can_be_undone(connect: Connect
         assert (await one.status())["calibrator"] == answer["calibrator"]
     with pytest.raises(JsonRpcException, match="nothing to roll back"):
         await editor.command("rollbackCalibrator")
+    assert b"Exception" not in editor.client.stderr, "an answer that the user reads is no fault of the server"
     again = await editor.command("rollbackCalibrator", {"id": mine["id"]})
     assert again["calibrator"] == mine
     assert (await other.suggestion(0, 1))["calibrator"] == mine

@@ -95,8 +95,12 @@ class Editor:
 
 
 KEPT = (True, How.KEPT)
+KEPT_IN_PARTS = (True, How.KEPT_IN_PARTS)
 TYPED = (True, How.TYPED)
 EDITED = (False, How.EDITED)
+TAKEN_IN_PART = (False, How.TAKEN_IN_PART)
+SUPERSEDED = (False, How.SUPERSEDED)
+SUPERSEDED_UNKNOWN = (None, How.SUPERSEDED)
 TYPED_OVER = (False, How.TYPED_OVER)
 IGNORED = (False, How.IGNORED)
 DELETED = (False, How.DELETED)

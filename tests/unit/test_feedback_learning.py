@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,10 +20,12 @@ from test_calibration_calibrator import make
 from lsp_calib.calibration import Curve, TierPolicy, Weighted
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE
 from lsp_calib.feedback import training_rows
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.learning import refit_from_feedback, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.window import MOST_ALIKE, REACH, last_of_each
 from lsp_calib.values import Evidence, ModelIdentity
 
 MODEL = ModelIdentity("m", "Q8_0", "abc123")
@@ -252,6 +256,46 @@ class TestMany:
         last = sorted(every, key=lambda row: (-row.shown_at, row.suggestion_id))[:most]
         assert found == [row for row in every if row in last]
 
+    @given(
+        shape=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=60),
+        most=st.integers(1, 20),
+        alike=st.integers(1, 4),
+    )
+    def test_of_each_line_and_visit_the_last_ones(
+        self, shape: list[tuple[int, int]], most: int, alike: int
+    ) -> None:
+        """No line or visit has more than its share, and none is passed over before it has it."""
+        rows = [(n, line, visit) for n, (line, visit) in enumerate(shape)]
+        found = list(last_of_each(rows, most, alike=alike))
+        assert found == sorted(found)
+        assert len(found) <= most
+        reached = range(min(len(rows), REACH * most) if len(found) < most else found[-1] + 1)
+        for which in (0, 1):
+            counts = Counter(shape[n][which] for n in found)
+            assert all(count <= alike for count in counts.values())
+        for n in set(reached) - set(found):
+            before = [shape[m] for m in found if m < n]
+            same = [sum(one[which] == shape[n][which] for one in before) for which in (0, 1)]
+            assert max(same) == alike, "left out though there was room"
+
+    def test_copies_of_one_line_do_not_push_the_others_out(
+        self, store: FeedbackStore, calibrators: CalibratorStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """More copies than the window is long, all of them newer and wrong, count as a few."""
+        monkeypatch.setattr(training_rows, "MOST_LABELS", 300)
+        rng = random.Random(16)
+        for number in range(200):
+            logprob = -rng.random()
+            show(store, f"own {number:03}", logprob, START + number)
+            settle(store, f"own {number:03}", rng.random() < math.exp(logprob), START + number + 30)
+        alone = refit_from_feedback(store, calibrators, PURPOSE, TODAY)
+        fill_labels(store, 400, logprobs="[-0.05]", correct=0, at=START + 1000)
+        rows = training_rows.labels_for(store, PURPOSE)
+        own = [row for row in rows if row.suggestion_id.startswith("own")]
+        assert (len(own), len(rows)) == (200, 200 + MOST_ALIKE)
+        flooded = refit_from_feedback(store, calibrators, PURPOSE, TODAY)
+        assert flooded.n == alone.n + MOST_OF_ONE_LINE
+
     def test_a_refit_reads_no_more_of_a_large_store(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -271,16 +315,21 @@ class TestMany:
         assert steps[2000] <= 1.1 * steps[200]
 
 
-def fill_labels(store: FeedbackStore, n: int) -> None:
-    """n labelled suggestions, in two statements."""
+def fill_labels(
+    store: FeedbackStore, n: int, logprobs: str = "", correct: int | None = None, at: float = START
+) -> None:
+    """n labelled suggestions, in two statements.
+
+    logprobs, correct: of all of them; by default all differ, and every other one is right.
+    """
     connection = store._connection
     connection.executemany(
         "INSERT INTO suggestions (id, shown_at, kind, language, model, model_sha256, prompt_version, "
         "calibrator_id, measure, tier, logprobs) "
-        "VALUES (?, ?, 'line', 'python', 'm', 'abc123', 'p1', 'c', 'total', 'review', '[-0.1]')",
-        ((f"{k:05}", START + k) for k in range(n)),
+        "VALUES (?, ?, 'line', 'python', 'm', 'abc123', 'p1', 'c', 'total', 'review', ?)",
+        ((f"{k:05}", at + k, logprobs or f"[-0.1{k:05}]") for k in range(n)),
     )
     connection.executemany(
         "INSERT INTO labels (suggestion_id, correct, how, at) VALUES (?, ?, 'kept', ?)",
-        ((f"{k:05}", k % 2, START + k + 30) for k in range(n)),
+        ((f"{k:05}", k % 2 if correct is None else correct, at + k + 30) for k in range(n)),
     )

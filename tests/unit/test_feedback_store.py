@@ -396,6 +396,39 @@ class TestReplayedLines:
 
 
 class TestOlderFormats:
+    def test_a_store_of_format_5_is_brought_up_to_date(self, path: Path) -> None:
+        """Its labels stay as they are, and labels of the kinds that came with format 6 stand beside them."""
+        path.parent.mkdir()
+        connection = sqlite3.connect(path)
+        for script in MIGRATIONS[:5]:
+            for statement in script:
+                connection.execute(statement)
+        connection.execute("PRAGMA user_version = 5")
+        connection.execute(
+            "INSERT INTO suggestions VALUES ('old', 1000.0, 'line', 'python', 'm', 'abc123', 'p1', 'c', "
+            "'total', NULL, 0.5, 0.5, 'review', '[-0.5]', '{}', 1, '', NULL, NULL, 1.0, NULL)"
+        )
+        connection.execute("INSERT INTO labels VALUES ('old', 0, 'typed over', 1060.0, 'visit')")
+        connection.commit()
+        connection.close()
+        store = FeedbackStore(path)
+        outcomes: dict[str, tuple[How, bool | None]] = {
+            "parts": (How.KEPT_IN_PARTS, True),
+            "part": (How.TAKEN_IN_PART, False),
+            "superseded": (How.SUPERSEDED, False),
+            "unknown": (How.SUPERSEDED, None),
+        }
+        for name, (how, correct) in outcomes.items():
+            show(store, name)
+            store.record_events([settled(name, how, correct)])
+        rows = {row.suggestion_id: (row.how, row.correct) for row in store.labels("abc123", "p1", "line")}
+        known = {name: outcome for name, outcome in outcomes.items() if name != "unknown"}
+        assert rows == {"old": (How.TYPED_OVER, False), **known}
+        assert store.counts().labels["superseded"] == 2
+        assert {row["id"]: row["label"]["how"] for row in store.export()}["unknown"] == "superseded"
+        assert store.read("PRAGMA user_version") == [(6,)]
+        store.close()
+
     def test_a_store_of_format_4_is_brought_up_to_date(self, path: Path) -> None:
         """All that is in it was shown."""
         path.parent.mkdir()

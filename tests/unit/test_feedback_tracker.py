@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from feedback_scene import (
     DELETED,
     EDITED,
     IGNORED,
     KEPT,
+    KEPT_IN_PARTS,
+    SUPERSEDED,
+    SUPERSEDED_UNKNOWN,
+    TAKEN_IN_PART,
     TYPED,
     TYPED_OVER,
     UNREAD,
@@ -15,6 +20,8 @@ from feedback_scene import (
     Editor,
     suggestion,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lsp_calib.feedback.events import Event, EventKind, How
 from lsp_calib.feedback.followed import SETTLE_AFTER, SURVIVAL
@@ -39,7 +46,7 @@ class TestLabels:
         editor.move_on()
         assert editor.outcome() == KEPT
 
-    def test_accepted_word_by_word_is_kept(self) -> None:
+    def test_accepted_word_by_word_is_kept_in_parts(self) -> None:
         editor = Editor("return ", "")
         editor.show(0, "alpha + beta")
         editor.put(0, "return alpha")
@@ -47,7 +54,8 @@ class TestLabels:
         assert editor.marked() == []
         editor.put(0, "return alpha + beta")
         editor.move_on()
-        assert editor.outcome() == KEPT
+        assert editor.outcome() == KEPT_IN_PARTS
+        assert EventKind.INSERTED in editor.kinds()
 
     def test_one_character_suggestion_inserted_is_kept(self) -> None:
         editor = Editor("f(x", "")
@@ -193,7 +201,7 @@ class TestLabels:
         editor.put(0, "return x + 1")
         editor.move_on()
         assert {identity: editor.outcome(identity) for identity in editor.labels()} == {
-            "first": TYPED_OVER,
+            "first": SUPERSEDED,
             "second": KEPT,
             "third": KEPT,
         }
@@ -214,6 +222,113 @@ class TestLabels:
         editor.put(0, "x = 1")
         editor.move_on()
         assert editor.outcome() == TYPED
+
+
+WORDS = st.lists(st.sampled_from(["alpha", "beta_2", "gam", "delta9"]), min_size=2, max_size=5)
+
+
+class TestParts:
+    @given(words=WORDS, taken=st.integers(1, 4), end=st.sampled_from(["as it says", "another", "nothing"]))
+    def test_a_word_taken_and_the_rest_typed(self, words: list[str], taken: int, end: str) -> None:
+        """Right or wrong is what the line says; in parts it was however many words were taken."""
+        text = " + ".join(words)
+        editor = Editor("return ", "")
+        editor.show(0, text)
+        taken = min(taken, len(words) - 1)
+        for n in range(1, taken + 1):
+            editor.put(0, "return " + " + ".join(words[:n]))
+        rest = text[len(" + ".join(words[:taken])) :]
+        editor.type(0, {"as it says": rest, "another": " - 1", "nothing": ""}[end])
+        editor.save()
+        assert editor.outcome() == (KEPT_IN_PARTS if end == "as it says" else TAKEN_IN_PART)
+
+    @given(words=WORDS, burst=st.integers(1, 2))
+    def test_keys_that_come_in_twos_take_no_part(self, words: list[str], burst: int) -> None:
+        text = " + ".join(words)
+        editor = Editor("return ", "")
+        editor.show(0, text)
+        for end in range(burst, len(text) - 1, burst):
+            editor.put(0, "return " + text[:end], after=0.2)
+        editor.put(0, "return 1")
+        editor.save()
+        assert editor.outcome() == TYPED_OVER
+
+    def test_a_beginning_that_ends_amid_a_word_was_typed(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "alphabet")
+        editor.put(0, "return alpha")
+        editor.type(0, "ist")
+        editor.save()
+        assert editor.outcome() == TYPED_OVER
+
+    def test_another_text_of_three_letters_is_no_part(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "alpha + beta")
+        editor.put(0, "return one")
+        editor.save()
+        assert editor.outcome() == TYPED_OVER
+
+
+class TestSuperseded:
+    @given(seconds=st.floats(0.0, 2.0), changed=st.booleans())
+    def test_only_what_could_not_be_read(self, seconds: float, changed: bool) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "alpha", "first")
+        editor.wait(seconds)
+        read = editor.now - 1000.0 >= 0.75
+        editor.show(0, "beta", "second")
+        editor.wait(5.0)
+        if changed:
+            editor.type(0, "None")
+        editor.save()
+        unread = SUPERSEDED if changed else SUPERSEDED_UNKNOWN
+        assert editor.outcome("first") == ((TYPED_OVER if changed else IGNORED) if read else unread)
+        assert editor.outcome("second") == (TYPED_OVER if changed else IGNORED)
+
+    def test_the_time_ends_when_the_line_says_something_else(self) -> None:
+        """The next suggestion comes late; the first went with the key that contradicted it."""
+        editor = Editor("return ", "")
+        editor.show(0, "alpha", "first")
+        editor.type(0, "x", after=0.3)
+        editor.wait(5.0)
+        editor.show(0, "yz", "second")
+        editor.save()
+        assert editor.outcome("first") == SUPERSEDED
+
+    def test_the_line_decides_about_what_nobody_read(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "alpha", "first")
+        editor.show(0, "beta", "second")
+        editor.type(0, "alpha")
+        editor.save()
+        assert editor.outcome("first") == TYPED
+        assert editor.outcome("second") == TYPED_OVER
+
+    def test_what_is_shown_again_can_be_read_then(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "alpha", "first")
+        editor.show(0, "beta", "second")
+        editor.show(0, "alpha", "first")
+        editor.wait(1.0)
+        editor.save()
+        assert editor.outcome("first") == IGNORED
+        assert editor.outcome("second") == SUPERSEDED_UNKNOWN
+
+    def test_alternatives_stand_beside_each_other(self) -> None:
+        editor = Editor("return ", "")
+        for rank, text in ((1, "alpha"), (2, "beta")):
+            one = attrs.evolve(suggestion(text, text), rank=rank)
+            editor.events += editor.tracker.shown(URI, editor.lines, 0, "return " + text, one, editor.now)
+        editor.type(0, "None", after=1.0)
+        editor.save()
+        assert editor.outcome("alpha") == editor.outcome("beta") == TYPED_OVER
+
+    def test_on_another_line_nothing_is_replaced(self) -> None:
+        editor = Editor("return ", "x = ", "")
+        editor.show(0, "alpha", "first")
+        editor.show(1, "beta", "second")
+        editor.save()
+        assert editor.outcome("first") == UNREAD
 
 
 class TestWhenItSettles:
