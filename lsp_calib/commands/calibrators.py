@@ -16,6 +16,7 @@ from lsp_calib.calibration.calibrators.carrying_over import carried_from, note
 from lsp_calib.calibration.calibrators.curve import Curve, is_plain
 from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.confidence.features import FEATURES
+from lsp_calib.confidence.summary_features import SUMMARY_FEATURES
 from lsp_calib.errors import SettingsError
 
 _SHOWN = ("skill", "auc", "ece")
@@ -125,7 +126,8 @@ def curve_words(curve: Curve) -> dict[str, Any]:
 
 def feature_words(name: str) -> str:
     """The quantity of a feature, or of a measure that serves as one."""
-    return FEATURES[name].words if name in FEATURES else f"log-odds of the measure {name}"
+    known = FEATURES.get(name) or SUMMARY_FEATURES.get(name)
+    return known.words if known else f"log-odds of the measure {name}"
 
 
 def effect(weight: float) -> str:

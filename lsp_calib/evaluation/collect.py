@@ -141,7 +141,9 @@ def _asks(
 ) -> list[Asking]:
     ask: Asking
     if task.name == SUMMARY:
-        ask = Summarising(choice, observe=frozenset(map(SummaryObserved, observe)))
+        # What a calibrator counts in the texts costs nothing: every record holds it.
+        wanted = {SummaryObserved.TEXT, *map(SummaryObserved, observe)}
+        ask = Summarising(choice, observe=frozenset(wanted))
     else:
         ask = Completing(choice, task.criteria, observe=frozenset(map(Observed, observe)), window=window)
     return [ask.at(url) for url in workers.remotes] or [ask]

@@ -27,8 +27,11 @@ from lsp_calib.evaluation.report import percent, plain, signed, table_lines
 from lsp_calib.evaluation.scores import score
 
 MODELS = home.shipped_models()
-SHIPPED = sorted((MODELS / "calibrators").glob("*.json"))
-RECORDS = sorted((MODELS / "records").glob("*.jsonl"), key=lambda path: (path.stem[:4] == "infi", path.stem))
+# Of lines; those of summaries are tests/programs/summary_confidence.py's.
+SHIPPED = sorted((MODELS / "calibrators").glob("line-*.json"))
+RECORDS = [
+    file for kind in ("line", "infill") for file in sorted((MODELS / "records").glob(f"{kind}-*.jsonl"))
+]
 # By the name of the records and the calibrator, without `line-`.
 TITLES = {
     "qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B",
