@@ -6,7 +6,7 @@ import datetime
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress
 from pathlib import Path
 from typing import Any, cast, overload
@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, Task
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Purpose, Task
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
 from lsp_calib.calibration.calibrators.promotion import may_replace
 from lsp_calib.calibration.calibrators.rank_curves import Ranked
-from lsp_calib.calibration.calibrators.refit import MIN_LABELS
+from lsp_calib.calibration.calibrators.refit import COMMITS, MIN_LABELS
 from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.committed import FromGit, committed_task
@@ -36,6 +36,7 @@ from lsp_calib.evaluation.datasets.blind import refuse_blind
 from lsp_calib.evaluation.documented_source import documented_task
 from lsp_calib.evaluation.header import Header, origin
 from lsp_calib.evaluation.item_worker import Observed
+from lsp_calib.evaluation.lines import GIT
 from lsp_calib.evaluation.records import Record, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY
@@ -314,10 +315,17 @@ def _fit(
         state="shipped" if shipped else "ready",
         created=created,
         strata=dict(sorted(Counter(record.stratum for record in shown).items())),
-        provenance=sources_of(shown),
+        provenance=(*sources_of(shown), *_commits(shown, created)),
         ranked=[ranked(record) for record in shown] if header.task == LINE else None,
     )
     return attrs.evolve(fitted, calibrator=_rounded(fitted.calibrator)), shown
+
+
+def _commits(shown: list[Record], created: str) -> Iterator[Origin]:
+    """How many records are of lines that the user has committed, if any."""
+    n = sum(record.source == GIT for record in shown)
+    if n:
+        yield Origin(COMMITS, created, n)
 
 
 def ranked(record: Record) -> Ranked:

@@ -14,7 +14,7 @@ Z = 1.959964  # of a normal interval of this level
 ENOUGH = 20
 """Visits below which nothing is concluded: the interval of a share is still 20 points to each side."""
 
-Verdict = Literal["tooFew", "asPromised", "more", "less"]
+Verdict = Literal["notPromised", "tooFew", "asPromised", "more", "less"]
 
 
 @attrs.frozen
@@ -77,7 +77,8 @@ class Sums:
 class Outcome:
     """What was promised of some suggestions, and what became true.
 
-    labels: suggestions with an outcome. share: of visits that were right. promised: the mean probability.
+    labels: suggestions with an outcome. share: of visits that were right. promised: the mean probability;
+        None where none was shown, as of lines in commits.
     brier, skill: of the probabilities as they were shown. skill_low, skill_high: an approximate 95 %
         interval. None where undefined (one class), and the interval with fewer than `ENOUGH` visits.
     """
@@ -95,6 +96,8 @@ class Outcome:
     def verdict(self) -> Verdict:
         """Whether the promise lies in the interval of what became true."""
         share = self.share
+        if share.n and self.promised is None:
+            return "notPromised"
         if share.n < ENOUGH or self.promised is None or share.low is None or share.high is None:
             return "tooFew"
         if self.promised > share.high:

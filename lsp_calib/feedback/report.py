@@ -5,11 +5,12 @@ The same object becomes a page, a text in a terminal and JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
+from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.feedback.comparison import Compared, Comparison, compare
 from lsp_calib.feedback.followed import SURVIVAL
 from lsp_calib.feedback.outcomes import Outcome, Share, Sums, outcome_of
@@ -101,6 +102,7 @@ class Report:
     """All numbers of the report.
 
     made_at: Unix seconds. overall: None without labels. comparison: None without labels to compare.
+    sources: where labels come from, with what calibrators have learned from commits, see `from_commits`.
     """
 
     made_at: float
@@ -128,7 +130,10 @@ def make_report(data: ReportData, now: float, latency: Latency | None = None) ->
             for one in data.statistics.tiers
         ),
         languages=tuple(outcome_of(name, sums) for name, sums in data.languages),
-        sources=tuple(outcome_of(name, sums) for name, sums in data.sources),
+        sources=(
+            *(outcome_of(name, sums) for name, sums in data.sources),
+            *from_commits(data.calibrators),
+        ),
         periods=tuple(Period(start, end, outcome_of("", sums)) for start, end, sums in data.periods),
         survival=_survival(data.survival),
         comparison=compare(data.compared),
@@ -136,6 +141,33 @@ def make_report(data: ReportData, now: float, latency: Latency | None = None) ->
         calibrators=data.calibrators,
         latency=latency,
     )
+
+
+def from_commits(calibrators: Sequence[Listed]) -> Iterator[Outcome]:
+    """For each model and language the lines of the user's commits that the newest workspace calibrator has
+    learned from, as its file says: they are not in the store.
+
+    Their skill is that of its own probabilities, out of fold; what would have been promised before is not
+    known.
+    """
+    found = {}
+    for one in sorted(calibrators, key=lambda one: (one.calibrator.created, one.in_force)):
+        c = one.calibrator
+        if c.source == "workspace" and any(origin.name == COMMITS for origin in c.provenance):
+            found[c.purpose] = c
+    for purpose, c in found.items():
+        name = "git" if len(found) == 1 else f"git, {purpose.language}, {purpose.model.name}"
+        brier, skill = (c.metrics.get(metric) for metric in ("brier", "skill"))
+        yield Outcome(
+            name,
+            c.n,
+            Share.of(c.n_correct, c.n),
+            None,
+            brier.value if brier else None,
+            skill.value if skill else None,
+            skill.low if skill else None,
+            skill.high if skill else None,
+        )
 
 
 def _survival(found: Mapping[tuple[int, str], tuple[float, float]]) -> tuple[Survival, ...]:

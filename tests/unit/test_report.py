@@ -17,17 +17,21 @@ from feedback_scene import suggestion
 from report_scene import SURVIVAL, Shown, calibrators_of, drawn, shipped_calibrator, truth_of, write
 from scipy import stats
 
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.calibrator import Origin
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
 from lsp_calib.calibration.calibrators.carrying_over import carried_from
+from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.metrics.reliability import ReliabilityBin
+from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.feedback import report_data
 from lsp_calib.feedback.events import How, Label, Source
 from lsp_calib.feedback.outcomes import ENOUGH, Outcome, Share, Sums, outcome_of
-from lsp_calib.feedback.report import LIMITS, Latency, Report, make_report
+from lsp_calib.feedback.report import LIMITS, Latency, Report, from_commits, make_report
 from lsp_calib.feedback.report_data import MOST_PERIODS, PERIOD_LABELS, read_data
 from lsp_calib.feedback.report_wire import to_wire
 from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.report.page import html_page
 from lsp_calib.values import Evidence
 
 NOW = 1_770_000_000.0
@@ -305,6 +309,40 @@ def test_replayed_lines_are_a_source_of_their_own(
         ("shown", 900, report.statistics.correct),
         ("replay", 40, 10),
     ]
+
+
+def test_what_was_learned_from_commits_is_a_source_of_its_own(
+    report: Report, rows: list[Shown], calibrators: CalibratorStore, tmp_path: Path
+) -> None:
+    """As the calibrator's file says; it stays in the report when a refit has replaced it."""
+    path = tmp_path / "home" / "feedback.db"
+    write(path, rows)
+    base = shipped_calibrator()
+    skill = Interval(0.31, 0.2, 0.4)
+    learned = attrs.evolve(
+        base,
+        source="workspace",
+        state="ready",
+        n=143,
+        n_correct=57,
+        metrics={"skill": skill, "brier": Interval(0.15, 0.1, 0.2)},
+        provenance=(Origin("project", "", 143), Origin(COMMITS, base.created, 143)),
+    )
+    other = attrs.evolve(learned, provenance=(Origin("folder", "", 143),))
+    assert list(from_commits([Listed(path, other, True)])) == []
+    own = CalibratorStore(tmp_path / "calibrators", calibrators.shipped)
+    own.personal.mkdir(parents=True)
+    own.promote(learned)
+    own.promote(attrs.evolve(learned, source="personal", provenance=(Origin("feedback", "2026-11-20", 9),)))
+    found = report_on(path, own)
+    (git,) = [one for one in found.sources if one.name == "git"]
+    assert (git.labels, git.share.n, git.promised, git.verdict) == (143, 143, None, "notPromised")
+    assert (git.skill, git.skill_low, git.skill_high, git.brier) == (0.31, 0.2, 0.4, 0.15)
+    check_share(git.share, 57 / 143)
+    assert found.sources[:-1] == report.sources
+    (wire,) = [one for one in to_wire(found)["sources"] if one["name"] == "git"]
+    assert (wire["promised"], wire["skill"]) == (None, 0.31)
+    assert "learned from, not shown" in html_page(found)
 
 
 class TestLittleOrOddData:

@@ -40,6 +40,8 @@ LEAVE_ONE_OUT_TO = 50
 
 # The origin of labels from a user's own work.
 FEEDBACK = "feedback"
+# In the provenance of a workspace calibrator: how many of its lines are of the user's commits.
+COMMITS = "commits"
 
 
 @attrs.frozen
