@@ -13,6 +13,7 @@ from lsp_calib.feedback.comparison import Comparison, Judged
 from lsp_calib.feedback.outcomes import Outcome, Share
 from lsp_calib.feedback.report import Hidden, Latency, Report
 from lsp_calib.report import figures, words
+from lsp_calib.report.blocks import key, prose, section, table
 from lsp_calib.report.markup import Markup, joined, tag
 from lsp_calib.report.style import style
 from lsp_calib.report.theme import ThemeName
@@ -74,16 +75,6 @@ def _body(report: Report) -> Markup:
     )
 
 
-def _section(title: str, lead: str | None, *children: str | None) -> Markup:
-    return tag("section", tag("h2", title), tag("p", _prose(lead)) if lead else None, *children)
-
-
-def _prose(text: str) -> Markup:
-    """A text in which what stands between backticks is code."""
-    parts = text.split("`")
-    return joined(*(tag("code", part) if at % 2 else part for at, part in enumerate(parts)))
-
-
 def _nothing_yet() -> Markup:
     return joined(
         tag(
@@ -96,7 +87,7 @@ def _nothing_yet() -> Markup:
 
 
 def _todo(title: str) -> Markup:
-    return _section(title, None, tag("ol", *(tag("li", text) for text in words.WHAT_TO_DO), class_="todo"))
+    return section(title, None, tag("ol", *(tag("li", text) for text in words.WHAT_TO_DO), class_="todo"))
 
 
 def _card(tier: Outcome) -> Markup:
@@ -140,7 +131,7 @@ def _compared(found: Comparison | None) -> Markup | None:
         )
         for title, note, one in shown
     ]
-    return _section(
+    return section(
         "Before and after",
         " ".join(words.comparison(found)),
         tag("div", *panels, None if found.changed else _scores(found), class_="pair"),
@@ -160,11 +151,7 @@ def _reading() -> Markup:
         ),
         (tag("rect", x=1, y=2, width=10, height=8, class_="count"), "visits, above"),
     )
-    return tag("ul", *(tag("li", _key(mark), text) for mark, text in marks), class_="legend")
-
-
-def _key(mark: Markup) -> Markup:
-    return tag("svg", mark, viewBox="0 0 12 12", width=12, height=12, aria_hidden="true")
+    return tag("ul", *(tag("li", key(mark), text) for mark, text in marks), class_="legend")
 
 
 def _scores(found: Comparison) -> Markup:
@@ -186,8 +173,8 @@ def _scores(found: Comparison) -> Markup:
     )
     columns = [column(found.before), column(found.after)] if found.changed else [column(found.after)]
     head = ("on these visits", "before", "in force") if found.changed else ("on these visits", "")
-    table = _table(head, list(zip(names, *columns, strict=True)), right=(1, 2))
-    return tag("div", table, class_="scroll scores")
+    listed = table(head, list(zip(names, *columns, strict=True)), right=(1, 2))
+    return tag("div", listed, class_="scroll scores")
 
 
 def _parts(found: Comparison) -> Markup:
@@ -211,7 +198,7 @@ def _parts(found: Comparison) -> Markup:
     return tag(
         "details",
         tag("summary", "By model and language"),
-        tag("div", _table(head, rows, right=range(2, 7)), class_="scroll"),
+        tag("div", table(head, rows, right=range(2, 7)), class_="scroll"),
     )
 
 
@@ -220,8 +207,8 @@ def _over_time(report: Report) -> Markup | None:
         return None
     drawn = figures.skill_over_time(report.periods, report.calibrators)
     if drawn is None:
-        return _section("Over time", "Too early: two parts of 40 labelled suggestions or more make a line.")
-    return _section(
+        return section("Over time", "Too early: two parts of 40 labelled suggestions or more make a line.")
+    return section(
         "Over time",
         "The skill of the probabilities as they were shown, in parts of equally many labelled suggestions, "
         "with a 95 % interval. 0: no better than always giving your average.",
@@ -238,7 +225,7 @@ def _groups(report: Report) -> Markup | None:
     ]
     if not tables:
         return None
-    return _section(
+    return section(
         "By language and by source",
         "The stroke is the promise, the dot what was right. Labels from different sources are different "
         "populations.",
@@ -260,7 +247,7 @@ def _outcomes(name: str, found: Sequence[Outcome]) -> Markup:
         for one in found
     ]
     head = (name, "visits", "promised", "right", "0 % to 100 %", "skill", "")
-    return _table(head, rows, right=(1, 2, 3, 5), kind="outcomes")
+    return table(head, rows, right=(1, 2, 3, 5), kind="outcomes")
 
 
 _MOODS = {"asPromised": "good", "more": "good", "less": "bad"}
@@ -277,13 +264,13 @@ def _survival(report: Report) -> Markup | None:
         for tier in dict.fromkeys(one.tier for one in report.survival)
     ]
     head = ("unchanged after", *(words.seconds_words(seconds) for seconds in times))
-    table = _table(head, rows, right=range(1, len(head)))
-    return _section(
+    listed = table(head, rows, right=range(1, len(head)))
+    return section(
         "What lasts",
         "Of the suggestions that you inserted, the share whose line was unchanged some time later. Lines "
         "whose document was closed before are not counted from then on.",
         tag("div", drawn, class_="panel"),
-        tag("div", table, class_="scroll"),
+        tag("div", listed, class_="scroll"),
     )
 
 
@@ -302,7 +289,7 @@ def _endings(report: Report) -> Markup | None:
     keys = [
         tag(
             "li",
-            _key(tag("rect", x=1, y=1, width=10, height=10, class_=f"end{at}")),
+            key(tag("rect", x=1, y=1, width=10, height=10, class_=f"end{at}")),
             f"{words.ENDINGS[name]} ",
             tag("b", f"{counts[name]:,}"),
         )
@@ -313,7 +300,7 @@ def _endings(report: Report) -> Markup | None:
         "All suggestions with an outcome, each counted. What was kept or typed just so counts as right; what "
         "was gone too soon, or lost sight of, does not count."
     )
-    return _section("How they ended", lead, drawn, tag("ul", *keys, class_="legend"))
+    return section("How they ended", lead, drawn, tag("ul", *keys, class_="legend"))
 
 
 def _hidden(hidden: Hidden) -> Markup | None:
@@ -330,7 +317,7 @@ def _hidden(hidden: Hidden) -> Markup | None:
         for one in hidden.limits
     ]
     head = ("hideBelow", "wrong ones hidden", "", "right ones hidden", "")
-    table = tag("div", _table(head, rows), class_="scroll") if rows else None
+    listed = tag("div", table(head, rows), class_="scroll") if rows else None
     reasons = [
         tag("p", f"{title}: {', '.join(f'{n:,} {name}' for name, n in counts.items())}.", class_="muted")
         for title, counts in (("Answers withheld", hidden.withheld), ("Ends cut off", hidden.cut))
@@ -342,13 +329,13 @@ def _hidden(hidden: Hidden) -> Markup | None:
         if n
         else ""
     )
-    return _section("What is hidden", f"{words.explored(hidden)}{lead}", table, *reasons)
+    return section("What is hidden", f"{words.explored(hidden)}{lead}", listed, *reasons)
 
 
 def _latency(latency: Latency | None) -> Markup | None:
     if latency is None:
         return None
-    return _section(
+    return section(
         "How fast",
         f"Half of the last answers since the server started came within {latency.p50:,.0f} ms, 95 % within "
         f"{latency.p95:,.0f} ms.",
@@ -381,13 +368,13 @@ def _history(calibrators: Sequence[Listed]) -> Markup | None:
     lead = (
         f"{words.counted(own, 'calibrator')} of your own. " if own else "None of your own yet. "
     ) + "`lsp-calib calibrators show ID` says what one weighs, `rollback` takes yours out of force."
-    table = tag("div", _table(head, rows, right=(5, 6)), class_="scroll")
-    return _section("Calibrators", lead, table)
+    listed = tag("div", table(head, rows, right=(5, 6)), class_="scroll")
+    return section("Calibrators", lead, listed)
 
 
 def _glossary() -> Markup:
     entries = [part for term, meaning in words.GLOSSARY for part in (tag("dt", term), tag("dd", meaning))]
-    return _section("What the words mean", None, tag("dl", *entries))
+    return section("What the words mean", None, tag("dl", *entries))
 
 
 def _footer(report: Report) -> Markup:
@@ -396,17 +383,4 @@ def _footer(report: Report) -> Markup:
         "The page holds numbers and names of models and languages, no source text and no paths. It needs no "
         "network and runs no script. `lsp-calib report --json` prints all its numbers."
     )
-    return tag("footer", _prose(f"{made} {rest}"))
-
-
-def _table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), kind: str | None = None
-) -> Markup:
-    """A table. right: the columns that are aligned to the right. kind: its class."""
-    kinds = ["n" if at in right else None for at in range(len(head))]
-
-    def line(cell_tag: str, cells: Sequence[str]) -> Markup:
-        return tag("tr", *(tag(cell_tag, cell, class_=kinds[at]) for at, cell in enumerate(cells)))
-
-    body = tag("tbody", *(line("td", row) for row in rows))
-    return tag("table", tag("thead", line("th", head)), body, class_=kind)
+    return tag("footer", prose(f"{made} {rest}"))
