@@ -42,7 +42,7 @@ STEPS: tuple[tuple[str, tuple[Recipe, ...]], ...] = (
     ("mean entropy", (Recipe("entropy", ("entropy-mean",)),)),
     ("of tokens", SUMMARY_RECIPES[:1]),
     ("of texts alone", (Recipe("texts", tuple(n for n in SUMMARY_RECIPES[2].features if n not in _TOKENS)),)),
-    ("of tokens and texts (ships)", SUMMARY_RECIPES),
+    ("of tokens and texts", SUMMARY_RECIPES),
     ("fit to the code, by the encoder, alone", (Recipe("encoder", _ENCODER),)),
     ("of tokens, and the encoder", (Recipe("tokens-encoder", (*_TOKENS, *_ENCODER)),)),
     (
