@@ -117,11 +117,11 @@ class TestSettingAside:
         assert len({row.episode for row in visits(rows)}) == 12
 
     def test_of_one_line_few_visits_count(self, store: FeedbackStore) -> None:
-        for number in range(30):
+        for number in range(15):
             show(store, f"s{number}", -0.1, START + number)
             settle(store, f"s{number}", True, START + number)
         rows = labels_for(store, PURPOSE)
-        assert len(visits(rows)) == 30
+        assert len(visits(rows)) == 15
         assert [row.suggestion_id for row in visits(rows, most_of_a_line=3)] == ["s0", "s1", "s2"]
 
     def test_without_a_promise_a_fit_takes_all_and_none_of_them_can_be_promised_on_later(
