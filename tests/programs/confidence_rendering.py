@@ -30,7 +30,9 @@ MODELS = home.shipped_models()
 # Of lines; those of summaries are tests/programs/summary_confidence.py's.
 SHIPPED = sorted((MODELS / "calibrators").glob("line-*.json"))
 RECORDS = [
-    file for kind in ("line", "infill") for file in sorted((MODELS / "records").glob(f"{kind}-*.jsonl"))
+    file
+    for kind in ("line", "infill")
+    for file in sorted((MODELS / "records").glob(f"{kind}-*.jsonl"), key=lambda file: file.stem)
 ]
 # By the name of the records and the calibrator, without `line-`.
 TITLES = {

@@ -55,6 +55,6 @@ async def test_a_summary(play: Play, dialect: str) -> None:
     )
     assert summary is not None
     assert summary.suggestion.text == "Add two numbers."
-    assert bool(summary.logprobs) == (dialect == "vllm")
+    assert bool(summary.evidence.logprobs) == (dialect == "vllm")
     # No calibrator of summaries is shipped.
     assert summary.suggestion.confidence.calibrated is None

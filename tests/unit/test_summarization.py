@@ -170,7 +170,7 @@ async def test_a_summary_carries_the_models_sentence_and_a_confidence() -> None:
     assert summary.suggestion.text == "Return the area of a circle."
     assert summary.suggestion.kind == "summary"
     assert summary.suggestion.tokens == 2
-    assert summary.logprobs == (-0.1, -0.2)
+    assert summary.evidence.logprobs == (-0.1, -0.2)
     assert summary.suggestion.confidence.raw is not None
     assert engine.asked[0].priority is Priority.BACKGROUND
     assert engine.asked[0].prompt.version == summary.prompt_version
