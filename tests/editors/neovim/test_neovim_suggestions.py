@@ -55,7 +55,7 @@ def test_the_badge_goes_with_the_suggestion_and_tab_is_a_tab_again(nvim: Neovim)
     nvim.until("an indented line", lambda: nvim.line().endswith("\tx") or nvim.line() == "        x")
 
 
-def test_word_by_word_the_rest_stays_and_the_label_is_kept(nvim: Neovim, home: Path) -> None:
+def test_word_by_word_the_rest_stays_and_the_label_is_kept_in_parts(nvim: Neovim, home: Path) -> None:
     """The server learns of it from the document alone: the last word completes the suggestion."""
     line = "    re"
     for word in ("turn", " first", " *", " second"):
@@ -65,7 +65,7 @@ def test_word_by_word_the_rest_stays_and_the_label_is_kept(nvim: Neovim, home: P
         rest = ("    re" + REST)[len(line) :]
         nvim.until(f"ghost text {rest!r}", lambda expected=rest: nvim.ghost() == expected)
         assert len(nvim.badges()) == bool(rest)
-    assert settled(nvim, home) == [("kept", 1)]
+    assert settled(nvim, home) == [("kept in parts", 1)]
 
 
 def test_a_part_accepted_and_the_rest_typed_otherwise_is_no_success(nvim: Neovim, home: Path) -> None:
