@@ -1,11 +1,13 @@
 """What each kind of evidence adds to the confidence of summaries, on records.
 
     python tests/programs/summary_confidence.py RECORDS... [--final]
+    python tests/programs/summary_confidence.py RECORDS --hold-out FILE
 
 RECORDS: of `lsp-calib eval summary --observe text,encoder`. Each row of the table is one set of features; its
 spread and, where a row has several sets, the choice between them are made inside the folds, by repository.
 30 % of the repositories, drawn first by a hash of their names, take no part in that. --final: they are
-scored, once all is decided, by what was fitted on the others.
+scored, once all is decided, by what was fitted on the others. --hold-out: write the records to FILE, with
+these repositories held out of whatever is fitted on it; this made the committed file for Python.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import hashlib
 import math
 from pathlib import Path
 
+import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import FloatArray, group_codes
@@ -24,7 +27,7 @@ from lsp_calib.calibration.methods.log_odds import sigmoid
 from lsp_calib.calibration.validation.intervals import summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.values import Evidence
 
 APART = 0.3
@@ -122,7 +125,14 @@ def main() -> None:
     )
     parser.add_argument("records", nargs="+", type=Path)
     parser.add_argument("--final", action="store_true", help="score the repositories that were left out")
+    parser.add_argument("--hold-out", type=Path, metavar="FILE", help="write the records to this file")
     given = parser.parse_args()
+    if given.hold_out:
+        (path,) = given.records
+        header, records = read_records(path)
+        apart = sorted({record.group for record in records if is_apart(record.group)})
+        write_records(given.hold_out, attrs.evolve(header, held_out=tuple(apart)), records)
+        return
     for path in given.records:
         header, records = read_records(path)
         shown = [record for record in records if record.shown and record.logprobs]
