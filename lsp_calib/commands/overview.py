@@ -18,6 +18,7 @@ from lsp_calib.languages import language_of
 from lsp_calib.markdown import code_span, escape_markdown
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization import SummaryService
+from lsp_calib.summarization.installed_encoder import installed_encoder
 from lsp_calib.summarization.wording import tier_sentence
 from lsp_calib.syntax import Function, functions
 from lsp_calib.values import Suggestion
@@ -110,7 +111,7 @@ def overview(root: Path, given: Trusted, say: Say, progress: Progress, into: Ove
         raise DataError(f"No function was found in {root}, in the languages that lsp-calib can read.")
 
     async def ask(engine: Engine) -> None:
-        service = SummaryService(engine, estimator_for(given))
+        service = SummaryService(engine, estimator_for(given), installed_encoder())
         for done, (path, language, function, entry) in enumerate(found):
             progress(done, len(found))
             summary = await service.summarize(function, language)

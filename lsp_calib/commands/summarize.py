@@ -14,6 +14,7 @@ from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization import Example, SummaryService
+from lsp_calib.summarization.installed_encoder import installed_encoder
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, has_grammar, innermost_function
@@ -43,7 +44,7 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bo
         if trusted.remote_url is None:
             looking = asyncio.to_thread(_examples, root, at, function, language, trusted.exclude)
             examples, _ = await asyncio.gather(looking, engine.ready())
-        service = SummaryService(engine, estimator_for(given))
+        service = SummaryService(engine, estimator_for(given), installed_encoder())
         summary = await service.summarize(
             function, language, examples=examples, augment=augment, repository=root.name, path=at
         )

@@ -141,8 +141,9 @@ def _asks(
 ) -> list[Asking]:
     ask: Asking
     if task.name == SUMMARY:
-        # What a calibrator counts in the texts costs nothing: every record holds it.
-        wanted = {SummaryObserved.TEXT, *map(SummaryObserved, observe)}
+        # What a calibrator counts in the texts and compares by the encoder, which must be there to judge the
+        # summary, costs next to nothing: every record holds it.
+        wanted = {SummaryObserved.TEXT, SummaryObserved.ENCODER, *map(SummaryObserved, observe)}
         ask = Summarising(choice, observe=frozenset(wanted))
     else:
         ask = Completing(choice, task.criteria, observe=frozenset(map(Observed, observe)), window=window)

@@ -170,19 +170,20 @@ class Record:
         logprobs = self.logprobs_given_typed
         of_tokens = logprobs, self.entropies or None, Stop(self.stop)
         if header.task == "summary":
-            return Evidence(logprobs, summary_features(*of_tokens, self._counted(header)))
+            texts, fit = (self._listed(header, name) for name in ("text", "encoder"))
+            return Evidence(logprobs, summary_features(*of_tokens, texts, fit))
         values = features.probability_features(*of_tokens)
         if header.features is not None:
             values |= header.features.named(self.features_above if above else self.features)
         return Evidence(logprobs, values, self.stratum if self.stratum in features.PLACES else "")
 
-    def _counted(self, header: Header) -> dict[str, float]:
-        """What was counted in the texts of a summary and its function; nothing if it was another version."""
+    def _listed(self, header: Header, observation: str) -> dict[str, float]:
+        """What an observation of a summary says, by name; nothing if it was another version."""
         listed = header.observations
         if listed is None or listed.version != SUMMARY_VERSION:
             return {}
-        names = dict(listed.names).get("text", ())
-        values = self.observed.get("text", (None,) * len(names))
+        names = dict(listed.names).get(observation, ())
+        values = self.observed.get(observation, (None,) * len(names))
         return {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
     @property

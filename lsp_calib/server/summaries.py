@@ -19,6 +19,7 @@ from lsp_calib.server.summaries_ahead import SummariesAhead
 from lsp_calib.server.summary_edits import SummaryEdits
 from lsp_calib.server.summary_requests import SummaryRequests
 from lsp_calib.summarization import Example, SummaryService
+from lsp_calib.summarization.installed_encoder import installed_encoder
 from lsp_calib.syntax import Function
 
 # Seconds: summaries that become known together are one refresh of the lenses.
@@ -56,7 +57,7 @@ class Summaries:
         self._refresh: asyncio.TimerHandle | None = None
         self._progress = SummaryProgress(work_done)
         self.requests = SummaryRequests(
-            SummaryService(engine, estimator),
+            SummaryService(engine, estimator, installed_encoder()),
             admits=admission.admits,
             examples_for=examples_for,
             on_request=on_request,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.characters import without_hidden
-from lsp_calib.confidence.summary_features import summary_features
+from lsp_calib.confidence.summary_features import FIT_FEATURES, summary_features
 from lsp_calib.inference.engine import Engine, Observe, Priority, Request, Sampling
 from lsp_calib.summarization.augmentation import augmentation
 from lsp_calib.summarization.examples import Example
@@ -20,6 +22,7 @@ from lsp_calib.values import Confidence, Evidence, Generation, ModelIdentity, St
 
 if TYPE_CHECKING:
     from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+    from lsp_calib.summarization.fit import Encodes
 
 MOST_TOKENS = 48
 
@@ -49,11 +52,21 @@ class Summary:
 
 
 class SummaryService:
-    """Summarises functions with one engine."""
+    """Summarises functions with one engine.
 
-    def __init__(self, engine: Engine, estimator: ConfidenceEstimator) -> None:
+    encoder: the sentence encoder, None if there is none; called in a thread, and only where the calibrator in
+    force weighs what it says.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        estimator: ConfidenceEstimator,
+        encoder: Callable[[], Encodes | None] = lambda: None,
+    ) -> None:
         self._engine = engine
         self._estimator = estimator
+        self._encoder = encoder
 
     async def summarize(
         self,
@@ -84,6 +97,9 @@ class SummaryService:
             shown.append((function.code[: card.window], path))
             facts = [augmentation(code, language, repository=repository, path=at) for code, at in shown]
         prompt = build_prompt(function, language, card.chat, card.window, examples, facts=facts)
+        # It loads beside the first summary; in a thread, while the event loop answers keystrokes.
+        weighs = self._estimator.weighs(FIT_FEATURES, model, prompt.version, "summary", language)
+        loading = asyncio.ensure_future(asyncio.to_thread(self._encoder)) if weighs else None
         sampling = None if seed is None else Sampling(_TEMPERATURE, seed)
         generation = await self._engine.generate(
             Request(prompt, MOST_TOKENS, priority, sampling=sampling, observe=Observe.ENTROPY)
@@ -92,7 +108,11 @@ class SummaryService:
         if not text:
             return None
         doubt = generation.doubt or ("" if seed is None else REWORDED)
-        evidence = Evidence() if doubt else evidence_of(text, function, generation, card.window)
+        evidence = Evidence()
+        if not doubt:
+            encoder = None if loading is None else await loading
+            fit = {} if encoder is None else await asyncio.to_thread(_fit, encoder, text, function)
+            evidence = evidence_of(text, function, generation, card.window, fit)
         confidence = self._assess(model, prompt.version, language, evidence, doubt)
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
         return Summary(suggestion, evidence, model, prompt.version, language, doubt)
@@ -109,15 +129,31 @@ class SummaryService:
         return self._estimator.assess(model, version, "summary", language, evidence, doubt=doubt)
 
 
-def evidence_of(sentence: str, function: Function, generation: Generation, window: int) -> Evidence:
+def _fit(encoder: Encodes, text: str, function: Function) -> Mapping[str, float]:
+    """How a summary fits its function."""
+    # Numpy takes a while to import: the server starts without it.
+    from lsp_calib.summarization.fit import fit_features
+
+    # What is told of examples is not weighed.
+    return fit_features(encoder, text, function, ())
+
+
+def evidence_of(
+    sentence: str,
+    function: Function,
+    generation: Generation,
+    window: int,
+    fit: Mapping[str, float] = MappingProxyType({}),
+) -> Evidence:
     """What the confidence of a summary follows from.
 
-    sentence: what is shown of the generation. window: characters of the function that the model saw.
+    sentence: what is shown of the generation. window: characters of the function that the model saw. fit: of
+    `fit_features`, as far as they are known.
     """
     counted = text_features(
         sentence, function, answer=generation.text, ended=generation.stop is not Stop.LENGTH, window=window
     )
-    values = summary_features(generation.logprobs, generation.entropies, generation.stop, counted)
+    values = summary_features(generation.logprobs, generation.entropies, generation.stop, counted, fit)
     return Evidence(generation.logprobs, values)
 
 

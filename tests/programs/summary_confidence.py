@@ -6,8 +6,8 @@
 RECORDS: of `lsp-calib eval summary --observe text,encoder`. Each row of the table is one set of features; its
 spread and, where a row has several sets, the choice between them are made inside the folds, by repository.
 30 % of the repositories, drawn first by a hash of their names, take no part in that. --final: they are
-scored, once all is decided, by what was fitted on the others. --hold-out: write the records to FILE, with
-these repositories held out of whatever is fitted on it; this made the committed file for Python.
+scored, once all is decided, by the row that ships, fitted on the others. --hold-out: write the records to
+FILE, with these repositories held out of whatever is fitted on it; this made the committed files.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lsp_calib.calibration.calibrators.recipes import SUMMARY_RECIPES, FeatureDa
 from lsp_calib.calibration.methods.log_odds import sigmoid
 from lsp_calib.calibration.validation.intervals import summarise
 from lsp_calib.calibration.warnings import quietly
+from lsp_calib.confidence.summary_features import ENCODER, FIT_FEATURES
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, read_records, write_records
 from lsp_calib.values import Evidence
@@ -33,9 +34,12 @@ from lsp_calib.values import Evidence
 APART = 0.3
 CRITERIA = ("best-f1", "high-recall", "high-precision")
 
-_TOKENS = SUMMARY_RECIPES[0].features
-_ENCODER = ("encoder.code-cosine", "encoder.code-f1", "encoder.name-cosine")
+_RECIPE = {recipe.name: recipe for recipe in SUMMARY_RECIPES}
+_TOKENS = _RECIPE["tokens"].features
+_ENCODER = tuple(sorted(FIT_FEATURES))
+_POORER = tuple(recipe for recipe in SUMMARY_RECIPES if not recipe.needs(ENCODER))
 _NEIGHBOURS = ("encoder.neighbours-cosine-max", "encoder.neighbours-f1-max", "encoder.bm25-mean")
+SHIPPED = "of tokens, and the encoder (what ships)"
 # What each answer costs beside one summary: nothing, or the encoder's time.
 STEPS: tuple[tuple[str, tuple[Recipe, ...]], ...] = (
     ("first 12 tokens", (Recipe("first-12", ("geometric-mean-first-12",)),)),
@@ -43,18 +47,18 @@ STEPS: tuple[tuple[str, tuple[Recipe, ...]], ...] = (
     ("total", (Recipe("total", ("total",)),)),
     ("lowest token", (Recipe("lowest", ("largest-surprisal",)),)),
     ("mean entropy", (Recipe("entropy", ("entropy-mean",)),)),
-    ("of tokens", SUMMARY_RECIPES[:1]),
-    ("of texts alone", (Recipe("texts", tuple(n for n in SUMMARY_RECIPES[2].features if n not in _TOKENS)),)),
-    ("of tokens and texts", SUMMARY_RECIPES),
+    ("of tokens", (_RECIPE["tokens"],)),
+    ("of texts alone", (Recipe("texts", tuple(n for n in _RECIPE["all"].features if n not in _TOKENS)),)),
+    ("of tokens and texts", _POORER),
     ("fit to the code, by the encoder, alone", (Recipe("encoder", _ENCODER),)),
-    ("of tokens, and the encoder", (Recipe("tokens-encoder", (*_TOKENS, *_ENCODER)),)),
+    (SHIPPED, (_RECIPE["tokens-and-fit"],)),
     (
         "all, and the encoder",
-        tuple(Recipe(one.name, (*one.features, *_ENCODER)) for one in SUMMARY_RECIPES),
+        tuple(Recipe(one.name, (*one.features, *_ENCODER)) for one in _POORER),
     ),
     (
         "all, the encoder and the neighbours",
-        tuple(Recipe(one.name, (*one.features, *_ENCODER, *_NEIGHBOURS)) for one in SUMMARY_RECIPES),
+        tuple(Recipe(one.name, (*one.features, *_ENCODER, *_NEIGHBOURS)) for one in _POORER),
     ),
 )
 
@@ -84,8 +88,8 @@ def rows(header: Header, records: list[Record], criterion: str, *, final: bool) 
         f"{int((~apart).sum())} right ({right[~apart].mean():.0%}); apart {int(right[apart].sum())} "
         f"of {int(apart.sum())}\n",
         "| evidence | skill (95 %) | AUC | ECE (calibrated) | Brier |"
-        + (" apart: skill, AUC |" if final else ""),
-        "|---|---|---|---|---|" + ("---|" if final else ""),
+        + (" apart: skill (95 %) | AUC | ECE (calibrated) | Brier |" if final else ""),
+        "|---|---|---|---|---|" + ("---|" * 4 if final else ""),
     ]
     fit = np.flatnonzero(~apart)
     data = FeatureData.of(
@@ -98,11 +102,12 @@ def rows(header: Header, records: list[Record], criterion: str, *, final: bool) 
                 continue
             p = data.nested(known)
             cells = _cells(p, right[fit], np.array(groups)[fit])
-            if final:
+            if final and title == SHIPPED:
                 curve = data.curve(FEATURES_MEASURE, data.choose(known))
                 scores = curve.scores([evidences[k] for k in np.flatnonzero(apart)])
-                scored = summarise(sigmoid(scores), right[apart], np.array(groups)[apart])
-                cells.append(f"{scored['skill'].value:+.2f}, {scored['auc'].value:.2f}")
+                cells += _cells(sigmoid(scores), right[apart], np.array(groups)[apart])
+            elif final:
+                cells += [""] * 4
         found.append(f"| {title} | {' | '.join(cells)} |")
     return found
 

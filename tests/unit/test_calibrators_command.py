@@ -23,7 +23,7 @@ from lsp_calib.errors import SettingsError
 pytestmark = pytest.mark.usefixtures("home")
 
 SHIPPED = [Calibrator.load(path) for path in (state.shipped_models() / "calibrators").glob("*.json")]
-SMALL = next(c for c in SHIPPED if c.purpose.model.name == "smollm2-135m")
+SMALL = next(c for c in SHIPPED if (c.purpose.model.name, c.purpose.task) == ("smollm2-135m", "line"))
 CURVE = Curve(
     FEATURES_MEASURE,
     (Weighted("total", -1.0, 2.5, 1.25), Weighted("broken", 0.06, 0.25, -0.7), Weighted("in-word", 0, 1, 0)),

@@ -23,8 +23,8 @@ from lsp_calib.cli import main
 from lsp_calib.values import Evidence, ModelIdentity
 
 SHIPPED = [Calibrator.load(path) for path in (state.shipped_models() / "calibrators").glob("*.json")]
-SMALL = next(c for c in SHIPPED if c.purpose.model.name == "smollm2-135m")
-OTHER = next(c for c in SHIPPED if c.purpose.model.name != "smollm2-135m")
+SMALL = next(c for c in SHIPPED if (c.purpose.model.name, c.purpose.task) == ("smollm2-135m", "line"))
+OTHER = next(c for c in SHIPPED if c.purpose.model.name != "smollm2-135m" and c.purpose.task == "line")
 SHIFT = Shift(0.8, -1.0, slope_sd=0.25, intercept_sd=0.5)
 
 

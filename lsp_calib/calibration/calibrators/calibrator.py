@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -182,6 +182,10 @@ class Calibrator:
         The built-in curve of `pooled_prior.borrow` is one of lines; summaries only begin a fit with it.
         """
         return self.purpose.task == "line" or self.source != "prior" or bool(self.provenance)
+
+    def weighs(self, features: Collection[str]) -> bool:
+        """Whether some curve weighs one of these features."""
+        return any(one.name in features for curve in self.curves for one in curve.features)
 
     @property
     def _what(self) -> str:

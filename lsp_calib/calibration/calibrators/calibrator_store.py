@@ -148,7 +148,12 @@ class CalibratorStore:
                     found.append(Listed(path, calibrator, in_force))
         found += carried.values()
         found = [self._with_ledger(one, skipped) for one in found]
-        found.sort(key=lambda one: (one.calibrator.created, one.calibrator.id), reverse=True)
+
+        def newest(one: Listed) -> tuple[str, bool, str]:
+            # Of one day the user's own go before shipped ones.
+            return one.calibrator.created, one.calibrator.source != "shipped", one.calibrator.id
+
+        found.sort(key=newest, reverse=True)
         found.sort(key=lambda one: not one.in_force)
         return found, skipped
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import attrs
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin
@@ -80,5 +82,5 @@ def note(calibrator: Calibrator) -> str | None:
 def _family(measure: str) -> str:
     """The kind of a measure, whatever its version."""
     if measure.startswith("features"):
-        return "features-without-entropies" if measure.endswith("-without-entropies") else "features"
+        return re.sub(r"-\d+", "", measure, count=1)
     return "geometric-mean" if measure.startswith("geometric-mean") else measure

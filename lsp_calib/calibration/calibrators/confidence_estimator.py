@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import attrs
@@ -153,6 +153,12 @@ class ConfidenceEstimator:
         Its state is "drifted" while its certificate is revoked.
         """
         return self._find(purpose).calibrator
+
+    def weighs(
+        self, features: Collection[str], model: ModelIdentity, prompt_version: str, task: Task, language: str
+    ) -> bool:
+        """Whether the calibrator in force weighs one of these features: others need not be computed."""
+        return self.calibrator(Purpose(model, prompt_version, task, language)).weighs(features)
 
     def certificate(self, calibrator_id: str) -> dict[str, Any] | None:
         """What is promised of the tiers of a calibrator in force, as it goes to the client.

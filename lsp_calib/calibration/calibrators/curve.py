@@ -24,15 +24,17 @@ from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.values import Evidence
 
-# The measures of curves over features: of all features, and of those that need no entropies.
+# The measures of curves over features: of all features, and of those that do not need what is not always
+# there: an engine may give no entropies, and a sentence encoder may not be installed.
 FEATURES_MEASURE = f"features-{VERSION}"
 WITHOUT_ENTROPIES = f"{FEATURES_MEASURE}-without-entropies"
+WITHOUT_ENCODER = f"{FEATURES_MEASURE}-without-encoder"
 
 # Which curve a user wants: the best whose features are known, or that of a plain measure.
 Wanted = Literal["best", "geometric-mean", "total"]
 WANTED: tuple[Wanted, ...] = ("best", "geometric-mean", "total")
 
-_FEATURES = re.compile(r"features-([1-9][0-9]{0,5})(-without-entropies)?")
+_FEATURES = re.compile(r"features-([1-9][0-9]{0,5})(-without-entropies|-without-encoder)?")
 _MOST = 1e6  # of a feature: each is a count, a share or some nats; more is damage, or no number
 _LIMIT = 1e100  # keeps weight * (x - mean) / scale from overflowing for any feature that occurs
 
@@ -118,9 +120,10 @@ class Shift:
 class Curve:
     """probability = sigmoid(intercept + sum of weight * (x - mean) / scale + offset of the place).
 
-    measure: a plain measure, whose log-odds are then the one feature; or FEATURES_MEASURE (of any version) or
-        WITHOUT_ENTROPIES. A curve over features of another version than `confidence.features.VERSION` can be
-        read, but gives no probabilities: the numbers would mean something else.
+    measure: a plain measure, whose log-odds are then the one feature; or FEATURES_MEASURE (of any version),
+        WITHOUT_ENTROPIES or WITHOUT_ENCODER. A curve over features of another version than
+        `confidence.features.VERSION` can be read, but gives no probabilities: the numbers would mean
+        something else.
     prior: under which a curve over one feature was fitted. spread: the standard deviation, in nats, of the
         Gaussian around 0 under which the weights of standardised features were fitted.
     offsets: (place, nats); a place that is not among them has 0.

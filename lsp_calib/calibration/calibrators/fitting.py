@@ -10,13 +10,19 @@ import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Purpose, Source, State
-from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENTROPIES, Curve
+from lsp_calib.calibration.calibrators.curve import (
+    FEATURES_MEASURE,
+    WITHOUT_ENCODER,
+    WITHOUT_ENTROPIES,
+    Curve,
+)
 from lsp_calib.calibration.calibrators.rank_curves import Ranked, fit_ranks
 from lsp_calib.calibration.calibrators.recipes import FeatureData, Recipe, recipes_of
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, Prior
 from lsp_calib.calibration.validation.cross_validation import CANDIDATES, out_of_fold, select_first_t
 from lsp_calib.calibration.validation.intervals import Interval, summarise
 from lsp_calib.confidence import measure_name, raw_confidences
+from lsp_calib.confidence.summary_features import ENCODER
 from lsp_calib.values import Evidence
 
 # A kind of place with fewer labels than this has no metrics of its own: they would say nothing.
@@ -59,7 +65,8 @@ def fit_calibrator(
     ranked: Sequence[Ranked] | None = None,
     seed: int = 0,
 ) -> Fitted:
-    """Fit a curve over features, one without entropies, one over the total and one over a geometric mean.
+    """Fit a curve over features, the same without entropies and without an encoder where that is another
+    one, one over the total and one over a geometric mean.
 
     evidences: n of them, with log-probabilities. A feature counts if all of them have it; without features
         only the plain measures get curves. correct: bool array of shape (n,).
@@ -85,8 +92,11 @@ def fit_calibrator(
     recipes = recipes_of(purpose.task) if recipes is None else recipes
     data = FeatureData.of(evidences, labels, codes, recipes)
     usable = data.usable(recipes)
-    poorer = data.usable([recipe.without_entropies() for recipe in usable])
-    for measure, kinds in ((FEATURES_MEASURE, usable), (WITHOUT_ENTROPIES, poorer)):
+    for measure, kinds in (
+        (FEATURES_MEASURE, usable),
+        (WITHOUT_ENTROPIES, data.usable([recipe.without("entropies") for recipe in usable])),
+        (WITHOUT_ENCODER, data.usable([recipe.without(ENCODER) for recipe in recipes])),
+    ):
         if kinds and (measure == FEATURES_MEASURE or kinds != usable):
             curve = data.curve(measure, data.choose(kinds, seed=seed))
             curves[measure] = curve, data.nested(kinds, seed=seed)

@@ -21,13 +21,11 @@ from lsp_calib.calibration.methods.logistic import SPREADS, fit_standardised
 from lsp_calib.calibration.methods.newton import sigmoid_and_loss
 from lsp_calib.calibration.methods.offsets import group_offsets
 from lsp_calib.confidence.features import FEATURES
-from lsp_calib.confidence.summary_features import SUMMARY_FEATURES
+from lsp_calib.confidence.summary_features import ENCODER, SUMMARY_FEATURES
 from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence
 
-_OF_ENTROPIES = {
-    name for name, feature in {**FEATURES, **SUMMARY_FEATURES}.items() if feature.needs == "entropies"
-}
+_NEEDS = {name: feature.needs for name, feature in {**FEATURES, **SUMMARY_FEATURES}.items()}
 
 # Rounds in which weights and offsets are fitted in turn, see `methods.platt`.
 _ROUNDS = 2
@@ -49,12 +47,15 @@ class Recipe:
         """The recipe without features that are not known."""
         return attrs.evolve(self, features=tuple(name for name in self.features if name in known))
 
-    def without_entropies(self) -> Recipe:
-        """The recipe for engines that give no entropies."""
-        return attrs.evolve(
-            self,
-            features=tuple(name for name in self.features if name not in _OF_ENTROPIES),
-        )
+    def without(self, needed: str) -> Recipe:
+        """The recipe without the features that need something, as `Feature.needs` says it: the recipe for
+        where that is missing."""
+        kept = tuple(name for name in self.features if _NEEDS.get(name) != needed)
+        return attrs.evolve(self, features=kept)
+
+    def needs(self, needed: str) -> bool:
+        """Whether some feature needs it."""
+        return self.without(needed) != self
 
 
 _NINE = (
@@ -95,8 +96,11 @@ RECIPES: tuple[Recipe, ...] = (
 _OF_TOKENS = ("entropy-mean", "geometric-mean-first-12", "total", "largest-surprisal")
 _OF_TEXTS = ("code-in-summary", "summary-in-code", "name-in-summary", "log-name-words", "log-code-lines")
 
+_OF_FIT = ("code-cosine", "code-f1", "name-cosine")
+
 # The same of summaries. Few features: their records are hundreds, and few of these are right.
 SUMMARY_RECIPES: tuple[Recipe, ...] = (
+    Recipe("tokens-and-fit", (*_OF_TOKENS, *_OF_FIT)),
     Recipe("tokens", _OF_TOKENS),
     Recipe("tokens-and-texts", (*_OF_TOKENS, *_OF_TEXTS)),
     Recipe("all", (*_OF_TOKENS, *_OF_TEXTS, "log-words", "log-calls", "log-branches", "name-vague")),
@@ -147,14 +151,18 @@ class FeatureData:
 
     def usable(self, recipes: Sequence[Recipe]) -> list[Recipe]:
         """The recipes reduced to the features at hand, each kind once; those left with fewer than two
-        features say no more than a plain measure and are dropped."""
+        features say no more than a plain measure and are dropped.
+
+        Where the features of an encoder are at hand, recipes without them are dropped as well: with hundreds
+        of labels a choice among all costs more than it gains (docs/summaries.md).
+        """
         known = set(self.columns)
         found: dict[tuple[tuple[str, ...], bool], Recipe] = {}
         for recipe in recipes:
             reduced = recipe.only(known)
             if len(reduced.features) >= 2:
                 found.setdefault((reduced.features, reduced.by_place), reduced)
-        return list(found.values())
+        return [one for one in found.values() if one.needs(ENCODER)] or list(found.values())
 
     def choose(
         self, recipes: Sequence[Recipe], items: BoolArray | None = None, *, folds: int = 5, seed: int = 0

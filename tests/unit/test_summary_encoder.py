@@ -1,0 +1,177 @@
+"""The encoder's part in a summary's confidence: weighed where it is installed, and done without elsewhere."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from encoder_scene import CARD, install, needs_encoder
+from test_eval_summary import WordEncoder
+from test_summarization import EXAMPLE, Scripted
+
+from lsp_calib import home as state
+from lsp_calib.calibration import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Purpose
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENCODER, WITHOUT_ENTROPIES
+from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
+from lsp_calib.calibration.calibrators.recipes import SUMMARY_RECIPES
+from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.confidence.summary_features import ENCODER, FIT_FEATURES, VERSION
+from lsp_calib.evaluation.summary_observation import LISTED
+from lsp_calib.summarization import SummaryService, fit
+from lsp_calib.summarization.installed_encoder import InstalledEncoder, installed_encoder
+from lsp_calib.values import Evidence, ModelIdentity, Observation
+
+PURPOSE = Purpose(ModelIdentity("m", "Q4", "0" * 64), "summary-bm25-1", "summary", "python")
+
+
+def evidence(rng: np.random.Generator, right: bool, *, encoder: bool, entropies: bool = True) -> Evidence:
+    names = [
+        name
+        for recipe in SUMMARY_RECIPES
+        for name in recipe.features
+        if name not in ("total", "geometric-mean-first-12")
+    ]
+    values = {name: float(rng.normal()) for name in names}
+    values["code-cosine"] += 2.0 * right
+    kept = {
+        name: value
+        for name, value in values.items()
+        if (encoder or name not in FIT_FEATURES) and (entropies or name != "entropy-mean")
+    }
+    return Evidence((-0.1 - float(rng.random()), -0.2), kept)
+
+
+def fitted(*, encoder: bool = True, n: int = 200) -> Fitted:
+    rng = np.random.default_rng(3)
+    right = rng.random(n) < 0.4
+    evidences = [evidence(rng, bool(one), encoder=encoder) for one in right]
+    return fit_calibrator(
+        PURPOSE,
+        evidences,
+        right,
+        np.arange(n) % 20,
+        source="workspace",
+        state="ready",
+        created="2026-11-22",
+        candidates=[2],
+    )
+
+
+def test_a_curve_is_fitted_for_where_there_is_no_encoder() -> None:
+    calibrator = fitted().calibrator
+    measures = [curve.measure for curve in calibrator.curves]
+    assert measures[:3] == [FEATURES_MEASURE, WITHOUT_ENTROPIES, WITHOUT_ENCODER]
+    best, without_entropies, without_encoder = (
+        {feature.name for feature in curve.features} for curve in calibrator.curves[:3]
+    )
+    assert best >= FIT_FEATURES
+    assert without_entropies == best - {"entropy-mean"}
+    assert not without_encoder & FIT_FEATURES
+    assert "entropy-mean" in without_encoder
+    assert calibrator.metrics["skill"].value > 0.2
+    assert Calibrator.from_json(calibrator.to_json()) == calibrator
+
+
+def test_labels_without_an_encoder_have_no_such_curves() -> None:
+    measures = [curve.measure for curve in fitted(encoder=False).calibrator.curves]
+    assert measures[:2] == [FEATURES_MEASURE, WITHOUT_ENTROPIES]
+    assert WITHOUT_ENCODER not in measures
+
+
+def test_the_curve_is_that_of_what_is_known() -> None:
+    calibrator, rng = fitted().calibrator, np.random.default_rng(0)
+    for known, measure in (
+        ({"encoder": True}, FEATURES_MEASURE),
+        ({"encoder": False}, WITHOUT_ENCODER),
+        ({"encoder": True, "entropies": False}, WITHOUT_ENTROPIES),
+        ({"encoder": False, "entropies": False}, "total"),
+    ):
+        assessed = calibrator.assess(evidence(rng, True, **known), PRESETS["balanced"])
+        assert assessed.measure == measure
+
+
+def test_another_encoder_needs_another_version() -> None:
+    """A calibrator's numbers are of one encoder: this fails if the default is changed without another
+    version."""
+    assert (VERSION, LISTED.version, CARD.sha256[:12]) == (1, 1, "8199be6f699a")
+    assert set(fit.NAMES) >= FIT_FEATURES
+    assert {name for recipe in SUMMARY_RECIPES if recipe.needs(ENCODER) for name in recipe.features} >= (
+        FIT_FEATURES
+    )
+
+
+class Asked:
+    """Passes for the installed encoder, and counts."""
+
+    def __init__(self, encoder: WordEncoder | None) -> None:
+        self.encoder, self.times = encoder, 0
+
+    def __call__(self) -> WordEncoder | None:
+        self.times += 1
+        return self.encoder
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(("installed", "measure"), [(True, FEATURES_MEASURE), (False, WITHOUT_ENCODER)])
+async def test_the_editor_weighs_it_where_it_is_installed(installed: bool, measure: str) -> None:
+    store = CalibratorStore.open()
+    store.promote(fitted().calibrator)
+    asked = Asked(WordEncoder() if installed else None)
+    engine = Scripted("Return the area of a circle.")
+    tokens = tuple(attrs.evolve(token, seen=Observation(entropy=0.1)) for token in engine.answer.tokens)
+    engine.answer = attrs.evolve(engine.answer, tokens=tokens)
+    service = SummaryService(engine, ConfidenceEstimator(store), asked)
+    summary = await service.summarize(EXAMPLE, "python")
+    assert summary is not None
+    assert summary.suggestion.confidence.measure == measure
+    assert FIT_FEATURES.issubset(summary.evidence.features) == installed
+    assert asked.times == 1
+    again = service.assessed_again(summary)
+    assert again.suggestion.confidence == summary.suggestion.confidence
+    # With a calibrator that does not weigh it, it is not loaded.
+    await service.summarize(EXAMPLE, "java")
+    assert asked.times == 1
+
+
+@pytest.mark.usefixtures("home")
+def test_without_the_files_there_is_none_and_none_is_missed(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        assert InstalledEncoder()() is None
+    assert not caplog.records
+
+
+def test_all_connections_share_one() -> None:
+    assert installed_encoder() is installed_encoder()
+
+
+@needs_encoder
+def test_it_is_found_once_it_is_pulled_and_loaded_once(home: Path) -> None:
+    installed = InstalledEncoder()
+    assert installed() is None
+    install(home)
+    encoder = installed()
+    assert encoder is not None
+    assert installed() is encoder
+
+
+@needs_encoder
+def test_a_damaged_one_is_given_up_and_the_log_says_so_once(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(home)
+    model = CARD.model.path
+    model.unlink()
+    model.write_bytes(b"x" * CARD.model.size)
+    installed = InstalledEncoder()
+    with caplog.at_level(logging.WARNING):
+        assert installed() is None
+        assert installed() is None
+    (record,) = caplog.records
+    assert "lsp-calib models" in record.getMessage()
+    assert str(state.home()) in record.getMessage()
