@@ -67,6 +67,11 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
     type=FILE,
     help="Judge by the thresholds in this file (`eval thresholds --output FILE`); default: the shipped ones.",
 )
+@click.option(
+    "--augment",
+    is_flag=True,
+    help="Show the model facts about the code beside it, as `summarize --augment` does.",
+)
 @observe_option(OBSERVED)
 @click.option(
     "--measure",

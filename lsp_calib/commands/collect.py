@@ -35,12 +35,13 @@ def collect_records(
     held_out: frozenset[str] = frozenset(),
     observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
     window: WindowSize | None = None,
+    augment: bool = False,
 ) -> tuple[Header, list[Record]]:
     """The records of a task, kept in `path`; progress goes to standard error unless `quiet`, as `lines` for a
     program if these are wanted.
 
     model, threads: of the command line, as for `settings_in_force`. say: reports settings that cannot be
-    used. observe, window: as for `evaluation.collect.collect`, whose errors it raises.
+    used. observe, window, augment: as for `evaluation.collect.collect`, whose errors it raises.
     """
     if workers.remotes:
         given = Trusted(remote_url=workers.remotes[0], remote_model=model)
@@ -59,5 +60,6 @@ def collect_records(
             held_out=held_out,
             observe=observe,
             window=window,
+            augment=augment,
             on_progress=show,
         )

@@ -56,6 +56,7 @@ def evaluate(
     resamples: int = RESAMPLES,
     observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
     window: WindowSize | None = None,
+    augment: bool = False,
     thresholds: Path | None = None,
     measure: str | None = None,
     quiet: bool = False,
@@ -81,6 +82,7 @@ def evaluate(
         held_out=apart,
         observe=observe,
         window=window,
+        augment=augment,
     )
     apart = frozenset(header.held_out).intersection(record.group for record in records)
     records = _judged(header, records, thresholds)

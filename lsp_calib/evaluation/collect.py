@@ -87,17 +87,19 @@ def collect(
     held_out: frozenset[str] = frozenset(),
     observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
     window: WindowSize | None = None,
+    augment: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> tuple[Header, list[Record]]:
     """Write the records of all items of `task` to `path`; returns its header and them. See `runner.run`.
 
     created: ISO date for a new file. held_out: groups that are excluded from fitting. observe: what the
         records hold besides what every record holds. window: how much of a document the model
-        sees; None: as much as when it serves an editor.
+        sees; None: as much as when it serves an editor. augment: as for `Summarising`; of lines it says
+        nothing.
     Raises DataError if servers do not run the same model, SettingsError if the engine cannot observe what is
     to be observed, and the errors of `run`.
     """
-    asks = _asks(task, choice, workers, observe, window)
+    asks = _asks(task, choice, workers, observe, window, augment)
     with _pool(asks, workers) as (pool, ask):
         described = [one.describe() for one in asks] if len(asks) > 1 else [pool.call(asks[0].describe)]
         answerer = described[0]
@@ -138,13 +140,14 @@ def _asks(
     workers: Workers,
     observe: frozenset[Observed] | frozenset[SummaryObserved],
     window: WindowSize | None,
+    augment: bool,
 ) -> list[Asking]:
     ask: Asking
     if task.name == SUMMARY:
         # What a calibrator counts in the texts and compares by the encoder, which must be there to judge the
         # summary, costs next to nothing: every record holds it.
         wanted = {SummaryObserved.TEXT, SummaryObserved.ENCODER, *map(SummaryObserved, observe)}
-        ask = Summarising(choice, observe=frozenset(wanted))
+        ask = Summarising(choice, observe=frozenset(wanted), augment=augment)
     else:
         ask = Completing(choice, task.criteria, observe=frozenset(map(Observed, observe)), window=window)
     return [ask.at(url) for url in workers.remotes] or [ask]

@@ -32,6 +32,7 @@ from lsp_calib.evaluation.summary_task import STRATUM, SummaryItem, function_of,
 from lsp_calib.evaluation.thresholds import shipped_thresholds
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
+from lsp_calib.summarization.augmentation import facts_of
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.summarization.service import MOST_TOKENS, first_sentence
@@ -41,10 +42,14 @@ from lsp_calib.values import Generation, Prompt, Stop, Token
 
 
 def prompt_of(
-    function: Function, language: str, loaded: LoadedModel, examples: Sequence[Example] = ()
+    function: Function,
+    language: str,
+    loaded: LoadedModel,
+    examples: Sequence[Example] = (),
+    facts: Sequence[str] | None = None,
 ) -> Prompt:
-    """The prompt of the editor for a function."""
-    return build_prompt(function, language, loaded.card.chat, loaded.card.window, examples)
+    """The prompt of the editor for a function. facts: as for `build_prompt`."""
+    return build_prompt(function, language, loaded.card.chat, loaded.card.window, examples, facts=facts)
 
 
 @attrs.frozen
@@ -52,13 +57,14 @@ class Summarising:
     """A `runner.Ask` for functions.
 
     choice: the engine. private, expected: as in `item_worker.Completing`. observe: what the records hold
-    besides what every record holds.
+    besides what every record holds. augment: show facts about the code beside it, as `SummaryService` does.
     """
 
     choice: EngineChoice
     private: str = ""
     expected: Answerer | None = None
     observe: frozenset[SummaryObserved] = frozenset()
+    augment: bool = False
 
     def expecting(self, answerer: Answerer) -> Self:
         """The same, refusing to ask another one."""
@@ -90,7 +96,7 @@ class Summarising:
         # The prompt's version is asked for before there is an item.
         function = function_of("def f():\n    return 1", "python")
         assert function is not None
-        version = prompt_of(function, "python", loaded).version
+        version = prompt_of(function, "python", loaded, facts=[""] if self.augment else None).version
         needing = sorted(self.observe & NEEDS_LOCAL)
         if needing and not loaded.engine.startswith("llama-cpp-python"):
             raise SettingsError(
@@ -109,7 +115,7 @@ class Summarising:
         item = summary_item_of(payload)
         if self.expected is not None:
             self._answerer().check(self.expected)
-        answer = patiently(lambda: self._host().summarize(item, self.observe))
+        answer = patiently(lambda: self._host().summarize(item, self.observe, self.augment))
         prompt, generation, text = answer.prompt, answer.generation, answer.sentence
         if self.expected is not None and prompt.version != self.expected.prompt_version:
             raise DataError(
@@ -161,13 +167,19 @@ class _Answer:
 class _Host(EngineHost):
     """The engine, asked for summaries."""
 
-    def summarize(self, item: SummaryItem, wanted: frozenset[SummaryObserved]) -> _Answer:
+    def summarize(self, item: SummaryItem, wanted: frozenset[SummaryObserved], augment: bool) -> _Answer:
         """The answer, evaluated afresh, so that earlier requests change no number."""
-        return self.wait(self._summarize(item, wanted))
+        return self.wait(self._summarize(item, wanted, augment))
 
-    async def _summarize(self, item: SummaryItem, wanted: frozenset[SummaryObserved]) -> _Answer:
+    async def _summarize(
+        self, item: SummaryItem, wanted: frozenset[SummaryObserved], augment: bool
+    ) -> _Answer:
         loaded = await self.engine.ready()
-        prompt = prompt_of(item.function, item.language, loaded, item.examples)
+        facts = None
+        if augment:
+            code = item.function.code[: loaded.card.window]
+            facts = facts_of(code, item.examples, item.language, repository=item.group, path=item.path)
+        prompt = prompt_of(item.function, item.language, loaded, item.examples, facts)
         observe_ = Observe.ENTROPY
         if SummaryObserved.MARGIN in wanted:
             observe_ |= Observe.MARGIN

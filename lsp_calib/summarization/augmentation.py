@@ -6,8 +6,9 @@ of Ahmed et al. 2024 (ASAP). Names and data flow are read from Python and Java.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from lsp_calib.summarization.examples import Example
 from lsp_calib.syntax.code_facts import CodeFacts, Name, code_facts
 
 # Of the facts on one function, in characters; of each kind, how many.
@@ -37,6 +38,17 @@ def augmentation(code: str, language: str, *, repository: str = "", path: str = 
     if len(text) > _MOST:
         text = text[:_MOST].rpartition("\n")[0] or text[:_MOST]
     return text
+
+
+def facts_of(
+    code: str, examples: Sequence[Example], language: str, *, repository: str = "", path: str = ""
+) -> list[str]:
+    """The facts for a prompt: those of each example, then those of the function.
+
+    code: what the prompt shows of it. repository, path: as for `augmentation`; examples have their own paths.
+    """
+    shown = [*((one.code, one.path) for one in examples), (code, path)]
+    return [augmentation(text, language, repository=repository, path=at) for text, at in shown]
 
 
 def _names(facts: CodeFacts) -> Iterable[str]:

@@ -13,7 +13,7 @@ import attrs
 from lsp_calib.characters import without_hidden
 from lsp_calib.confidence.summary_features import FIT_FEATURES, summary_features
 from lsp_calib.inference.engine import Engine, Observe, Priority, Request, Sampling
-from lsp_calib.summarization.augmentation import augmentation
+from lsp_calib.summarization.augmentation import facts_of
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.features import text_features
 from lsp_calib.summarization.prompt import build_prompt
@@ -93,9 +93,8 @@ class SummaryService:
         card, model = loaded.card, loaded.identity
         facts = None
         if augment:
-            shown = [(one.code, one.path) for one in examples]
-            shown.append((function.code[: card.window], path))
-            facts = [augmentation(code, language, repository=repository, path=at) for code, at in shown]
+            code = function.code[: card.window]
+            facts = facts_of(code, examples, language, repository=repository, path=path)
         prompt = build_prompt(function, language, card.chat, card.window, examples, facts=facts)
         # It loads beside the first summary; in a thread, while the event loop answers keystrokes.
         weighs = self._estimator.weighs(FIT_FEATURES, model, prompt.version, "summary", language)

@@ -162,6 +162,23 @@ def test_the_prompt_is_the_editors_and_the_documentation_is_hidden(
 
 
 @pytest.mark.usefixtures("words")
+def test_facts_about_the_code_are_shown_as_in_the_editor_under_a_version_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, model_card: ModelCard
+) -> None:
+    engine = answering(monkeypatch, model_card, "Compute the area.")
+    ask = Summarising(EngineChoice(), augment=True)
+    example = {"path": "x/y.py", "name": "g", "code": "def g(size): pass", "sentence": "Do it."}
+    record_of(ask.expecting(ask.describe()), {**PAYLOAD, "examples": [example]})
+    (request,) = engine.asked
+    shown = "".join(text for _, text in request.prompt.segments)
+    for fact in (f"Repository: {PAYLOAD['group']}", f"File: {PAYLOAD['path']}", "File: x/y.py"):
+        assert fact in shown
+    assert "Parameters: size" in shown
+    assert request.prompt.version == prompts.AUGMENTED == ask.describe().prompt_version
+    assert Summarising(EngineChoice()).describe().prompt_version == prompts.VERSION
+
+
+@pytest.mark.usefixtures("words")
 def test_a_record_holds_numbers_and_no_text(monkeypatch: pytest.MonkeyPatch, model_card: ModelCard) -> None:
     answering(monkeypatch, model_card, "Compute the area of a SECRET circle. And more.")
     result = Summarising(EngineChoice())(PAYLOAD)
