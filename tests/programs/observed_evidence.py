@@ -87,10 +87,7 @@ def read(path: Path) -> tuple[Header, list[Record]]:
     if path.suffix != ".journal":
         return read_records(path)
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return Header.from_row(rows[0]["header"]), [
-        attrs.evolve(Record.from_row(row["record"]), group=row["record"]["item"].partition("/")[0])
-        for row in rows[1:]
-    ]
+    return Header.from_row(rows[0]["header"]), [Record.from_row(row["record"]) for row in rows[1:]]
 
 
 def states(records: Sequence[Record]) -> npt.NDArray[np.float64]:

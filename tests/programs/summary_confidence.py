@@ -3,11 +3,12 @@
     python tests/programs/summary_confidence.py RECORDS... [--final]
     python tests/programs/summary_confidence.py RECORDS --hold-out FILE
 
-RECORDS: of `lsp-calib eval summary --observe text,encoder`. Each row of the table is one set of features; its
-spread and, where a row has several sets, the choice between them are made inside the folds, by repository.
-30 % of the repositories, drawn first by a hash of their names, take no part in that. --final: they are
-scored, once all is decided, by the row that ships, fitted on the others. --hold-out: write the records to
-FILE, with these repositories held out of whatever is fitted on it; this made the committed files.
+RECORDS: of `lsp-calib eval summary`, or the journal of an unfinished run of it. Each row of the table is one
+set of features; its spread and, where a row has several sets, the choice between them are made inside the
+folds, by repository. The last row is no estimate but a ceiling: its weights are fitted on the rows that it
+is judged by. 30 % of the repositories, drawn first by a hash of their names, take no part in any. --final:
+they are scored, once all is decided, by the row that ships, fitted on the others. --hold-out: write the
+records to FILE, with these repositories held out of whatever is fitted on it; this made the committed files.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from pathlib import Path
 
 import attrs
 import numpy as np
+from observed_evidence import read
 
 from lsp_calib.calibration.arrays import FloatArray, group_codes
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
-from lsp_calib.calibration.calibrators.recipes import SUMMARY_RECIPES, FeatureData, Recipe
+from lsp_calib.calibration.calibrators.recipes import SUMMARY_RECIPES, Choice, FeatureData, Recipe
 from lsp_calib.calibration.methods.log_odds import sigmoid
+from lsp_calib.calibration.methods.logistic import SPREADS
 from lsp_calib.calibration.validation.intervals import summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence.summary_features import ENCODER, FIT_FEATURES
@@ -39,8 +42,17 @@ _TOKENS = _RECIPE["tokens"].features
 _ENCODER = tuple(sorted(FIT_FEATURES))
 _POORER = tuple(recipe for recipe in SUMMARY_RECIPES if not recipe.needs(ENCODER))
 _NEIGHBOURS = ("encoder.neighbours-cosine-max", "encoder.neighbours-f1-max", "encoder.bm25-mean")
+_DEAR = {
+    "three samples: how alike": ("samples.cosine", "samples.among"),
+    "another prompt: how alike": ("agreement.cosine", "agreement.logprob"),
+    "true or false, right after": ("follow-up.contained-true",),
+    "true or false, shown the function alone": ("ask.contained-true",),
+    "the probability it states": ("verbalised.confidence",),
+    "its mark from 1 to 5": ("scale.mean",),
+    "how much likelier the code is given it": ("likelihood.gain",),
+}
 SHIPPED = "of tokens, and the encoder (what ships)"
-# What each answer costs beside one summary: nothing, or the encoder's time.
+# Each costs nothing beside the summary, or the encoder's time; what is asked again: see docs/evaluation.md.
 STEPS: tuple[tuple[str, tuple[Recipe, ...]], ...] = (
     ("first 12 tokens", (Recipe("first-12", ("geometric-mean-first-12",)),)),
     ("all tokens", (Recipe("mean", ("geometric-mean",)),)),
@@ -60,6 +72,15 @@ STEPS: tuple[tuple[str, tuple[Recipe, ...]], ...] = (
         "all, the encoder and the neighbours",
         tuple(Recipe(one.name, (*one.features, *_ENCODER, *_NEIGHBOURS)) for one in _POORER),
     ),
+    # Observed by asking the model again, where records hold it.
+    *((title, (Recipe(title, names),)) for title, names in _DEAR.items()),
+    *(
+        (f"what ships, and {title}", (Recipe(title, (*_RECIPE["tokens-and-fit"].features, *names)),))
+        for title, names in {
+            **_DEAR,
+            "all of these": tuple(n for names in _DEAR.values() for n in names),
+        }.items()
+    ),
 )
 
 
@@ -70,11 +91,19 @@ def is_apart(repository: str) -> bool:
 
 
 def evidence_of(record: Record, header: Header) -> Evidence:
-    """With what the encoder says beside what ships."""
+    """With all that was observed beside what ships."""
     found = record.evidence(header)
     assert header.observations is not None, "made with --observe"
-    more = header.observations.named(record.observed)
-    return Evidence(found.logprobs, {**found.features, **{k: v for k, v in more.items() if "encoder." in k}})
+    return Evidence(found.logprobs, {**found.features, **header.observations.named(record.observed)})
+
+
+def completed(evidences: list[Evidence]) -> list[Evidence]:
+    """With the mean of the others where an answer could not be read: it says nothing then."""
+    names = {name for evidence in evidences for name in evidence.features}
+    means = {name: np.mean([e.features[name] for e in evidences if name in e.features]) for name in names}
+    return [
+        Evidence(e.logprobs, {**{n: float(m) for n, m in means.items()}, **e.features}) for e in evidences
+    ]
 
 
 def rows(header: Header, records: list[Record], criterion: str, *, final: bool) -> list[str]:
@@ -82,7 +111,7 @@ def rows(header: Header, records: list[Record], criterion: str, *, final: bool) 
     groups = [record.group for record in records]
     codes = group_codes(np.array(groups), len(records))
     apart = np.array([is_apart(group) for group in groups])
-    evidences = [evidence_of(record, header) for record in records]
+    evidences = completed([evidence_of(record, header) for record in records])
     found = [
         f"\n{header.model.name}, {header.language}, {criterion}: {int(right[~apart].sum())} of "
         f"{int((~apart).sum())} right ({right[~apart].mean():.0%}); apart {int(right[apart].sum())} "
@@ -109,6 +138,14 @@ def rows(header: Header, records: list[Record], criterion: str, *, final: bool) 
             elif final:
                 cells += [""] * 4
         found.append(f"| {title} | {' | '.join(cells)} |")
+    with quietly():
+        p = sigmoid(
+            data.curve(FEATURES_MEASURE, Choice(_RECIPE["tokens-and-fit"], SPREADS[-1])).scores(
+                [evidences[k] for k in fit]
+            )
+        )
+        cells = _cells(p, right[fit], np.array(groups)[fit])
+    found.append(f"| what ships, its weights fitted on the rows it is judged by | {' | '.join(cells)} |")
     return found
 
 
@@ -139,7 +176,7 @@ def main() -> None:
         write_records(given.hold_out, attrs.evolve(header, held_out=tuple(apart)), records)
         return
     for path in given.records:
-        header, records = read_records(path)
+        header, records = read(path)
         shown = [record for record in records if record.shown and record.logprobs]
         for criterion in CRITERIA:
             both = {record.correct[criterion] for record in shown if not is_apart(record.group)}
