@@ -37,11 +37,14 @@ RECORDS = [
 # By the name of the records and the calibrator, without `line-`.
 TITLES = {
     "qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B",
+    "qwen2.5-coder-1.5b-large": "Qwen2.5-Coder-1.5B, large window",
     "smollm2-135m": "SmolLM2-135M, small window",
     "smollm2-135m-large": "SmolLM2-135M",
 }
 # What editors are served with by default.
 IN_USE = ("qwen2.5-coder-1.5b", "smollm2-135m-large")
+# Of alternatives: fewer places say nothing of their ranks.
+_FEWEST_PLACES = 100
 PLACES = {
     "line-start": "start of the line",
     "after-indentation": "after the indentation",
@@ -119,7 +122,7 @@ def ranks() -> str:
     rows = []
     for path in SHIPPED:
         header, records = read_records(records_of(path))
-        if any(record.alternatives for record in records):
+        if sum(bool(record.alternatives) for record in records) >= _FEWEST_PLACES:
             rows += [[TITLES[name_of(path)], *row] for row in alternatives.table(header, records)]
     return _block(*table_lines(("model", *alternatives.COLUMNS), rows))
 
