@@ -148,7 +148,7 @@ def test_lines_are_of_many_pinned_projects_and_none_is_held_out(file: Path) -> N
     assert header.held_out == ()
     for stratum, share in STRATA.items():
         drawn = sum(record.stratum == stratum for record in records) / len(records)
-        # A finished run has its shares by design, an unfinished one is a draw of it: three standard deviations.
+        # A finished run has its shares by design; an unfinished one is a draw: three standard deviations.
         sampled = 3 * math.sqrt(share * (1 - share) / len(records)) if file.stem in UNFINISHED else 0.0
         assert drawn == pytest.approx(share, abs=max(sampled, 0.04))
 
