@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from encoder_scene import CARD, install, needs_encoder
 from feedback_scene import suggestion
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,24 @@ class TestFindings:
         [finding] = about(report, "model")
         assert finding["fatal"]
         assert "lsp-calib models pull smollm2-135m" in finding["advice"]
+
+    @pytest.mark.usefixtures("home")
+    def test_without_an_encoder_it_names_the_command_that_gets_one(self) -> None:
+        _, report = doctor()
+        [finding] = about(report, "encoder")
+        assert finding["level"] == "note"
+        assert "lsp-calib models pull minilm-l6-v2" in finding["advice"]
+
+    @needs_encoder
+    def test_an_encoder_is_verified(self, home: Path) -> None:
+        install(home)
+        [finding] = about(doctor()[1], "encoder")
+        assert finding["level"] == "good"
+        CARD.model.path.unlink()
+        CARD.model.path.write_bytes(b"x" * CARD.model.size)
+        [finding] = about(doctor()[1], "encoder")
+        assert finding["level"] == "problem"
+        assert "lsp-calib models pull minilm-l6-v2" in finding["advice"]
 
     @pytest.mark.parametrize("name", ["own.gguf", "gpt-9"])
     def test_a_model_that_the_server_would_not_take_is_a_problem(

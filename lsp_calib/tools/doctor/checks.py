@@ -11,6 +11,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 from lsp_calib import __version__, home, lockfile
@@ -21,6 +22,8 @@ from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.feedback.events import EventKind, Source
 from lsp_calib.inference import backends
 from lsp_calib.inference.models.cards import locate
+from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
+from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.finding import Finding, Level
@@ -190,6 +193,25 @@ def calibrators(usable: Sequence[Entry]) -> list[Finding]:
         found += certificate(store, purpose, choice.calibrator)
     advice = "Remove or replace the file. Until then another calibrator is used."
     return found + [Finding("calibrator", Level.PROBLEM, text, advice) for text in complaints]
+
+
+def encoder() -> Finding:
+    """Whether the sentence encoder, which is evidence for the confidence of summaries, can be used."""
+    card = load_encoders()[ENCODER]
+    extra = all(map(find_spec, ("onnxruntime", "tokenizers")))
+    data = {"encoder": card.name, "installed": card.installed, "extra": extra}
+    if card.installed and extra:
+        try:
+            verify_encoder(card)
+        except LspCalibError as error:
+            advice = f"Run `lsp-calib models remove {card.name}` and `lsp-calib models pull {card.name}`."
+            return Finding("encoder", Level.PROBLEM, str(error), advice, data=data)
+        says = f"{card.name} is installed: how well a summary fits its code counts for its confidence."
+        return Finding("encoder", Level.GOOD, says, data=data)
+    missing = [] if extra else ["`pip install 'lsp-calib[similarity]'`"]
+    missing += [] if card.installed else [f"`lsp-calib models pull {card.name}` ({card.size >> 20} MB)"]
+    says = "No sentence encoder: the confidence of summaries rests on less evidence."
+    return Finding("encoder", Level.NOTE, says, f"Run {' and '.join(missing)}.", data=data)
 
 
 def certificate(store: CalibratorStore, purpose: Purpose, calibrator: Calibrator) -> list[Finding]:

@@ -81,6 +81,7 @@ def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
     models, usable = checks.models(trusted)
     found += models
     found += checks.calibrators(usable)
+    found.append(checks.encoder())
     found.append(checks.feedback())
     found.append(checks.processes())
     if not quick and not engine.fatal:
