@@ -159,11 +159,12 @@ def evidence_of(
 def first_sentence(text: str, *, whole: bool) -> str:
     """The first sentence of an answer without hidden characters; marked with … if it was cut short.
 
-    whole: whether the model ended its answer by itself.
+    whole: whether the model ended its answer by itself. "" if there is no letter or digit in it.
     """
     # A summary is read, not run: its words stay the same without hidden characters.
     text = without_hidden(" ".join(text.split())).strip()
     match = _SENTENCE.match(text)
-    if match:
-        return match.group()
-    return text if whole or not text else f"{text.rsplit(' ', 1)[0]} …"
+    sentence = match.group() if match else text
+    if not any(map(str.isalnum, sentence)):
+        return ""
+    return sentence if match or whole else f"{text.rsplit(' ', 1)[0]} …"

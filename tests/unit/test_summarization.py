@@ -146,6 +146,8 @@ def test_of_a_long_example_whole_lines_are_shown() -> None:
         ("", True, ""),
         ("", False, ""),
         (" \n ", True, ""),
+        ("/**", True, ""),
+        ("...", False, ""),
     ],
 )
 def test_the_first_sentence(text: str, whole: bool, sentence: str) -> None:

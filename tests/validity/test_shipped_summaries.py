@@ -58,7 +58,7 @@ def test_it_has_skill_and_is_calibrated(shipped: Path) -> None:
 def test_what_was_to_be_scored_once_was_not_fitted_on(shipped: Path) -> None:
     calibrator = Calibrator.load(shipped)
     header, records = read_records(FOLDER / "records" / f"{shipped.stem}.jsonl")
-    kept = [record for record in records if record.group not in set(header.held_out)]
+    kept = [record for record in records if record.shown and record.group not in set(header.held_out)]
     assert len(kept) < len(records)
     assert calibrator.n == len(kept)
     assert calibrator.n_correct == sum(record.correct[JUDGED_BY[SUMMARY]] for record in kept)
