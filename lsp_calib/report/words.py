@@ -52,7 +52,7 @@ GLOSSARY = (
 )
 
 _VERDICTS = {
-    "notPromised": "learned from, not shown",
+    "notPromised": "of your commits, not shown",
     "tooFew": "too few to say",
     "asPromised": "as promised",
     "more": "better than promised",
