@@ -10,7 +10,17 @@ from lsp_calib.calibration.metrics.reliability import ReliabilityBin
 from lsp_calib.feedback.outcomes import Outcome
 from lsp_calib.feedback.report import Period, Survival
 from lsp_calib.report.markup import Markup, tag
-from lsp_calib.report.words import counted, day, is_own, iso_day, seconds_words, share, signed
+from lsp_calib.report.words import (
+    clock,
+    counted,
+    day,
+    from_to,
+    is_own,
+    iso_day,
+    seconds_words,
+    share,
+    signed,
+)
 from lsp_calib.values import Tier
 
 _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -150,16 +160,17 @@ def skill_over_time(periods: Sequence[Period], calibrators: Sequence[Listed]) ->
     for at, one in known:
         o = one.outcome
         words = (
-            f"{day(one.start)} to {day(one.end)}: skill {signed(o.skill)} ({signed(o.skill_low)} to "
+            f"{from_to(one.start, one.end)}: skill {signed(o.skill)} ({signed(o.skill_low)} to "
             f"{signed(o.skill_high)}), {counted(o.share.n, 'visit')}"
         )
         parts.append(tag("circle", tag("title", words), cx=x(at), cy=y(o.skill), r=4, class_="mark"))
-    every = max(len(periods) // 6, 1)
-    parts += [
-        tag("text", day(one.start), x=x(at), y=top + height + 20, class_="small centre")
-        for at, one in enumerate(periods)
-        if at % every == 0
-    ]
+    before = ""
+    for at in range(0, len(periods), max(len(periods) // 6, 1)):
+        # A day is named once; then the hours tell the parts of a short time from each other.
+        begin = periods[at].start
+        label = day(begin) if day(begin) != before else clock(begin)
+        before = day(begin)
+        parts.append(tag("text", label, x=x(at), y=top + height + 20, class_="small centre"))
     return figure(left + width + 24, top + height + 30, "Skill over time", *parts)
 
 
