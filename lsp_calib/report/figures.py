@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 
 from lsp_calib.badges import percent
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
+from lsp_calib.calibration.calibrators.refit import seen_until
 from lsp_calib.calibration.metrics.reliability import ReliabilityBin
 from lsp_calib.feedback.outcomes import Outcome
 from lsp_calib.feedback.report import Period, Survival
@@ -177,17 +180,13 @@ def skill_over_time(periods: Sequence[Period], calibrators: Sequence[Listed]) ->
 def _arrivals(
     periods: Sequence[Period], calibrators: Sequence[Listed], x: _Axis, top: float, height: float
 ) -> list[Markup]:
-    """A line for each day on which the user got a calibrator of their own, by a refit or from a code base."""
-    days = sorted({one.calibrator.created for one in calibrators if is_own(one)})
+    """A line for each calibrator of the user's own, by a refit or from a code base, where it came."""
+    found = {one.calibrator.id: _arrival(one.calibrator, periods) for one in calibrators if is_own(one)}
     parts = []
     labelled = -_LABEL_APART
-    for created in days:
-        # The part of the time that had not ended when the calibrator came; they have dates only.
-        at = next((n for n, one in enumerate(periods) if iso_day(one.end) >= created), None)
-        if at is None or iso_day(periods[0].start) > created:
-            continue
+    for at, when in sorted(set(filter(None, found.values()))):
         place = x(at)
-        words = f"a calibrator of your own, {created}"
+        words = f"a calibrator of your own, {when}"
         parts.append(
             tag("line", tag("title", words), x1=place, x2=place, y1=top, y2=top + height, class_="arrival")
         )
@@ -195,6 +194,26 @@ def _arrivals(
             labelled = place
             parts.append(tag("text", "new", x=place, y=top - 8, class_="small centre muted"))
     return parts
+
+
+def _arrival(calibrator: Calibrator, periods: Sequence[Period]) -> tuple[float, str] | None:
+    """Where a calibrator came, in parts of the time from the middle of the first, and when; None: before.
+
+    A refit comes with its last label. Of others the day alone is known: they come in the first part that had
+    not ended then.
+    """
+    until = seen_until(calibrator)
+    if until is None or "T" not in until:
+        created = calibrator.created
+        day_of = next((n for n, one in enumerate(periods) if iso_day(one.end) >= created), None)
+        return None if day_of is None or iso_day(periods[0].start) > created else (day_of, created)
+    moment = datetime.datetime.fromisoformat(until).timestamp()
+    at = next((n for n, one in enumerate(periods) if one.end >= moment), None)
+    if at is None or moment < periods[0].start:
+        return None
+    begin, end = periods[at].start, periods[at].end
+    share_of = min(max((moment - begin) / (end - begin), 0.0), 1.0) if end > begin else 0.5
+    return at - 0.5 + share_of, f"{day(moment)}, {clock(moment)}"
 
 
 def survival(found: Sequence[Survival]) -> Markup | None:

@@ -148,7 +148,10 @@ class CalibratorStore:
                     found.append(Listed(path, calibrator, in_force))
         found += carried.values()
         found = [self._with_ledger(one, skipped) for one in found]
-        found.sort(key=lambda one: (one.calibrator.created, one.calibrator.id), reverse=True)
+        # They have dates only. Of one day's, a later refit has seen more labels.
+        found.sort(
+            key=lambda one: (one.calibrator.created, one.calibrator.n, one.calibrator.id), reverse=True
+        )
         found.sort(key=lambda one: not one.in_force)
         return found, skipped
 
