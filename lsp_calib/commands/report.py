@@ -117,10 +117,9 @@ def _print_periods(report: Report, console: Console) -> None:
         return
     # From 0, "no better than the base rate", to 1.
     bars = "".join(_BARS[min(max(int(skill * len(_BARS)), 0), len(_BARS) - 1)] for skill in known)
-    begin, end = words.day(report.periods[0].start), words.day(report.periods[-1].end)
+    when = words.from_to(report.periods[0].start, report.periods[-1].end)
     console.print(
-        f"\nskill over time (0 to 1), {begin} to {end}: {bars}  {words.signed(known[0])} → "
-        f"{words.signed(known[-1])}",
+        f"\nskill over time (0 to 1), {when}: {bars}  {words.signed(known[0])} → {words.signed(known[-1])}",
         soft_wrap=True,
     )
 

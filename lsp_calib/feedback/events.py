@@ -17,6 +17,8 @@ class EventKind(enum.StrEnum):
     """The kind of an event."""
 
     SHOWN = "shown"
+    DISPLAYED = "displayed"  # the editor said that it is on the screen now
+    TAKEN_IN_PART = "taken in part"  # the editor said that a part of it was accepted
     INSERTED = "inserted"  # one change turned the line into the suggested one
     CHANGED = "changed"  # the line had been inserted and is no longer as suggested
     SURVIVED = "survived"  # a fixed time after the insertion: is the line unchanged?
@@ -96,8 +98,8 @@ class Event:
 
     at: when, in seconds.
     data: `shownProbability`, in (0, 1] (shown): below 1 for a suggestion that was to be hidden; `seconds`
-    since showing (inserted) or since insertion (changed, survived); `unchanged` (survived); the reason, with
-    the value 1 (withheld, cut).
+    since the answer (displayed), since showing (inserted) or since insertion (changed, survived); `unchanged`
+    (survived); the reason, with the value 1 (withheld, cut).
     label: only on a settled event.
     Raises TypeError if `data` holds anything but numbers and truth values.
     """

@@ -55,7 +55,9 @@ class Followed:
     below: further lines of the suggestion that count, in their order. A suggestion of several lines is as
         expected while all of them stand in this order.
     missing: since its line is deleted or lost. It may come back: undone, or pasted elsewhere.
-    in_parts: a part of it was inserted before all of it was.
+    in_parts: a part of it was inserted before all of it was. announced: characters of a part, without white
+        space, that the editor says was accepted, and that the next change may bring.
+    displayed: the editor has said that it is on the screen; `shown_at` is then.
     visible_since: while it can be on the screen; None: the line no longer begins as it says, or another took
         its place. read: it was there long enough. superseded: another took its place before.
     """
@@ -77,6 +79,8 @@ class Followed:
     below: list[Below] = attrs.field(factory=list)
     missing: Missing | None = None
     in_parts: bool = False
+    announced: int = 0
+    displayed: bool = False
     visible_since: float | None = attrs.field(
         default=attrs.Factory(lambda one: one.shown_at, takes_self=True)
     )
@@ -118,6 +122,31 @@ class Followed:
         """It is on the screen once more."""
         self.visible_since, self.superseded = now, False
 
+    def on_screen(self, now: float) -> list[Event]:
+        """The editor says that it is on the screen now, for the first time: it was not there before."""
+        if self.displayed or self.changed_at is not None or self.visible_since is None:
+            return []
+        event = self.event(EventKind.DISPLAYED, now, seconds=now - self.shown_at)
+        self.displayed, self.shown_at, self.visible_since = True, now, now
+        return [event]
+
+    def part_accepted(self, units: int, now: float) -> list[Event]:
+        """The editor says that the user has accepted the first `units` UTF-16 units of the suggestion.
+
+        The document decides: its line has the part already, or gets it with the next change.
+        """
+        if units <= 0 or self.within or self.inserted_at is not None:
+            return []
+        part = self.suggestion.text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore")
+        self.announced = len(_solid(part.partition("\n")[0]))
+        self._confirm_part()
+        return [self.event(EventKind.TAKEN_IN_PART, now)]
+
+    def _confirm_part(self) -> None:
+        grown = len(_solid(self.text)) - len(_solid(self.initial))
+        if self.announced and grown >= self.announced and _is_on_the_way(self.text, self.expected):
+            self.in_parts, self.announced = True, 0
+
     def replaced(self, now: float) -> None:
         """Another suggestion is shown in its place."""
         self._out_of_sight(now)
@@ -155,6 +184,8 @@ class Followed:
             self._out_of_sight(now)
         elif self.inserted_at is None and not self.within:
             self.in_parts = self.in_parts or is_part(before, text, self.expected)
+            self._confirm_part()
+        self.announced = 0
         return self._unmarked(now) if was_expected else []
 
     def gone(self, now: float, how: How) -> list[Event]:
@@ -234,6 +265,11 @@ def is_part(old: str, new: str, expected: str) -> bool:
         return False
     end, _ = shared_ends(new, expected)
     return not (_is_of_a_word(expected[end - 1 : end]) and _is_of_a_word(expected[end : end + 1]))
+
+
+def _solid(text: str) -> str:
+    """Without white space, which editors change on their own."""
+    return "".join(text.split())
 
 
 def _is_on_the_way(line: str, expected: str) -> bool:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 
 from lsp_calib.badges import percent
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import Listed
+from lsp_calib.calibration.calibrators.refit import seen_until
 from lsp_calib.calibration.metrics.reliability import ReliabilityBin
 from lsp_calib.feedback.outcomes import Outcome
 from lsp_calib.feedback.report import Period, Survival
 from lsp_calib.report.markup import Markup, tag
-from lsp_calib.report.words import counted, day, is_own, iso_day, seconds_words, share, signed
+from lsp_calib.report.words import (
+    clock,
+    counted,
+    day,
+    from_to,
+    is_own,
+    iso_day,
+    seconds_words,
+    share,
+    signed,
+)
 from lsp_calib.values import Tier
 
 _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -150,33 +163,30 @@ def skill_over_time(periods: Sequence[Period], calibrators: Sequence[Listed]) ->
     for at, one in known:
         o = one.outcome
         words = (
-            f"{day(one.start)} to {day(one.end)}: skill {signed(o.skill)} ({signed(o.skill_low)} to "
+            f"{from_to(one.start, one.end)}: skill {signed(o.skill)} ({signed(o.skill_low)} to "
             f"{signed(o.skill_high)}), {counted(o.share.n, 'visit')}"
         )
         parts.append(tag("circle", tag("title", words), cx=x(at), cy=y(o.skill), r=4, class_="mark"))
-    every = max(len(periods) // 6, 1)
-    parts += [
-        tag("text", day(one.start), x=x(at), y=top + height + 20, class_="small centre")
-        for at, one in enumerate(periods)
-        if at % every == 0
-    ]
+    before = ""
+    for at in range(0, len(periods), max(len(periods) // 6, 1)):
+        # A day is named once; then the hours tell the parts of a short time from each other.
+        begin = periods[at].start
+        label = day(begin) if day(begin) != before else clock(begin)
+        before = day(begin)
+        parts.append(tag("text", label, x=x(at), y=top + height + 20, class_="small centre"))
     return figure(left + width + 24, top + height + 30, "Skill over time", *parts)
 
 
 def _arrivals(
     periods: Sequence[Period], calibrators: Sequence[Listed], x: _Axis, top: float, height: float
 ) -> list[Markup]:
-    """A line for each day on which the user got a calibrator of their own, by a refit or from a code base."""
-    days = sorted({one.calibrator.created for one in calibrators if is_own(one)})
+    """A line for each calibrator of the user's own, by a refit or from a code base, where it came."""
+    found = {one.calibrator.id: _arrival(one.calibrator, periods) for one in calibrators if is_own(one)}
     parts = []
     labelled = -_LABEL_APART
-    for created in days:
-        # The part of the time that had not ended when the calibrator came; they have dates only.
-        at = next((n for n, one in enumerate(periods) if iso_day(one.end) >= created), None)
-        if at is None or iso_day(periods[0].start) > created:
-            continue
+    for at, when in sorted(set(filter(None, found.values()))):
         place = x(at)
-        words = f"a calibrator of your own, {created}"
+        words = f"a calibrator of your own, {when}"
         parts.append(
             tag("line", tag("title", words), x1=place, x2=place, y1=top, y2=top + height, class_="arrival")
         )
@@ -184,6 +194,26 @@ def _arrivals(
             labelled = place
             parts.append(tag("text", "new", x=place, y=top - 8, class_="small centre muted"))
     return parts
+
+
+def _arrival(calibrator: Calibrator, periods: Sequence[Period]) -> tuple[float, str] | None:
+    """Where a calibrator came, in parts of the time from the middle of the first, and when; None: before.
+
+    A refit comes with its last label. Of others the day alone is known: they come in the first part that had
+    not ended then.
+    """
+    until = seen_until(calibrator)
+    if until is None or "T" not in until:
+        created = calibrator.created
+        day_of = next((n for n, one in enumerate(periods) if iso_day(one.end) >= created), None)
+        return None if day_of is None or iso_day(periods[0].start) > created else (day_of, created)
+    moment = datetime.datetime.fromisoformat(until).timestamp()
+    at = next((n for n, one in enumerate(periods) if one.end >= moment), None)
+    if at is None or moment < periods[0].start:
+        return None
+    begin, end = periods[at].start, periods[at].end
+    share_of = min(max((moment - begin) / (end - begin), 0.0), 1.0) if end > begin else 0.5
+    return at - 0.5 + share_of, f"{day(moment)}, {clock(moment)}"
 
 
 def survival(found: Sequence[Survival]) -> Markup | None:

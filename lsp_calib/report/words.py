@@ -52,7 +52,7 @@ GLOSSARY = (
 )
 
 _VERDICTS = {
-    "notPromised": "learned from, not shown",
+    "notPromised": "of your commits, not shown",
     "tooFew": "too few to say",
     "asPromised": "as promised",
     "more": "better than promised",
@@ -181,6 +181,19 @@ def day(at: float | None) -> str:
     except (OverflowError, OSError, ValueError):
         return ""
     return f"{moment.day} {moment:%b %Y}"
+
+
+def from_to(start: float, end: float) -> str:
+    """From when to when, in local time: days, or the hours of one day, as in 3 May 2026, 9:05 to 11:40."""
+    if day(start) != day(end):
+        return f"{day(start)} to {day(end)}"
+    return f"{day(start)}, {clock(start)} to {clock(end)}"
+
+
+def clock(at: float) -> str:
+    """The local time of day of a time in Unix seconds, such as 9:05."""
+    moment = datetime.datetime.fromtimestamp(at).astimezone()
+    return f"{moment.hour}:{moment:%M}"
 
 
 def iso_day(at: float) -> str:

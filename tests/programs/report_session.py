@@ -1,152 +1,258 @@
-"""A state folder for the report's pictures: the recorded lines of Qwen2.5-Coder-1.5B, replayed as labels.
+"""A state folder and pages for the report's pictures: this repository's own history as a session.
 
-    python tests/programs/report_session.py FOLDER
+    python tests/programs/report_session.py FOLDER      # the store, the calibrators, the pages
     chromium --headless --screenshot=FOLDER/light.png --window-size=1040,4200 FOLDER/report-light.html
+    python tests/programs/report_session.py --record    # asks the model again: 15 to 30 minutes
 
-Also writes the pages. The pictures are docs/img/report-light.png and -dark.png, cut off below the page.
-What is recorded: lines of 70 projects, what the model said of each with its probabilities, and whether it was
-right. What is simulated: the user, who works on one project after the other. There is no shipped calibrator
-for this model here: it borrows that of SmolLM2-135M, as a model without one does. Each line is a visit,
-followed by the real tracker. A suggestion that is right is inserted or, one in six times, typed; one that is
-wrong is typed over, or inserted and put right later: by the tier that it was shown with (`WRONGLY_INSERTED`),
-after a time from an exponential distribution. The calibrator is refitted on the way (`REFITS`), as
-`lsp-calib refit` does.
+The pictures are docs/img/report-light.png and -dark.png, cut off below the page; docs/report.md says what of
+them is real. Real are the lines, the files and the times of the commits (`history_visits`), the answers of
+SmolLM2-135M with their probabilities (`RECORDS`), the calibrators that judge them, the tracker that says what
+became of each, and the refits, when the product itself makes them. By rule is what git does not keep: each
+commit's visits are evenly spread over the time since the one before (`SPREAD`); a suggestion is looked at
+(`LOOKED`), inserted if it makes the line that was committed, and otherwise typed over key by key (`KEY`). The
+files are saved when they are committed, and nobody closes them: a later commit changes them as it did. Of the
+lines of a commit, the one drawn last (`SHOWN` come before) is written without a suggestion, and replayed.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime
-import shutil
-import sys
+import math
 from pathlib import Path
 
 import attrs
-import numpy as np
+from history_visits import LANGUAGE, PER_COMMIT, SEED, Step, steps
 
 from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.collect import ALONE, collect
+from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.evaluation.recomputed import text_of
 from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.feedback.events import Event
-from lsp_calib.feedback.learning import refit_languages
+from lsp_calib.evaluation.tasks import Task, plain
+from lsp_calib.feedback.events import Event, How, Label, Source
 from lsp_calib.feedback.report import make_report
 from lsp_calib.feedback.report_data import read_data
+from lsp_calib.feedback.self_refit import refit_where_due
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.home import private_folder
+from lsp_calib.inference.choice import EngineChoice
+from lsp_calib.inference.models import checksum
+from lsp_calib.inference.models.cards import locate
 from lsp_calib.report.theme import THEMES
 from lsp_calib.report.writing import write_page
-from lsp_calib.values import Suggestion, Tier, Timing
+from lsp_calib.values import Suggestion, Timing
 
 MODELS = Path(__file__).parents[2] / "models"
-RECORDS = MODELS / "records" / "line-qwen2.5-coder-1.5b.jsonl"
-LENDER = MODELS / "calibrators" / "line-smollm2-135m.json"
-WRONGLY_INSERTED = {Tier.ACCEPT: 0.6, Tier.REVIEW: 0.35, Tier.REJECT: 0.05}
-TYPED, CORRECTED_AFTER = 1 / 6, 100.0  # the share typed; mean seconds
-# Visits of a working day; after which visits there is a refit.
-PER_DAY, REFITS = 25, (60, 250, 700)
-BEGINS = datetime.datetime(2026, 9, 7, 9, 0, tzinfo=datetime.UTC)
+RECORDS = MODELS / "records" / "history" / "line-smollm2-135m.jsonl"
+MODEL = "smollm2-135m"
+# The most seconds: from one visit of a commit to the next, or to the commit; before a decision; for a key.
+SPREAD, LOOKED, KEY = 90.0, 2.0, 0.2
+# Of a commit's lines so many have a suggestion; the others are replayed.
+SHOWN = 3
+
+
+def record(path: Path, threads: int, ranks: int) -> None:
+    """Ask the model for the lines of the history; answers in `path` or its journal are not asked for again.
+
+    ranks: so many lines of each commit, those that were drawn first.
+    """
+    found = [
+        item for step in steps() for item, rank in zip(step.visits, step.ranks, strict=True) if rank < ranks
+    ]
+    task = Task("line", tuple((item.id, plain(item)) for item in found), LANGUAGE)
+    _, records = collect(
+        task,
+        EngineChoice(model=MODEL, threads=threads),
+        ALONE,
+        path,
+        seed=SEED,
+        created=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        window=WindowSize.SMALL,
+        on_progress=lambda done, every: print(f"{done} of {every}", end="\r"),
+    )
+    print(f"{len(records)} lines, {sum(one.shown for one in records)} with a suggestion")
+
+
+@attrs.frozen
+class Answers:
+    """The records, with the text that each offered; the model's vocabulary makes it from the tokens."""
+
+    header: Header
+    texts: dict[str, tuple[Record, str]]
+
+    @classmethod
+    def read(cls, path: Path, items: dict[str, LineItem]) -> Answers:
+        """Raises DataError if a record is of another prompt than its place has now."""
+        from lsp_calib.inference.local.vocabulary_only import read_pieces
+
+        header, records = read_records(path)
+        card, file = locate(header.model.name)
+        checksum.verify(file, header.model.sha256)
+        pieces, layout = read_pieces(file), Layout.named(header.prompt_version, card)
+        if layout is None:
+            raise DataError(f"The prompt {header.prompt_version} is no longer made: record the lines again.")
+        texts = {}
+        for one in records:
+            prompt = build_prompt(items[one.item].cursor, layout)
+            if one.prompt != prompt_hash(prompt):
+                raise DataError(f"{one.item} had another prompt when it was recorded: record it again.")
+            if one.shown and not one.doubt:
+                texts[one.item] = one, text_of(one, items[one.item], pieces, prompt)
+        return cls(header, texts)
 
 
 @attrs.define
 class Session:
-    """A user at work, with a clock."""
+    """The user of the history: a document for each file, a clock, a store, calibrators."""
 
-    header: Header
+    answers: Answers
     store: FeedbackStore
     calibrators: CalibratorStore
-    now: float
-    rng: np.random.Generator = attrs.field(factory=lambda: np.random.default_rng(7))
-    lines: int = 0
+    tracker: Tracker = attrs.field(factory=Tracker)
+    visits: int = 0
+    earlier: float | None = None
 
     @property
     def purpose(self) -> Purpose:
-        return Purpose(self.header.model, self.header.prompt_version, "line", self.header.language)
+        header = self.answers.header
+        return Purpose(header.model, header.prompt_version, "line", header.language)
 
-    def visit(self, record: Record) -> None:
-        """One line: what the model suggests there, what the user does, and what is stored of it."""
-        tracker = Tracker()
-        self.lines += 1
-        right, wrong = f"right {self.lines}", f"wrong {self.lines}"
-        text = right if record.correct["exact"] else wrong
-        uri, number = f"file:///{self.lines}.py", str(self.lines)
-        evidence = record.evidence(self.header)
-        calibrator = self.calibrators.choose(self.purpose).calibrator
-        confidence = calibrator.assess(evidence, PRESETS["balanced"])
+    def goes_on(self, step: Step) -> None:
+        """What leads to a commit, and the commit."""
+        at = float(step.commit.at)
+        known = [
+            (item, rank < SHOWN)
+            for item, rank in zip(step.visits, step.ranks, strict=True)
+            if item.id in self.answers.texts
+        ]
+        offered = [item for item, is_shown in known if is_shown]
+        since = math.inf if self.earlier is None else max(at - self.earlier, 0.0)
+        pause = min(SPREAD, since / (len(offered) + 1))
+        for number, item in enumerate(offered):
+            self._visit(item, at - pause * (len(offered) - number), pause)
+        for name, lines in step.files.items():
+            if lines is None:
+                self._keep(self.tracker.closed(_uri(name), at))
+            else:
+                self._keep(self.tracker.changed(_uri(name), lines, at))
+                self._keep(self.tracker.saved(_uri(name), at))
+        for item in (item for item, is_shown in known if not is_shown):
+            self._replay(item, at)
+        self.earlier = at
+        self._refit(at)
+
+    def ends(self) -> float:
+        """Everything that is followed comes to its end; returns when."""
+        while (deadline := self.tracker.next_deadline()) is not None:
+            self._keep(self.tracker.tick(deadline))
+            self.earlier = deadline
+        assert self.earlier is not None
+        return self.earlier
+
+    def _visit(self, item: LineItem, now: float, pause: float) -> None:
+        """A line: what is suggested there, what the user does with it. pause: seconds until the next one."""
+        suggestion = self._record(item, now)
+        text = suggestion.text
+        uri, at, lines, before = _uri(item.name), item.cursor.line, item.cursor.lines, item.cursor.before
+        self._keep(self.tracker.changed(uri, lines, now))
+        self._keep(self.tracker.shown(uri, lines, at, before + text, suggestion, now))
+        now += min(LOOKED, pause / 2)
+        if item.is_correct(text):
+            self._keep(self.tracker.changed(uri, _with(lines, at, before + text), now))
+            return
+        key = min(KEY, pause / 2 / (len(item.target) + 1))
+        for end in range(1, len(item.target) + 1):
+            now += key
+            self._keep(self.tracker.changed(uri, _with(lines, at, before + item.target[:end]), now))
+
+    def _replay(self, item: LineItem, now: float) -> None:
+        """A line that was written without a suggestion: what would have been suggested, compared with it."""
+        self._record(item, now, replayed=True)
+
+    def _record(self, item: LineItem, now: float, *, replayed: bool = False) -> Suggestion:
+        found, text = self.answers.texts[item.id]
+        header, evidence = self.answers.header, found.evidence(self.answers.header)
+        self.visits += 1
+        confidence = self.calibrators.choose(self.purpose).calibrator.assess(evidence, PRESETS["balanced"])
         suggestion = Suggestion(
-            f"{self.lines:016x}", "line", text, confidence, self.header.model.name, 1, "model", Timing()
+            f"{self.visits:016x}", "line", text, confidence, header.model.name, 1, "model", Timing()
         )
+        label = None
+        if replayed:
+            right = item.is_correct(text)
+            label = Label(suggestion.id, right, How.TYPED if right else How.TYPED_OVER, now)
         self.store.record_shown(
             suggestion,
-            model=self.header.model,
-            prompt_version=self.header.prompt_version,
-            language=self.header.language,
+            model=header.model,
+            prompt_version=header.prompt_version,
+            language=header.language,
             evidence=evidence,
-            at=self.now,
-            line=number,
+            at=now,
+            line=item.cursor.before + (item.target if replayed else text),
+            source=Source.REPLAY if replayed else Source.SHOWN,
+            label=label,
         )
-        events = tracker.shown(uri, ("", ""), 0, text, suggestion, self.now)
-        self.now += 1.0 + self.rng.exponential(2.0)
-        events += self._goes_on(tracker, uri, text, right, confidence.tier)
+        return suggestion
+
+    def _keep(self, events: list[Event]) -> None:
         self.store.record_events(events)
-        self.now += self.rng.exponential(60.0)
 
-    def _goes_on(self, tracker: Tracker, uri: str, text: str, right: str, tier: Tier) -> list[Event]:
-        inserted = text == right or self.rng.random() < WRONGLY_INSERTED[tier]
-        by_hand = text == right and self.rng.random() < TYPED
-        if not inserted or by_hand:
-            events: list[Event] = []
-            for end in range(1, len(right) + 1):
-                events += tracker.changed(uri, (right[:end], ""), self.now)
-            return [*events, *tracker.closed(uri, self.now + 60.0)]
-        events = tracker.changed(uri, (text, ""), self.now)
-        closes = self.now + 700.0 * self.rng.random() ** 0.3
-        if text != right:
-            corrected = self.now + 2.0 + self.rng.exponential(CORRECTED_AFTER)
-            closes = max(closes, corrected + 1.0)
-            events += tracker.changed(uri, (right, ""), corrected)
-        return [*events, *tracker.closed(uri, closes)]
-
-    def next_day(self) -> None:
-        """Nine o'clock of the next working day."""
-        day = datetime.datetime.fromtimestamp(self.now, datetime.UTC) + datetime.timedelta(days=1)
-        while day.weekday() > 4:
-            day += datetime.timedelta(days=1)
-        self.now = day.replace(hour=9, minute=0, second=0).timestamp()
-
-    def today(self) -> str:
-        return datetime.datetime.fromtimestamp(self.now, datetime.UTC).date().isoformat()
+    def _refit(self, now: float) -> None:
+        today = datetime.datetime.fromtimestamp(now, datetime.UTC).date().isoformat()
+        done = refit_where_due(self.store, self.calibrators, self.purpose, today, None)
+        for sentence in done.sentences() if done else ():
+            print(f"{datetime.datetime.fromtimestamp(now, datetime.UTC):%d %H:%M} {sentence}")
 
 
-def replay(folder: Path) -> None:
-    """Fill a state folder, which must not have a store yet."""
-    header, records = read_records(RECORDS)
-    records = [record for record in records if record.shown and not record.doubt]
-    projects = sorted({record.group for record in records})
-    np.random.default_rng(1).shuffle(projects)
-    shipped = private_folder(folder / "shipped")
-    shutil.copy(LENDER, shipped)
+def _uri(name: str) -> str:
+    return f"file:///{name}"
+
+
+def _with(lines: tuple[str, ...], at: int, line: str) -> tuple[str, ...]:
+    return (*lines[:at], line, *lines[at + 1 :])
+
+
+def pages(folder: Path, records: Path) -> None:
+    """Fill a state folder, which must not have a store yet, and write a page in each theme."""
+    history = list(steps())
+    answers = Answers.read(records, {item.id: item for step in history for item in step.visits})
     store = FeedbackStore(folder / "feedback.db")
-    calibrators = CalibratorStore(private_folder(folder / "calibrators"), shipped)
-    session = Session(header, store, calibrators, BEGINS.timestamp())
-    for project in projects:
-        mine = [record for record in records if record.group == project]
-        for record in mine:
-            session.visit(record)
-            if session.lines % PER_DAY == 0:
-                session.next_day()
-            if session.lines in REFITS:
-                for _, result in refit_languages(
-                    store, calibrators, session.purpose, session.today()
-                ).results:
-                    print(f"after {session.lines}: {result.reason}")
-    print(f"{session.lines} visits")
-    report = make_report(read_data(store, calibrators, session.now), session.now)
+    calibrators = CalibratorStore(private_folder(folder / "calibrators"), MODELS / "calibrators")
+    session = Session(answers, store, calibrators)
+    for step in history:
+        session.goes_on(step)
+    now = session.ends()
+    print(f"{len(history)} commits, {session.visits} visits")
+    report = make_report(read_data(store, calibrators, now), now)
     store.close()
     for theme in THEMES:
         write_page(report, folder / f"report-{theme}.html", theme)
 
 
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("folder", type=Path, nargs="?", help="gets the store and the pages")
+    arguments.add_argument("--record", action="store_true", help="ask the model for the lines instead")
+    arguments.add_argument("--records", type=Path, default=RECORDS, help="the file of its answers")
+    arguments.add_argument("--threads", type=int, default=0, help="to decode with; 0: automatic")
+    arguments.add_argument("--lines", type=int, default=PER_COMMIT, help="of each commit, to ask for")
+    given = arguments.parse_args()
+    if given.record:
+        given.records.parent.mkdir(exist_ok=True)
+        record(given.records, given.threads, given.lines)
+    elif given.folder is not None:
+        pages(private_folder(given.folder), given.records)
+    else:
+        arguments.error("name the folder for the pages, or --record")
+
+
 if __name__ == "__main__":
-    replay(private_folder(Path(sys.argv[1])))
+    main()

@@ -146,6 +146,14 @@ class Author:
         await self.elsewhere(uri)
         await self.later(31.0)
 
+    def says(self, method: str, name: str = "suggestion", **more: Any) -> None:
+        """The editor's word on a suggestion, as Copilot's language server takes it."""
+        item = {
+            "insertText": SUGGESTED,
+            "command": {"title": "", "command": "", "arguments": [self.seen[name]]},
+        }
+        self.editor.client.protocol.notify(f"textDocument/{method}", {"item": item, **more})
+
     async def save(self, uri: str = URI) -> None:
         await self.later(0.3)
         self.editor.save(uri, types.TextDocumentSaveReason.Manual)
@@ -461,6 +469,43 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
+@situation(
+    "accept two letters of it, as the editor reports, type another end",
+    "taken in part",
+    why="so few would be taken for typed if the editor did not report them",
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    a.says("didPartiallyAcceptCompletion", acceptedLength=2)
+    await a.insert(AT, None, "ne")
+    await a.type("xt")
+    await a.moves_on()
+
+
+@situation(
+    "accept two letters of it, as the editor reports afterwards, type the rest",
+    "kept in parts",
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.insert(AT, None, "ne")
+    a.says("didPartiallyAcceptCompletion", acceptedLength=2)
+    await a.type("t + tax")
+    await a.moves_on()
+
+
+@situation(
+    "the editor reports that you accepted a part, and the document does not have it",
+    "typed over",
+    why="the document decides",
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    a.says("didPartiallyAcceptCompletion", acceptedLength=3)
+    await a.type("vat")
+    await a.moves_on()
+
+
 @situation("accept it word by word, change its end", "edited", why="all of it was in the line")
 async def _(a: Author) -> None:
     await a.sees()
@@ -600,6 +645,20 @@ async def _(a: Author) -> None:
 async def _(a: Author) -> None:
     (found,) = await a.asks()
     a.keep(found, "suggestion")
+    await a.insert(LAST, None, "#", after=0.5)
+    await a.later(31.0)
+
+
+@situation(
+    "the editor reports that it is on the screen; go on elsewhere within 0.75 s of that",
+    "unread",
+    why="too short to have read it, however long the answer was there",
+)
+async def _(a: Author) -> None:
+    (found,) = await a.asks()
+    a.keep(found, "suggestion")
+    await a.later(2.0)
+    a.says("didShowCompletion")
     await a.insert(LAST, None, "#", after=0.5)
     await a.later(31.0)
 

@@ -154,6 +154,17 @@ def test_calibrators_of_schema_1_are_shown() -> None:
     ).stdout.replace("\n", " ")
 
 
+def test_the_refits_of_one_day_stand_in_their_order() -> None:
+    """A later one has seen more labels; its id says nothing."""
+    store = CalibratorStore.open()
+    refits = [attrs.evolve(personal("2026-11-22"), n=12 + at, parent=str(at)) for at in range(6)]
+    for one in refits:
+        store.promote(one)
+    assert next(entry["id"] for entry in listed()) == refits[-1].id
+    kept = [entry["id"] for entry in listed() if entry["source"] == "personal" and not entry["inForce"]]
+    assert kept == [one.id for one in reversed(refits[:-1])]
+
+
 def test_what_is_promised_is_listed_with_the_calibrator_and_drift_is_its_state() -> None:
     store = CalibratorStore.open()
     mine = personal("2026-11-22")

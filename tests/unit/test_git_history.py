@@ -16,6 +16,7 @@ from feedback_scene import suggestion
 from git_scene import ANN, Scene, needs_git, wish
 from openai_server import END, Tok, serving
 
+from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.cli import main
 from lsp_calib.completion.places import STRATA
 from lsp_calib.errors import DataError, SettingsError
@@ -385,7 +386,14 @@ class TestCommand:
         )
         document = json.loads(result.stdout)
         assert document["asked"] == 60
-        assert document["calibrator"]["source"] == "workspace"
+        learned = document["calibrator"]
+        assert learned["source"] == "workspace"
+        origin = {"name": COMMITS, "version": learned["created"], "items": learned["n"]}
+        assert origin in learned["provenance"]
+        report = CliRunner().invoke(main, ["report", "--json"])
+        (row,) = [one for one in json.loads(report.stdout)["sources"] if one["name"] == "git"]
+        assert (row["n"], row["labels"]) == (learned["n"], learned["n"])
+        assert row["right"] == learned["nCorrect"] / learned["n"]
         header, found = read_records(records)
         assert {(record.source, record.condition) for record in found} == {("git", WRITING_ON)}
         assert header.task == "line"

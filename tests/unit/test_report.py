@@ -342,7 +342,7 @@ def test_what_was_learned_from_commits_is_a_source_of_its_own(
     assert found.sources[:-1] == report.sources
     (wire,) = [one for one in to_wire(found)["sources"] if one["name"] == "git"]
     assert (wire["promised"], wire["skill"]) == (None, 0.31)
-    assert "learned from, not shown" in html_page(found)
+    assert "of your commits, not shown" in html_page(found)
 
 
 class TestLittleOrOddData:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import re
 from collections.abc import Sequence
@@ -14,12 +15,14 @@ import pytest
 from report_scene import Shown, calibrators_of, drawn, truth_of, write
 
 from lsp_calib.badges import percent
+from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.calibration.calibrators.carrying_over import carried_from
+from lsp_calib.calibration.calibrators.refit import FEEDBACK
 from lsp_calib.feedback.outcomes import Outcome, Share
 from lsp_calib.feedback.report import Latency, Report, make_report
 from lsp_calib.feedback.report_data import read_data
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.report import words
+from lsp_calib.report import figures, words
 from lsp_calib.report.page import html_page
 from lsp_calib.report.theme import THEMES
 
@@ -169,6 +172,37 @@ class TestNumbers:
             assert row[4] == f"{one.right_hidden:,} of {one.right:,}"
         assert f"kept as suggested \n{report.statistics.labels['kept']:,}\n" in page.text
         assert "came within 123 ms, 95 % within 988 ms" in page.text
+
+    @pytest.mark.parametrize("hours", [0.5, 30.0, 2000.0])
+    def test_the_parts_of_a_short_time_are_told_apart(self, report: Report, hours: float) -> None:
+        """A day is named once; the others of its parts have their hour."""
+        step = hours * 3600.0 / len(report.periods)
+        starts = [report.periods[0].start + n * step for n in range(len(report.periods))]
+        periods = [
+            attrs.evolve(one, start=start, end=start + step - 1.0)
+            for one, start in zip(report.periods, starts, strict=True)
+        ]
+        drawn = str(figures.skill_over_time(periods, ()))
+        labels = re.findall(r'<text[^>]*class="small centre"[^>]*>([^<]+)<', drawn)
+        assert len(labels) == len(set(labels)) > 4
+        assert labels[0] == words.day(starts[0])
+        days = {words.day(start) for start in starts}
+        assert {label for label in labels if ":" not in label} <= days
+        for one in periods:
+            same_day = words.day(one.start) == words.day(one.end)
+            assert f"{words.day(one.start)}{',' if same_day else ' to'} " in drawn
+
+    @pytest.mark.parametrize("part", [0, 3, 9])
+    def test_a_refit_came_with_its_last_label(self, report: Report, part: int) -> None:
+        """Not at the beginning of its day. One with a date alone came in the first part of that day."""
+        (own,) = [one for one in report.calibrators if words.is_own(one)]
+        one = report.periods[part]
+        middle = datetime.datetime.fromtimestamp((one.start + one.end) / 2, datetime.UTC).isoformat()
+        refitted = attrs.evolve(own.calibrator, provenance=(Origin(FEEDBACK, middle, 9),))
+        drawn = str(figures.skill_over_time(report.periods, [attrs.evolve(own, calibrator=refitted)]))
+        places = [float(x) for x in re.findall(r'<circle[^>]* cx="([0-9.]+)"', drawn)]
+        (line,) = re.findall(r'<line x1="([0-9.]+)"[^>]*class="arrival"', drawn)
+        assert float(line) == pytest.approx(places[part], abs=0.2)
 
     def test_calibrators(self, page: Page, report: Report) -> None:
         found = {row[0]: row for row in page.table("calibrator")}

@@ -149,9 +149,11 @@ class CalibratorStore:
         found += carried.values()
         found = [self._with_ledger(one, skipped) for one in found]
 
-        def newest(one: Listed) -> tuple[str, bool, str]:
-            # Of one day the user's own go before shipped ones.
-            return one.calibrator.created, one.calibrator.source != "shipped", one.calibrator.id
+        def newest(one: Listed) -> tuple[str, bool, int, str]:
+            # They have dates only. Of one day the user's own go before shipped ones, and a later refit has seen
+            # more labels.
+            made = one.calibrator
+            return made.created, made.source != "shipped", made.n, made.id
 
         found.sort(key=newest, reverse=True)
         found.sort(key=lambda one: not one.in_force)

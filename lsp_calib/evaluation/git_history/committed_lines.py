@@ -135,7 +135,7 @@ def committed_lines(path: Path, group: str, count: int, seed: int, language: str
                 break
     chosen = [*chosen, *spare][:count]
     taken.commits = len({version.commit for version, _ in chosen})
-    taken.items = [_item(version, at, group, seed, language) for version, at in chosen]
+    taken.items = [item_at(version, at, group, seed, language) for version, at in chosen]
     return taken
 
 
@@ -149,7 +149,11 @@ def _without_suggested(places: list[_Place], wish: Wish, left_out: Counter[str])
     return kept
 
 
-def _item(version: Version, at: int, group: str, seed: int, language: str) -> LineItem:
+def item_at(version: Version, at: int, group: str, seed: int, language: str) -> LineItem:
+    """A place in a line that a commit added, in the document that `committed_lines` describes.
+
+    at: the number of the line, from 0. group: the project's name.
+    """
     line = version.lines[at]
     # By the place alone, so that further commits do not change it.
     rng = random.Random(f"{seed}:{version.commit}:{version.path}:{at}")

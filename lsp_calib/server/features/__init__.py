@@ -9,6 +9,7 @@ from lsp_calib.server.features import (
     completion,
     diagnostics,
     documents,
+    hints,
     hover,
     inline_completion,
     lifecycle,
@@ -17,7 +18,7 @@ from lsp_calib.server.features import (
 from lsp_calib.server.language_server import CalibServer
 
 _FEATURES = (
-    *(lifecycle, documents, inline_completion, completion, hover, diagnostics, commands),
+    *(lifecycle, documents, hints, inline_completion, completion, hover, diagnostics, commands),
     *(summary_commands, code_action, code_lens),
 )
 
