@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from lsp_calib.summarization.augmentation import augmentation
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.features import text_features
 from lsp_calib.summarization.prompt import build_prompt
-from lsp_calib.syntax import Function
+from lsp_calib.syntax import Function, first_sentence_end
 from lsp_calib.values import Confidence, Evidence, Generation, ModelIdentity, Stop, Suggestion
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ REWORDED = "another wording, drawn at random: labels say how good the likeliest 
 
 # Far enough from greedy for other words, near enough for the same content.
 _TEMPERATURE = 0.7
-
-_SENTENCE = re.compile(r"^.*?[.!?](?=\s|$)")
 
 
 @attrs.frozen
@@ -128,7 +125,7 @@ def first_sentence(text: str, *, whole: bool) -> str:
     """
     # A summary is read, not run: its words stay the same without hidden characters.
     text = without_hidden(" ".join(text.split())).strip()
-    match = _SENTENCE.match(text)
-    if match:
-        return match.group()
+    end = first_sentence_end(text)
+    if end is not None:
+        return text[:end]
     return text if whole or not text else f"{text.rsplit(' ', 1)[0]} …"
