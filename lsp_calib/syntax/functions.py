@@ -64,14 +64,17 @@ def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
         return iter(())
     if root.has_error and (closed := with_brackets_closed(root, rules, lines)) is not None:
         better = parse(closed, language)
-        if better is not None and _count(better, rules, closed) > _count(root, rules, lines):
+        if better is not None and _is_better(better, root, rules, lines):
             # Rows are the same in both, so that functions have the code that stands there.
             return _below(better, rules, lines)
     return _below(root, rules, lines)
 
 
-def _count(root: Node, rules: LanguageRules, lines: Sequence[str]) -> int:
-    return sum(1 for _ in _below(root, rules, lines))
+def _is_better(tree: Node, than: Node, rules: LanguageRules, lines: Sequence[str]) -> bool:
+    """Whether a tree shows more functions; one without an error shows all."""
+    if not tree.has_error:
+        return True
+    return sum(1 for _ in _below(tree, rules, lines)) > sum(1 for _ in _below(than, rules, lines))
 
 
 def _below(root: Node, rules: LanguageRules, lines: Sequence[str]) -> Iterator[Function]:
