@@ -113,14 +113,14 @@ async def first_summaries(
 
 
 def _first(wall: float, made: Any, function: Function) -> FirstSummary:
-    timing = made.timing
+    timing = made["timing"]
     return FirstSummary(
         wall,
-        timing.promptMs,
-        timing.generateMs,
-        timing.promptTokens,
-        timing.promptReused,
-        made.tokens,
+        timing["promptMs"],
+        timing["generateMs"],
+        timing["promptTokens"],
+        timing["promptReused"],
+        made["tokens"],
         function.code.count("\n") + 1,
     )
 
