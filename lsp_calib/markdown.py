@@ -6,11 +6,22 @@ import re
 
 _MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!<>|~&:@])")
 _TICKS = re.compile(r"`+")
+_SPAN = re.compile(r"`([^`\n]+)`")
 
 
 def escape_markdown(text: str) -> str:
     """Text escaped for Markdown, so that links and markup that a model has generated are not rendered."""
     return _MARKS.sub(r"\\\1", text)
+
+
+def escape_prose(text: str) -> str:
+    """As `escape_markdown`, but what stands between two backticks, such as a command in a message, is code.
+
+    >>> print(escape_prose("run `lsp-calib refit`, *now*"))
+    run `lsp-calib refit`, \\*now\\*
+    """
+    parts = _SPAN.split(text)
+    return "".join(code_span(part) if at % 2 else escape_markdown(part) for at, part in enumerate(parts))
 
 
 def code_span(text: str) -> str:

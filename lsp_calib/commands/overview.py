@@ -15,7 +15,7 @@ from lsp_calib.errors import DataError
 from lsp_calib.evaluation.lines import languages_below, source_files
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import language_of
-from lsp_calib.markdown import code_span, escape_markdown
+from lsp_calib.markdown import code_span, escape_markdown, escape_prose
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization import SummaryService
 from lsp_calib.summarization.installed_encoder import installed_encoder
@@ -177,4 +177,4 @@ def _meanings(made: Sequence[Suggestion]) -> Iterator[str]:
         yield "The colour is the tier (green: accept, yellow: review, red: reject), the percentage how many"
         yield "summaries like this one match what a person wrote."
     elif made:
-        yield f"{DOTS['review']} review: {escape_markdown(tier_sentence(made[0].confidence))}."
+        yield f"{DOTS['review']} review: {escape_prose(tier_sentence(made[0].confidence))}."

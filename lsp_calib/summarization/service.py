@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from lsp_calib.summarization.augmentation import facts_of
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.features import text_features
 from lsp_calib.summarization.prompt import build_prompt
-from lsp_calib.syntax import Function
+from lsp_calib.syntax import Function, first_sentence_end
 from lsp_calib.values import Confidence, Evidence, Generation, ModelIdentity, Stop, Suggestion
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ REWORDED = "another wording, drawn at random: labels say how good the likeliest 
 
 # Far enough from greedy for other words, near enough for the same content.
 _TEMPERATURE = 0.7
-
-_SENTENCE = re.compile(r"^.*?[.!?](?=\s|$)")
 
 
 @attrs.frozen
@@ -163,8 +160,8 @@ def first_sentence(text: str, *, whole: bool) -> str:
     """
     # A summary is read, not run: its words stay the same without hidden characters.
     text = without_hidden(" ".join(text.split())).strip()
-    match = _SENTENCE.match(text)
-    sentence = match.group() if match else text
+    end = first_sentence_end(text)
+    sentence = text if end is None else text[:end]
     if not any(map(str.isalnum, sentence)):
         return ""
-    return sentence if match or whole else f"{text.rsplit(' ', 1)[0]} …"
+    return sentence if end is not None or whole else f"{text.rsplit(' ', 1)[0]} …"

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from lsp_calib.characters import without_hidden
 from lsp_calib.syntax.function import Function
+from lsp_calib.syntax.sentences import first_sentence_end
 
 # Characters of documentation that are looked at: the sentence comes first.
 _MOST = 2000
@@ -43,10 +44,6 @@ _END = re.compile(
     r"|See Also|References|Keyword Args)\s*:?\s*$|#+ |\.\. [\w-]+::|\[source|\|"
 )
 _RULER = re.compile(r"[-=~^*#]{3,}\s*$")
-_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|。")
-_ABBREVIATION = re.compile(
-    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|approx|resp|incl|excl|no|fig|sec|st|dr|mr|ms|[A-Za-z])\.$", re.I
-)
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NO_DESCRIPTION = re.compile(
     r"(?:TODO|FIXME|XXX|HACK|NOTE|noqa|type:|pylint|eslint|@|\(?c\)? ?copyright|copyright|licen[sc]ed? under"
@@ -136,10 +133,8 @@ def _plain(text: str) -> str:
 
 
 def _first_sentence(text: str) -> str:
-    for match in _SENTENCE_END.finditer(text):
-        if not _ABBREVIATION.search(text[max(match.start() - 12, 0) : match.end()]):
-            return text[: match.end()]
-    return text.rstrip(":")
+    end = first_sentence_end(text)
+    return text.rstrip(":") if end is None else text[:end]
 
 
 def _is_prose(sentence: str) -> bool:

@@ -8,7 +8,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.function import Function
-from lsp_calib.syntax.languages import Place, rules_of
+from lsp_calib.syntax.languages import LanguageRules, Place, rules_of
+from lsp_calib.syntax.repair import with_brackets_closed
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -60,7 +61,23 @@ def _each(lines: Sequence[str], language: str) -> Iterator[Function]:
     # One at a time: each holds its own code, and nested functions hold the same lines again and again.
     rules, root = rules_of(language), parse(lines, language)
     if rules is None or root is None:
-        return
+        return iter(())
+    if root.has_error and (closed := with_brackets_closed(root, rules, lines)) is not None:
+        better = parse(closed, language)
+        if better is not None and _is_better(better, root, rules, lines):
+            # Rows are the same in both, so that functions have the code that stands there.
+            return _below(better, rules, lines)
+    return _below(root, rules, lines)
+
+
+def _is_better(tree: Node, than: Node, rules: LanguageRules, lines: Sequence[str]) -> bool:
+    """Whether a tree shows more functions; one without an error shows all."""
+    if not tree.has_error:
+        return True
+    return sum(1 for _ in _below(tree, rules, lines)) > sum(1 for _ in _below(than, rules, lines))
+
+
+def _below(root: Node, rules: LanguageRules, lines: Sequence[str]) -> Iterator[Function]:
     # Not recursive: hostile files nest deeper than the interpreter's stack. From the root down: the parent
     # and the siblings of a node, asked for, are looked for from the root.
     pending: list[Iterator[tuple[Node, Sequence[Node], int]]] = [_placed((root,))]

@@ -163,3 +163,17 @@ def test_the_doctor_measures_and_recommends(home: Path) -> None:
     [advice] = [finding for finding in document["findings"] if finding["about"] == "recommendation"]
     assert advice["data"]["model"] == "smollm2-135m"
     assert advice["data"]["quickEnough"] == speed["data"]["quick"]
+
+
+def test_summaries_are_made_while_somebody_types(home: Path) -> None:
+    done = command("bench", "--only", "summaries", "--steps", "32", "--json", home=home)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["summaries"]
+    first, hover, typing = found["first"], found["hover"], found["typing"]
+    assert first["n"] == 8
+    assert first["promptMs"]["p50"][0] + first["generateMs"]["p50"][0] <= 1.1 * first["wallMs"]["p50"][0]
+    assert first["evaluated"]["p50"][0] > 100
+    assert hover["made"] > 0
+    assert hover["newMs"]["n"] == hover["made"] + hover["late"]
+    assert hover["knownMs"]["p50"][0] < hover["newMs"]["p50"][0]
+    assert 0 < typing["n"] <= 30

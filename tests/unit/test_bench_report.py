@@ -159,7 +159,7 @@ class TestComparisons:
 def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
     readings = [reading(place) for place in Place for _ in range(3)] + [FROM_MEMORY]
     document = {
-        **dict.fromkeys(("cancel", "longFile", "two", "idle", "peer", "beside", "stopped")),
+        **dict.fromkeys(("cancel", "longFile", "two", "idle", "peer", "beside", "summaries", "stopped")),
         "typingOn": report.typing_on(TypedOn(20, (3000.0,) * 3, (900.0,) * 3, (3000.0,) * 3)),
         "model": "a-model",
         "quantisation": "Q4",

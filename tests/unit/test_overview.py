@@ -17,7 +17,7 @@ from openai_server import serving
 from lsp_calib.cli import main
 from lsp_calib.commands import overview as overview_module
 from lsp_calib.commands.overview import Overview
-from lsp_calib.markdown import code_span, escape_markdown
+from lsp_calib.markdown import code_span, escape_markdown, escape_prose
 from lsp_calib.settings import Trusted
 
 MODULE = '''def outer(a):
@@ -123,3 +123,26 @@ def test_escaped_text_has_no_bare_marks(text: str) -> None:
     assert escaped.replace("\\", "") == text.replace("\\", "")
     bare = escaped.replace("\\\\", "")
     assert all(bare.count(mark) == bare.count("\\" + mark) for mark in "<>[]()!*_`#")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("run `lsp-calib refit` now", "run `lsp-calib refit` now"),
+        ("a_b of `c_d`", "a\\_b of `c_d`"),
+        ("one ` alone", "one \\` alone"),
+        ("`a` and `b`", "`a` and `b`"),
+        ("``", "\\`\\`"),
+        ("[a](b) `[a](b)`", "\\[a\\]\\(b\\) `[a](b)`"),
+    ],
+)
+def test_commands_in_a_message_are_code(text: str, shown: str) -> None:
+    assert escape_prose(text) == shown
+
+
+@given(st.text(alphabet="`ab*_[]()<>\n\\ "))
+def test_markup_outside_of_code_is_escaped(text: str) -> None:
+    outside = re.sub(r"`[^`\n]+`", "", text)
+    if "`" not in text:
+        assert escape_prose(text) == escape_markdown(text)
+    assert escape_prose(text).count("\\*") >= outside.count("*")

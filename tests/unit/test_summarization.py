@@ -138,6 +138,13 @@ def test_of_a_long_example_whole_lines_are_shown() -> None:
         ("No full stop", True, "No full stop"),
         ("Cut in the mid", False, "Cut in the …"),
         ("Whole. Cut in the mid", False, "Whole."),
+        ("Read a file, e.g. a log. Then", True, "Read a file, e.g. a log."),
+        ("Read a file, e.g.", False, "Read a file, …"),
+        (
+            "Read v. 1.2 of https://a.b/c?d etc. from it. Then",
+            True,
+            "Read v. 1.2 of https://a.b/c?d etc. from it.",
+        ),
         ("\x1b[31mRed\x07.", True, "[31mRed."),
         ("a\u202eb.", True, "ab."),
         ("Re\u200bturn\ufeff\U000e0041 i\u3164t\ufe0f.", True, "Return it."),

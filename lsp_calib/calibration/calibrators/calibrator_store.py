@@ -150,7 +150,7 @@ class CalibratorStore:
         found = [self._with_ledger(one, skipped) for one in found]
 
         def newest(one: Listed) -> tuple[str, bool, int, str]:
-            # They have dates only. Of one day the user's own go before shipped ones, and a later refit has seen
+            # They have dates only. Of one day the user's own go before shipped ones; a later refit has seen
             # more labels.
             made = one.calibrator
             return made.created, made.source != "shipped", made.n, made.id

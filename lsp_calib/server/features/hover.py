@@ -9,7 +9,7 @@ import attrs
 from lsprotocol import types
 
 from lsp_calib.badges import DOTS
-from lsp_calib.markdown import escape_markdown
+from lsp_calib.markdown import escape_markdown, escape_prose
 from lsp_calib.server.language_server import CalibServer
 
 if TYPE_CHECKING:
@@ -21,16 +21,21 @@ _REPORTED = "You reported this summary as wrong."
 
 @attrs.frozen
 class _Style:
-    """How a client shows text. escape: makes any text safe. strong, emphasis: the marks around it."""
+    """How a client shows text.
+
+    escape: makes any text safe. prose: the same for a sentence of ours with commands between backticks.
+    strong, emphasis: the marks around a text.
+    """
 
     kind: types.MarkupKind
     escape: Callable[[str], str]
+    prose: Callable[[str], str]
     strong: str
     emphasis: str
 
 
-_MARKDOWN = _Style(types.MarkupKind.Markdown, escape_markdown, "**", "*")
-_PLAIN = _Style(types.MarkupKind.PlainText, str, "", "")
+_MARKDOWN = _Style(types.MarkupKind.Markdown, escape_markdown, escape_prose, "**", "*")
+_PLAIN = _Style(types.MarkupKind.PlainText, str, str, "", "")
 
 
 def register(server: CalibServer) -> None:
@@ -87,6 +92,6 @@ def _text(summary: Suggestion, style: _Style, *, reported: bool) -> str:
     sentence = _REPORTED if reported else tier_sentence(summary.confidence)
     return (
         f"{escape(summary.text)}\n\n"
-        f"{DOTS[tier]} {style.strong}{tier}{style.strong}: {escape(sentence)}\n\n"
+        f"{DOTS[tier]} {style.strong}{tier}{style.strong}: {style.prose(sentence)}\n\n"
         f"{style.emphasis}{escape(f'{summary.model}, lsp-calib')}{style.emphasis}"
     )

@@ -39,6 +39,7 @@ class Part(enum.StrEnum):
     TWO = "two"
     PEER = "peer"
     BESIDE = "beside"
+    SUMMARIES = "summaries"
 
 
 @attrs.frozen

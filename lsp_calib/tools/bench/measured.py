@@ -14,6 +14,7 @@ from lsp_calib.tools.bench.comparisons import LongFile, LongFileNotes, Two, TwoN
 from lsp_calib.tools.bench.idle import Idle
 from lsp_calib.tools.bench.peer import PeerPass, PeerReading
 from lsp_calib.tools.bench.stopping import Stopped
+from lsp_calib.tools.bench.summaries import SummariesNotes
 from lsp_calib.tools.bench.typing_on import Burst, TypedOn, typed_on
 from lsp_calib.tools.bench.typist import Reading
 
@@ -37,6 +38,7 @@ class Measured:
     two: Two | None = None
     peer: PeerPass | None = None
     beside: Beside | None = None
+    summaries: SummariesNotes | None = None
     missing: dict[str, str] = attrs.field(factory=dict)
     stopped: Stopped | None = None
     seconds: float = 0.0
@@ -45,6 +47,8 @@ class Measured:
     def empty(self) -> bool:
         """Whether there is no reading that a report could show."""
         parts = (self.idle, self.cancelled, self.typed_on, self.long_file, self.two, self.peer, self.beside)
+        if self.summaries is not None:
+            return False
         return not self.readings and all(part is None for part in parts)
 
 
@@ -64,6 +68,7 @@ class Notes:
     description: dict[str, object] = attrs.field(factory=dict)
     against: list[PeerReading] = attrs.field(factory=list)
     beside: BesideNotes = attrs.field(factory=BesideNotes)
+    summaries: SummariesNotes = attrs.field(factory=SummariesNotes)
     missing: dict[str, str] = attrs.field(factory=dict)
 
     def measured(
@@ -89,6 +94,7 @@ class Notes:
             two=self.two.values(),
             peer=PeerPass(self.description, tuple(self.against)) if self.against else None,
             beside=self.beside.values(),
+            summaries=None if self.summaries.empty else self.summaries,
             missing={**words, **self.missing},
             stopped=stopped,
             seconds=seconds,

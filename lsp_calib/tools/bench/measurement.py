@@ -29,6 +29,7 @@ from lsp_calib.tools.bench.probe import Probe, connect
 from lsp_calib.tools.bench.raw import Raw, can_replay, raw_process
 from lsp_calib.tools.bench.server import Scratch, scratch_folder, serving
 from lsp_calib.tools.bench.stopping import until_stopped
+from lsp_calib.tools.bench.summaries import FIRST, first_summaries, type_beside
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
 from lsp_calib.tools.bench.typing_on import BURSTS, Burst, type_on
 from lsp_calib.tools.bench.typist import type_edit
@@ -52,7 +53,8 @@ class Options:
     typing: type in documents of some hundred lines and wait for each answer. raw: also replay that in a bare
     loop. peer: address of a llama-server. two: use two servers at once. typing_on: type in new documents
     without waiting. long_file: compare a document of 50,000 lines with one of 500. beside: number of busy
-    processes; requests: keystrokes beside them, and as many without. limit: seconds until the bench is
+    processes; requests: keystrokes beside them, and as many without. summaries: measure summaries, hovers,
+    and `steps` keystrokes while summaries are made, as many without. limit: seconds until the bench is
     stopped, 0 for none.
     """
 
@@ -68,6 +70,7 @@ class Options:
     idle: float = 10.0
     beside: int = 0
     requests: int = 60
+    summaries: bool = False
     limit: float = LIMIT
     seed: int = 0
 
@@ -83,6 +86,7 @@ class Options:
             # The peer repeats the requests of typing.
             Part.PEER: self.peer and self.typing,
             Part.BESIDE: self.beside,
+            Part.SUMMARIES: self.summaries,
         }
         return tuple(part for part, is_wanted in wanted.items() if is_wanted)
 
@@ -118,6 +122,11 @@ def costs(options: Options, unit: Unit) -> dict[Part, Cost]:
     cancels = (2 * options.cancels) * (0.6 * unit.digits + unit.key) + unit.digits
     pace = sum(step.pause_ms for edit in edits_for_two(options.steps) for step in edit.steps) / 1e3
     beside = unit.typing(3 * SCOUTED, 2).work + unit.key * options.requests * (1 + sum(_SLOWER.values()))
+    keys = [key for edit in select(load_trace(), options.steps) for key in edit.steps]
+    summaries = Cost(
+        unit.typing(3 * len(keys), edits).work + FIRST * (unit.window + 3 * unit.key),
+        2 * sum(key.pause_ms for key in keys) / 1e3,
+    )
     found = {
         Part.TYPING: unit.typing(options.steps, edits, twice=raw),
         Part.CANCEL: Cost(cancels),
@@ -127,9 +136,15 @@ def costs(options: Options, unit: Unit) -> dict[Part, Cost]:
         Part.TWO: Cost(unit.typing(3 * max(options.steps, 32), 6).work + 2 * unit.start, 1.5 * pace),
         Part.PEER: unit.typing(options.steps, edits, twice=True),
         Part.BESIDE: Cost(beside, len(How) * AFTER),
+        Part.SUMMARIES: summaries,
     }
     parts = options.parts()
-    first = {next(iter(part for part in parts if part in _MAIN), None), Part.PEER, Part.BESIDE}
+    first = {
+        next(iter(part for part in parts if part in _MAIN), None),
+        Part.PEER,
+        Part.BESIDE,
+        Part.SUMMARIES,
+    }
     return {
         part: attrs.evolve(found[part], work=found[part].work + (unit.start if part in first else 0.0))
         for part in parts
@@ -157,6 +172,8 @@ class _Course:
             await self._against(self._peer)
         if Part.BESIDE in self._parts:
             await self._beside()
+        if Part.SUMMARIES in self._parts:
+            await self._summaries()
 
     async def _main(self) -> None:
         """Run the parts that share one server and one model process."""
@@ -260,6 +277,18 @@ class _Course:
             lambda phase, typed: watch.did(Part.BESIDE, f"Beside: {phase}.", min(typed, total - 1), total),
         )
         watch.did(Part.BESIDE, "", 1, 1)
+
+    async def _summaries(self) -> None:
+        scratch, notes, watch = self._scratch, self._notes, self._watch
+        async with serving(scratch) as (editor, _), connect(scratch) as probe:
+            if notes.stats is None:
+                notes.engine, notes.stats = probe.engine, await probe.stats()
+            watch.say(f"Summarising {FIRST} long functions.")
+            await first_summaries(editor, scratch, probe, notes.summaries, lambda *_: None)
+            watch.say("Typing, with and without summaries in the background.")
+            step = self._step(Part.SUMMARIES, "Typing beside summaries")
+            await type_beside(editor, scratch, probe, self._edits, notes.summaries, step)
+        watch.did(Part.SUMMARIES, "", 1, 1)
 
     def _step(self, part: Part, words: str) -> Callable[[int, int], None]:
         def did(done: int, of: int) -> None:

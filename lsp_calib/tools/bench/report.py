@@ -22,6 +22,7 @@ from lsp_calib.tools.bench.figures import (
 from lsp_calib.tools.bench.measured import Measured
 from lsp_calib.tools.bench.peer import PeerPass
 from lsp_calib.tools.bench.report_beside import beside
+from lsp_calib.tools.bench.report_summaries import summaries
 from lsp_calib.tools.bench.steadiness import Counts
 from lsp_calib.tools.bench.typing_on import TypedOn
 from lsp_calib.tools.bench.typist import Place, Reading
@@ -72,6 +73,7 @@ def to_json(measured: Measured) -> dict[str, Any]:
         "idle": idle(measured),
         "peer": against_peer(measured.peer),
         "beside": beside(measured.beside),
+        "summaries": summaries(measured.summaries),
         "notMeasured": measured.missing,
     }
 

@@ -27,6 +27,7 @@ _ON: dict[str, dict[str, Any]] = {
     "long-file": {"long_file": True},
     "two": {"two": True},
     "beside": {"beside": 1},
+    "summaries": {"summaries": True},
 }
 _OFF: dict[str, dict[str, Any]] = {
     "typing": {"typing": False},
@@ -36,6 +37,7 @@ _OFF: dict[str, dict[str, Any]] = {
     "idle": {"idle": 0.0},
     "two": {"two": False},
     "beside": {"beside": 0},
+    "summaries": {"summaries": False},
 }
 
 

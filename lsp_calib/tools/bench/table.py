@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from lsp_calib.tools.bench.report_summaries import summaries_lines
 from lsp_calib.tools.bench.stopping import Stopped
 from lsp_calib.tools.bench.table_beside import beside_lines
 from lsp_calib.tools.bench.table_beside import with_interval as _value
@@ -85,7 +86,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
             f"{_value(long_file['extraMs'], 1)} ms more a keystroke ({long_file['n']} pairs); where the "
             f"model was asked, p50 ratio {_value(long_file['p50Ratio'], 2)} ({long_file['asked']} pairs)."
         )
-    return lines + _others(report) + beside_lines(report["beside"])
+    return lines + _others(report) + beside_lines(report["beside"]) + summaries_lines(report["summaries"])
 
 
 def _typing(report: dict[str, Any]) -> list[str]:
