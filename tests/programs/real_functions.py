@@ -36,6 +36,7 @@ from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization import SummaryService
+from lsp_calib.summarization.installed_encoder import installed_encoder
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, documentation_sentence, functions
@@ -79,7 +80,7 @@ def main() -> None:
     trusted = Trusted(model=given.model, threads=given.threads)
 
     async def ask(engine: Engine) -> list[dict[str, Any]]:
-        service = SummaryService(engine, estimator_for(trusted))
+        service = SummaryService(engine, estimator_for(trusted), installed_encoder())
         return [await summarised(service, one) for one in chosen]
 
     rows = with_engine(ask, trusted, lambda text: print(text, file=sys.stderr))
@@ -187,11 +188,12 @@ async def made(
     best = examples.best(function, one.language, one.path, SHOTS)
     summary = await service.summarize(function, one.language, examples=best)
     if summary is None:
-        return {"summary": None, "tier": None}
+        return {"summary": None, "tier": None, "probability": None}
     suggestion = summary.suggestion
     return {
         "summary": suggestion.text,
         "tier": suggestion.confidence.tier.value,
+        "probability": suggestion.confidence.calibrated,
         "examples": len(best),
     }
 
