@@ -24,6 +24,15 @@ def escape_prose(text: str) -> str:
     return "".join(code_span(part) if at % 2 else escape_markdown(part) for at, part in enumerate(parts))
 
 
+def plain_prose(text: str) -> str:
+    """The same text where no Markdown is rendered: with quotation marks in place of backticks.
+
+    >>> plain_prose("run `lsp-calib refit`")
+    'run "lsp-calib refit"'
+    """
+    return _SPAN.sub(r'"\1"', text)
+
+
 def code_span(text: str) -> str:
     """One line of text as code.
 

@@ -181,3 +181,17 @@ async def test_a_summary_counts_once_it_was_shown(connect: Connect, tmp_path: Pa
     for _ in range(2):
         assert "Add two numbers" in (await shown(editor)).value
         assert (await editor.status())["tiers"] == {"accept": 0, "review": 1, "reject": 0}
+
+
+async def test_plain_text_has_no_marks_around_a_command(connect: Connect) -> None:
+    client = capabilities()
+    assert client.text_document is not None
+    assert client.text_document.hover is not None
+    client.text_document.hover.content_format = [types.MarkupKind.PlainText]
+    summary = {"text": "Add `a`.", "logprobs": [-0.001]}
+    editor = await connect({"summary": summary}, calibrated=False, client=client)
+    editor.open(TEXT)
+    text, tier, _ = (await shown(editor)).value.split("\n\n")
+    assert text == "Add `a`.", "the model's words stay as they are"
+    assert '"lsp-calib calibrate PATH --task summary"' in tier
+    assert "`" not in tier

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 from conftest import Connect
+from language_samples import SAMPLES
 from lsprotocol import types
+from real_functions import with_call_begun_above
+
+from lsp_calib.syntax import functions
 
 FUNCTIONS = {
     "javascript": "/** Old words. */\nexport const add = (a, b) => {\n  return a + b;\n};\n",
@@ -31,6 +35,28 @@ async def test_a_hover_summarises_the_code_without_its_documentation(connect: Co
     assert "a + b" in asked["prompt"]
     assert "Old words" not in asked["prompt"]
     assert await editor.hover(2, 0, "file:///a") is None, "a body has no hover"
+
+
+@pytest.mark.parametrize("language", SAMPLES)
+async def test_a_hover_works_below_a_call_that_is_being_typed(connect: Connect, language: str) -> None:
+    """The bracket that is open above takes in the function, and the rest of the file in some languages."""
+    lines = SAMPLES[language][0].split("\n")
+    whole = functions(lines, language)
+    # The last one with one above it, which the bracket is in; a sample with one function has none.
+    broken = [(with_call_begun_above(lines, whole, one), one) for one in whole]
+    found = [(text, one) for text, one in broken if text is not None]
+    if not found:
+        assert len(whole) == 1
+        return
+    text, function = found[-1]
+    editor = await connect({"summary": {"text": "Sum it up.", "logprobs": [-0.1]}})
+    editor.open("\n".join(text), uri="file:///a", language=language)
+    hover = await editor.hover(function.start + 1, 0, "file:///a")
+    assert hover is not None
+    assert isinstance(hover.contents, types.MarkupContent)
+    assert hover.contents.value.startswith("Sum it up")
+    (asked,) = editor.engine.read("asked")
+    assert function.code[:200] in asked["prompt"]
 
 
 async def test_a_language_without_labels_says_so_and_is_never_accepted(connect: Connect) -> None:

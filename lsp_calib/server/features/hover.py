@@ -9,7 +9,7 @@ import attrs
 from lsprotocol import types
 
 from lsp_calib.badges import DOTS
-from lsp_calib.markdown import escape_markdown, escape_prose
+from lsp_calib.markdown import escape_markdown, escape_prose, plain_prose
 from lsp_calib.server.language_server import CalibServer
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class _Style:
 
 
 _MARKDOWN = _Style(types.MarkupKind.Markdown, escape_markdown, escape_prose, "**", "*")
-_PLAIN = _Style(types.MarkupKind.PlainText, str, str, "", "")
+_PLAIN = _Style(types.MarkupKind.PlainText, str, plain_prose, "", "")
 
 
 def register(server: CalibServer) -> None:
