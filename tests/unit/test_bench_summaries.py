@@ -92,12 +92,19 @@ class Desk:
         return
 
     async def type_in_rhythm(
-        self, _editor: Any, _scratch: Any, edit: Edit, keep: Callable[[Any], None], pace: float = 1.0
+        self,
+        _editor: Any,
+        _scratch: Any,
+        edit: Edit,
+        keep: Callable[[Any], None],
+        pace: float = 1.0,
+        on_suggestion: Callable[[Any], None] = lambda _: None,
     ) -> None:
         self._passes += 1
         for _ in edit.steps:
             await asyncio.sleep(0.001)
             keep((float(self._passes), True))
+            on_suggestion({"timing": {"promptTokens": 100 + self._passes, "promptReused": 100}})
         self.typed.append((edit.name, pace))
 
     def document(self, _editor: Any, path: Path, _language: str) -> Any:
@@ -136,6 +143,7 @@ async def test_each_excerpt_is_typed_in_both_conditions_after_a_time_that_does_n
     keys = sum(len(edit.steps) for edit in edits)
     assert len(notes.pairs()) == keys - len(edits)
     assert steps[-1] == (3 * keys, 3 * keys)
+    assert set(notes.evaluated_pairs()) == {(2, 3), (6, 5)}
     # A function is read until it has its summary, and then again.
     assert notes.made > 0
     assert notes.late >= notes.made

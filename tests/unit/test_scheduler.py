@@ -34,6 +34,21 @@ class TestTurns:
             scheduler.put(job)
         assert run_all(scheduler) == [(1, 2), (2, 2), (1, 1), (2, 1)]
 
+    def test_a_prompt_for_the_next_key_is_evaluated_before_a_summary_and_interrupts_it(self) -> None:
+        """Its document may be a hover away from being summarised: completions lose nothing by that."""
+        scheduler = Scheduler()
+        ahead = Job(1, 2, Priority.IDLE, prepares=True)
+        scheduler.put(Job(1, 1, BEHIND))
+        taken(scheduler)
+        assert scheduler.put(Job(1, 4, Priority.IDLE)) == Effect()
+        assert scheduler.put(ahead).interrupt
+        assert scheduler.interrupted()
+        assert taken(scheduler) is ahead
+        assert scheduler.put(Job(2, 1, BEHIND)) == Effect(), "a summary does not interrupt it"
+        assert scheduler.put(Job(1, 3, TYPING)).interrupt, "a key does"
+        assert scheduler.interrupted()
+        assert run_all(scheduler) == [(1, 3), (1, 2), (1, 1), (2, 1), (1, 4)]
+
     def test_clients_take_turns_whoever_asks_for_more(self) -> None:
         scheduler = Scheduler()
         for number in range(4):

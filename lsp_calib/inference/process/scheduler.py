@@ -1,7 +1,7 @@
 """Which request runs next, and which ones are dropped. Pure: no threads, no clock, no model.
 
-- Interactive work goes before background work, and that before idle work. A new job interrupts a running one
-  of a later kind in this order, which resumes afterwards.
+- Interactive work goes first, then the prompts that are evaluated ahead for it, then background work, then
+  idle work. A new job interrupts a running one of a later kind in this order, which resumes afterwards.
 - Among clients it is the turn of the one that was served longest ago; within a client, of the oldest request.
   Interactive work may have to give way to another client's; it resumes at its own client's next turn.
 - Of a client's interactive requests for one document only the newest is wanted.
@@ -22,7 +22,9 @@ Key = tuple[int, int]
 class Job:
     """The fields of a request that decide its turn.
 
-    client, id: together they are the job's key. expires: the time after which it is dropped.
+    client, id: together they are the job's key. expires: the time after which it is dropped. prepares:
+    whether it only evaluates the likely prompt of an interactive request to come. Behind a summary it would
+    come too late, and the request that it was for would pay.
     """
 
     client: int
@@ -30,6 +32,13 @@ class Job:
     priority: Priority
     document: str = ""
     expires: float = math.inf
+    prepares: bool = False
+
+    @property
+    def kind(self) -> float:
+        """What decides its turn: the lowest goes first."""
+        between = (Priority.INTERACTIVE + Priority.BACKGROUND) / 2
+        return between if self.prepares else float(self.priority)
 
     @property
     def key(self) -> Key:
@@ -58,7 +67,7 @@ class Scheduler:
         self._unwanted = False
         # Interrupted jobs resume before others of their kind begin: there is one of a kind at most.
         self._suspended: set[Key] = set()
-        self._served: dict[tuple[Priority, int], int] = {}
+        self._served: dict[tuple[float, int], int] = {}
         self._turn = 0
 
     @property
@@ -82,7 +91,7 @@ class Scheduler:
         effect = self._drop(superseded)
         self._waiting[job.key] = job
         running = self.running
-        urgent = running is not None and job.priority < running.priority
+        urgent = running is not None and job.kind < running.kind
         return attrs.evolve(effect, interrupt=effect.interrupt or urgent)
 
     def take(self) -> Job | None:
@@ -90,16 +99,16 @@ class Scheduler:
         assert self._running is None, "one at a time"
         if not self._waiting:
             return None
-        priority = min(job.priority for job in self._waiting.values())
-        candidates = [job for job in self._waiting.values() if job.priority == priority]
+        kind = min(job.kind for job in self._waiting.values())
+        candidates = [job for job in self._waiting.values() if job.kind == kind]
         job = min(
             candidates,
-            key=lambda one: (one.key not in self._suspended, self._served.get((priority, one.client), -1)),
+            key=lambda one: (one.key not in self._suspended, self._served.get((kind, one.client), -1)),
         )
         del self._waiting[job.key]
         self._suspended.discard(job.key)
         self._turn += 1
-        self._served[priority, job.client] = self._turn
+        self._served[kind, job.client] = self._turn
         self._running, self._unwanted = job, False
         return job
 
@@ -126,8 +135,7 @@ class Scheduler:
         return self._drop([job for job in self._wanted() if job.key == key])
 
     def drop_client(self, client: int) -> Effect:
-        for priority in Priority:
-            self._served.pop((priority, client), None)
+        self._served = {key: turn for key, turn in self._served.items() if key[1] != client}
         return self._drop([job for job in self._wanted() if job.client == client])
 
     def expire(self, now: float) -> Effect:

@@ -80,11 +80,12 @@ class Worker:
     def put(self, client: int, request_id: int, request: Request | ScoreRequest, first: int) -> Dropped:
         """Raises ValueError if the client has a request of that id."""
         now = time.monotonic()
-        document, expires = "", math.inf
+        document, expires, prepares = "", math.inf, False
         if isinstance(request, Request):
             document = request.document
             expires = math.inf if request.deadline is None else now + request.deadline
-        job = Job(client, request_id, request.priority, document, expires)
+            prepares = request.priority is Priority.IDLE and request.max_tokens == 0
+        job = Job(client, request_id, request.priority, document, expires, prepares)
         with self._changed:
             effect = self._scheduler.put(job)
             dropped = self._drop(effect, "superseded")

@@ -44,6 +44,10 @@ def summaries(measured: SummariesNotes | None) -> dict[str, Any] | None:
             "besideMs": spread_of([beside for beside, _ in pairs]),
             "p50Ratio": interval(ratio_of_percentiles(pairs, 50)),
             "p95Ratio": interval(ratio_of_percentiles(pairs, 95)),
+            "evaluated": {
+                "beside": sum(beside for beside, _ in measured.evaluated_pairs()),
+                "without": sum(without for _, without in measured.evaluated_pairs()),
+            },
         }
         if pairs
         else None,
@@ -82,6 +86,7 @@ def summaries_lines(found: dict[str, Any] | None) -> list[str]:
             f"Completions while summaries are made, over those without: p50 ratio "
             f"{with_interval(typing['p50Ratio'], 3)}, p95 ratio {with_interval(typing['p95Ratio'], 3)} "
             f"({typing['n']} pairs; p95 {with_interval(typing['besideMs']['p95'])} and "
-            f"{with_interval(typing['withoutMs']['p95'])} ms)."
+            f"{with_interval(typing['withoutMs']['p95'])} ms; prompt tokens evaluated "
+            f"{typing['evaluated']['beside']} and {typing['evaluated']['without']})."
         )
     return lines

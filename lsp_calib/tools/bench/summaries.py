@@ -64,7 +64,8 @@ class SummariesNotes:
     first: of long functions, while nothing else is done. known_ms, new_ms: milliseconds that hovers took
     while somebody typed, on functions with a known summary and on others. made, late: of the latter, those
     that had the summary, and those that said that it is being made. without, beside: answers of each excerpt
-    of the typing, by its number; beside: while summaries are made.
+    of the typing, by its number; beside: while summaries are made. evaluated: prompt tokens evaluated for
+    each of these answers, by excerpt and whether it was beside summaries.
     """
 
     first: list[FirstSummary] = attrs.field(factory=list)
@@ -74,10 +75,21 @@ class SummariesNotes:
     late: int = 0
     without: dict[int, list[Answered]] = attrs.field(factory=dict)
     beside: dict[int, list[Answered]] = attrs.field(factory=dict)
+    evaluated: dict[tuple[int, bool], list[int]] = attrs.field(factory=dict)
 
     @property
     def empty(self) -> bool:
         return not (self.first or self.known_ms or self.new_ms)
+
+    def evaluated_pairs(self) -> list[tuple[int, int]]:
+        """(beside, without) of the prompt tokens evaluated for each key, first ones left out."""
+        return [
+            pair
+            for at in self.without
+            for pair in list(
+                zip(self.evaluated.get((at, True), ()), self.evaluated.get((at, False), ()), strict=False)
+            )[1:]
+        ]
 
     def pairs(self) -> list[tuple[float, float]]:
         """(beside, without) of each key for which the model was asked both times, first ones left out."""
@@ -151,12 +163,25 @@ async def type_beside(
         for beside in (False, True) if at % 2 else (True, False):
             await settled(probe)
             kept = (notes.beside if beside else notes.without).setdefault(at, [])
-            typing = type_in_rhythm(editor, scratch, edit, partial(count, kept))
+            evaluated = notes.evaluated.setdefault((at, beside), [])
+            typing = type_in_rhythm(
+                editor,
+                scratch,
+                edit,
+                partial(count, kept),
+                on_suggestion=lambda one, into=evaluated: into.append(_evaluated(one)),  # type: ignore[misc]
+            )
             if beside:
                 await reader.while_(typing)
             else:
                 await typing
     await until_idle(probe)
+
+
+def _evaluated(suggestion: dict[str, Any] | None) -> int:
+    """Prompt tokens that a suggestion cost; 0 for one from memory, and for none."""
+    timing = suggestion["timing"] if suggestion else {"promptTokens": 0, "promptReused": 0}
+    return int(timing["promptTokens"]) - int(timing["promptReused"])
 
 
 class _Reader:

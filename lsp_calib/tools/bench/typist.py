@@ -144,11 +144,17 @@ async def type_edit(
 
 
 async def type_in_rhythm(
-    editor: Editor, scratch: Scratch, edit: Edit, keep: Callable[[Answered], None], pace: float = 1.0
+    editor: Editor,
+    scratch: Scratch,
+    edit: Edit,
+    keep: Callable[[Answered], None],
+    pace: float = 1.0,
+    on_suggestion: Callable[[dict[str, Any] | None], None] = lambda _: None,
 ) -> None:
     """Type an edit; each answer goes to `keep`.
 
     pace: factor for the recorded pauses; an answer that takes longer than its pause delays the next step.
+    on_suggestion: called with what each answer suggests.
     """
     typist = Typist(editor, scratch, edit)
     waited = 0.0
@@ -156,6 +162,7 @@ async def type_in_rhythm(
         await asyncio.sleep(max(pace * step.pause_ms - waited, 0.0) / 1e3)
         waited, suggestion = await typist.answer(step)
         keep((waited, asked_model(suggestion)))
+        on_suggestion(suggestion)
     typist.close()
 
 
