@@ -1,4 +1,4 @@
-"""Which of these tests are for `make test-long`, which may have nothing beside them, and how often some repeat.
+"""Which of these tests are for `make test-long`, which must run alone, and how often some repeat.
 
 For `make test-long`: runs of the real model like others, kills, simulations. Alone: what measures time. Whole
 files say so themselves. Whatever asks for the real model is marked too: two decodes never run at once, while
@@ -18,7 +18,7 @@ THOROUGH: Final = os.environ.get("LSP_CALIB_THOROUGH") == "1"
 
 
 def repetitions(thorough: int, long: int) -> int:
-    """How often a long test repeats itself, or how much it draws, in `make test-thorough` or `make test-long`."""
+    """How often a long test repeats itself, or how much it draws: less in `make test-long`."""
     return thorough if THOROUGH else long
 
 

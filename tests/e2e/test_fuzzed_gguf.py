@@ -2,8 +2,8 @@
 
 500 files are made from the front of the real default model: cut, flipped, with counts and lengths that cannot
 be, wrong types, arrays of arrays. Behind each front lie zeros (a sparse file of the right size), so that its
-tensors lie within the file where it says so. `make test-long` takes the first 100 of them, loads 4 and serves 2;
-`make test-thorough` takes all, loads 12 and serves 4.
+tensors lie within the file where it says so. `make test-long` takes the first 100 of them, loads 4 and
+serves 2; `make test-thorough` takes all, loads 12 and serves 4.
 """
 
 from __future__ import annotations
