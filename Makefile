@@ -74,6 +74,11 @@ else
 	$(call pytest,long,long or hypothesis,--hypothesis-profile=thorough)
 endif
 
+# The same tests: tests/marks.py reads the variable.
+.PHONY: test-thorough
+test-thorough: export LSP_CALIB_THOROUGH := 1
+test-thorough: test-long ## The longer suites at full size: 200 killed servers, every reference program
+
 # Node.js for what builds and tests the extension of VS Code: the one here if it is recent enough, otherwise one from the
 # package index. VS Code in a browser (code-server) wants version 24.
 vscode := editor-configs/vscode

@@ -1,13 +1,26 @@
-"""Which of these tests are for `make test-long`, and which may have nothing beside them.
+"""Which of these tests are for `make test-long`, which must run alone, and how often some repeat.
 
 For `make test-long`: runs of the real model like others, kills, simulations. Alone: what measures time. Whole
 files say so themselves. Whatever asks for the real model is marked too: two decodes never run at once, while
-tests that need no model run beside one.
+tests that need no model run beside one. `make test-thorough` runs the same long tests, and those that ask
+`repetitions` repeat themselves more often there.
 """
 
 from __future__ import annotations
 
+import os
+from typing import Final
+
 import pytest
+
+# Set by `make test-thorough`, and read nowhere else.
+THOROUGH: Final = os.environ.get("LSP_CALIB_THOROUGH") == "1"
+
+
+def repetitions(thorough: int, long: int) -> int:
+    """How often a long test repeats itself, or how much it draws: less in `make test-long`."""
+    return thorough if THOROUGH else long
+
 
 LONG = {
     "test_llama.py": {

@@ -2,7 +2,8 @@
 
 500 files are made from the front of the real default model: cut, flipped, with counts and lengths that cannot
 be, wrong types, arrays of arrays. Behind each front lie zeros (a sparse file of the right size), so that its
-tensors lie within the file where it says so.
+tensors lie within the file where it says so. `make test-long` takes the first 100 of them, loads 4 and
+serves 2; `make test-thorough` takes all, loads 12 and serves 4.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from marks import repetitions
 from real_server import PATIENCE
 
 from lsp_calib.errors import EngineError, ModelError, ModelFileError
@@ -28,9 +30,9 @@ from lsp_calib.values import Prompt, Segment
 
 pytestmark = [pytest.mark.model, pytest.mark.long]
 
-FILES = 500
+FILES = repetitions(thorough=500, long=100)
 # Of the files whose front is in order, so many are given to the model process, and to the server.
-LOADED, SERVED = 12, 4
+LOADED, SERVED = repetitions(thorough=12, long=4), repetitions(thorough=4, long=2)
 
 HUGE = (2**64 - 1, 2**63, 2**62, 2**40, 2**32, 2**31 - 1, 10**7)
 KEY = re.compile(rb"(?:general|llama|tokenizer)\.[a-z_.]+")
@@ -93,7 +95,7 @@ def front(model_path: Path) -> Front:
 
 @pytest.fixture
 def files(front: Front, tmp_path: Path) -> Iterator[Path]:
-    """The 500 files, one after the other under one name; the same ones each time."""
+    """The files, one after the other under one name; the same ones each time."""
     chance = random.Random(20)
     return (front.write(tmp_path / f"{number}.gguf", front.damaged(chance)) for number in range(FILES))
 

@@ -9,16 +9,20 @@ import random
 import signal
 
 import pytest
+from marks import repetitions
 from real_server import PATIENCE
 from test_sharing import loaded, model_processes, until_gone
 
 pytestmark = [pytest.mark.model, pytest.mark.long]
 
-KILLS = 100
+KILLS = repetitions(thorough=100, long=25)
 
 
-async def test_a_hundred_kills_cost_no_more_than_their_answers(start, write, tmp_path):
-    """At random moments: while it starts, loads, decodes or rests. Each request has a reply, null or not."""
+async def test_kills_cost_no_more_than_their_answers(start, write, tmp_path):
+    """At random moments: while it starts, loads, decodes or rests. Each request has a reply, null or not.
+
+    100 kills in `make test-thorough`, 25 in `make test-long`.
+    """
     moments = random.Random(20)
     home = tmp_path / "home"
     kills = replies = answers = 0

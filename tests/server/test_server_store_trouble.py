@@ -12,18 +12,22 @@ from pathlib import Path
 
 import pytest
 from conftest import Connect
+from marks import repetitions
 from pygls.exceptions import JsonRpcException
 from scripted_editor import Editor, start, until
 
 from lsp_calib.feedback.store import FeedbackStore
 
 SCRIPT = {"otherwise": {"text": "xy", "logprobs": [-0.1]}}
-KILLS, AT_ONCE = 200, 4
+KILLS, AT_ONCE = repetitions(thorough=200, long=24), 4
 
 
 @pytest.mark.long
-async def test_two_hundred_killed_servers_lose_no_acknowledged_event(tmp_path: Path) -> None:
-    """Four servers write to one store; each is killed (SIGKILL) at a random moment of a stream of events."""
+async def test_killed_servers_lose_no_acknowledged_event(tmp_path: Path) -> None:
+    """Four servers write to one store; each is killed (SIGKILL) at a random moment of a stream of events.
+
+    200 are killed in `make test-thorough`, 24 in `make test-long`.
+    """
     moments = random.Random(16)
     acknowledged: list[str] = []
     identities = (f"{number:016x}" for number in range(10**9))

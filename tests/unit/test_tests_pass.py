@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
+from marks import repetitions
 
 from lsp_calib.errors import SandboxError
 from lsp_calib.evaluation import correctness
@@ -142,8 +146,16 @@ def test_an_exact_match_forgives_white_space_at_the_ends(
     assert exact_match(before, completion, target) is same
 
 
+def drawn_of(items: Sequence[Any]) -> list[Any]:
+    """All in `make test-thorough`; in `make test-long` about a fifth, always the same, by a hash of names."""
+    parts = repetitions(thorough=1, long=5)
+    drawn = [item for item in items if hashlib.sha256(item.id.encode()).digest()[0] % parts == 0]
+    assert len(drawn) > len(items) / (2 * parts)
+    return drawn
+
+
 class TestReferences:
-    """A few of each; all of them in `make test-long`."""
+    """A few of each; in `make test-long` a fifth, drawn by a hash; all of them in `make test-thorough`."""
 
     def test_of_humaneval_pass_and_others_do_not(self, data: Path) -> None:
         items = list(human_eval.synthesis(data))[::20]
@@ -164,14 +176,18 @@ class TestReferences:
         assert sum(v.passed for v in run_all_tests(wrong)) < len(items) / 4
 
     @pytest.mark.long
-    def test_all_of_humaneval_and_of_infilling_pass(self, data: Path) -> None:
-        synthesis = [(item, item.canonical_solution) for item in human_eval.synthesis(data)]
-        infilling = [(item, item.canonical_solution) for item in human_eval.infilling(data)]
-        assert sum(v.passed for v in run_all_tests(synthesis)) == 164
-        assert sum(v.passed for v in run_all_tests(infilling)) == 1033
+    def test_humaneval_and_infilling_pass(self, data: Path) -> None:
+        synthesis, infilling = list(human_eval.synthesis(data)), list(human_eval.infilling(data))
+        assert (len(synthesis), len(infilling)) == (164, 1033)
+        for problems in (synthesis, infilling):
+            drawn = [(item, item.canonical_solution) for item in drawn_of(problems)]
+            assert sum(v.passed for v in run_all_tests(drawn)) == len(drawn)
 
     @pytest.mark.long
-    def test_all_of_mbpp_pass_three_times(self, data: Path) -> None:
-        found = check_references([(item, item.reference) for item in mbpp.problems(data)])
-        assert found.checked == 974
+    def test_mbpp_passes_three_times(self, data: Path) -> None:
+        problems = list(mbpp.problems(data))
+        assert len(problems) == 974
+        drawn = drawn_of(problems)
+        found = check_references([(item, item.reference) for item in drawn])
+        assert found.checked == len(drawn)
         assert (found.failing, found.flaky) == ((), ())
