@@ -56,11 +56,18 @@ LONG = {
     "test_calibration_refit.py": {"test_who_differs_is_found_and_who_does_not_is_left_alone"},
     # Whole competitions over thousands of records; that the records make what ships is tested each time.
     "test_shipped.py": {
-        "test_the_documentation_says_what_records_and_calibrators_say[confidence.md]",
+        "test_the_documentation_says_what_records_and_calibrators_say",
+        "test_what_ships_is_the_last_row_of_the_ladder",
+        "test_the_figure_shows_todays_ladder",
         "test_it_is_better_than_every_plain_measure_and_calibrated_at_every_place",
         "test_the_command_makes_it_byte_for_byte_where_no_model_is_installed",
     },
-    "test_runner_scores.py": {"test_one_that_predicts_worse_is_not_unless_it_is_installed"},
+    "test_runner_scores.py": {
+        "test_one_that_predicts_worse_is_not_unless_it_is_installed",
+        "test_lines_that_the_present_one_was_fitted_on_prove_nothing",
+        "TestHeldOutInRecords",
+    },
+    "test_sharing.py": {"test_a_model_restarted_in_one_window_works_in_both"},
     "test_eval_summary.py": {"test_a_run_from_data_to_tables"},
     "test_calibration_cross_validation.py": {
         "test_choosing_among_many_on_noise_is_optimistic_and_the_estimate_is_not"
