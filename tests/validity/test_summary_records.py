@@ -14,7 +14,10 @@ from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.thresholds import shipped_thresholds
 from lsp_calib.values import Stop
 
-RECORDS = sorted((home.shipped_models() / "records").glob("summary-*.jsonl"))
+FOLDER = home.shipped_models() / "records"
+RECORDS = sorted(FOLDER.glob("summary-*.jsonl"))
+# With another prompt, or more observed: of repositories that were not set aside.
+OTHERS = [*sorted(FOLDER.glob("augmented/summary-*.jsonl")), *sorted(FOLDER.glob("observed/summary-*.jsonl"))]
 
 
 def test_there_are_some_of_both_languages() -> None:
@@ -23,7 +26,13 @@ def test_there_are_some_of_both_languages() -> None:
     assert {header.task for header in found} == {"summary"}
 
 
-@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
+def test_of_what_was_set_aside_nothing_else_was_observed() -> None:
+    assert len(OTHERS) == 3
+    for file in OTHERS:
+        assert not any(summary_confidence.is_apart(record.group) for record in read_records(file)[1])
+
+
+@pytest.mark.parametrize("file", [*RECORDS, *OTHERS], ids=lambda file: f"{file.parent.name}-{file.stem}")
 class TestRecords:
     def test_they_hold_no_text(self, file: Path) -> None:
         """Ids, numbers and words of the format: nothing that a model or a person wrote."""
@@ -55,11 +64,11 @@ class TestRecords:
             )
             assert thresholds.verdicts(values) == dict(record.correct)
 
-    def test_what_is_scored_once_is_held_out(self, file: Path) -> None:
-        header, records = read_records(file)
-        groups = {record.group for record in records}
-        assert set(header.held_out) & groups == {
-            group for group in groups if summary_confidence.is_apart(group)
-        }
-        assert len(groups) >= 50
-        assert len(records) >= 400
+
+@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
+def test_what_is_scored_once_is_held_out(file: Path) -> None:
+    header, records = read_records(file)
+    groups = {record.group for record in records}
+    assert set(header.held_out) & groups == {group for group in groups if summary_confidence.is_apart(group)}
+    assert len(groups) >= 50
+    assert len(records) >= 400
