@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lsprotocol import types
 from rich.console import Console
 
 from lsp_calib.syntax import functions
@@ -117,11 +118,12 @@ class Desk:
                 await asyncio.sleep(0.001)
                 key = path.name, line
                 desk._seen[key] = desk._seen.get(key, 0) + 1
-
-                class Hover:
-                    contents = "Return it. *model, lsp-calib*" if desk._seen[key] > 1 else "summarising…"
-
-                return Hover()
+                # As the server writes them.
+                made = (
+                    "Return it\\.\n\n🟡 **review**: about 5 in 10 summaries like this\n\n*model, lsp\\-calib*"
+                )
+                value = made if desk._seen[key] > 1 else "**f**: *summarising…*"
+                return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, value))
 
         return Document()
 

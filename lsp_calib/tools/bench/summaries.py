@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from lsprotocol import types
 
 from lsp_calib.errors import LspCalibError
 from lsp_calib.settings import Settings
@@ -25,6 +27,9 @@ from lsp_calib.tools.bench.server import Scratch
 from lsp_calib.tools.bench.trace import Edit
 from lsp_calib.tools.bench.typist import Answered, type_in_rhythm
 from lsp_calib.tools.client import Document, Editor
+
+# Bold where the server writes Markdown.
+_TIER = re.compile(r"\b(?:accept|review|reject)\b\*{0,2}: ")
 
 FIRST = 8
 """Functions that are summarised one after the other."""
@@ -207,9 +212,11 @@ class _Reader:
         """There is a summary being made at any time."""
         while not self._stopped.is_set() and (one := next(self._found, None)) is not None:
             while not self._stopped.is_set():
-                ms, has_summary = await self._hover(*one)
+                ms, value = await self._hover(*one)
+                if not value:
+                    break  # the model has nothing to say of it
                 self._notes.new_ms.append(ms)
-                if has_summary:
+                if _TIER.search(value):
                     self._notes.made += 1
                     self._known.append(one)
                     break
@@ -224,13 +231,13 @@ class _Reader:
                 self._notes.known_ms.append(ms)
                 at += 1
 
-    async def _hover(self, document: Document, function: Function) -> tuple[float, bool]:
+    async def _hover(self, document: Document, function: Function) -> tuple[float, str]:
+        """Its milliseconds and its text: with a tier if there is a summary; "" without a hover."""
         # By the loop's clock: with several requests under way, the bytes that came last may be another's.
         began = asyncio.get_running_loop().time()
         found = await document.hover(function.start, 0, _ANSWER)
         ms = 1e3 * (asyncio.get_running_loop().time() - began)
-        # Only a hover with a summary names the model.
-        return ms, found is not None and "lsp-calib" in str(found.contents)
+        return ms, found.contents.value if found and isinstance(found.contents, types.MarkupContent) else ""
 
 
 def _opened(editor: Editor, scratch: Scratch, lines: tuple[int, int]) -> Iterator[tuple[Document, Function]]:
