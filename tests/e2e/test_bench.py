@@ -171,7 +171,9 @@ def test_summaries_are_made_while_somebody_types(home: Path) -> None:
     found = json.loads(done.stdout)["summaries"]
     first, hover, typing = found["first"], found["hover"], found["typing"]
     assert first["n"] == 8
-    assert first["promptMs"]["p50"][0] + first["generateMs"]["p50"][0] <= 1.1 * first["wallMs"]["p50"][0]
+    # Each summary takes as long as its parts at least; medians of parts need not add up to that of the whole.
+    for part in ("promptMs", "generateMs"):
+        assert first[part]["p50"][0] <= first["wallMs"]["p50"][0]
     assert first["evaluated"]["p50"][0] > 100
     # How many are made within the budget is the machine's affair.
     assert hover["made"] + hover["late"] > 0
