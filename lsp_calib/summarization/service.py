@@ -94,7 +94,9 @@ class SummaryService:
             facts = facts_of(code, examples, language, repository=repository, path=path)
         prompt = build_prompt(function, language, card.chat, card.window, examples, facts=facts)
         # It loads beside the first summary; in a thread, while the event loop answers keystrokes.
-        weighs = self._estimator.weighs(FIT_FEATURES, model, prompt.version, "summary", language)
+        weighs = seed is None and self._estimator.weighs(
+            FIT_FEATURES, model, prompt.version, "summary", language
+        )
         loading = asyncio.ensure_future(asyncio.to_thread(self._encoder)) if weighs else None
         sampling = None if seed is None else Sampling(_TEMPERATURE, seed)
         generation = await self._engine.generate(

@@ -175,8 +175,7 @@ def test_summaries_are_made_while_somebody_types(home: Path) -> None:
     for part in ("promptMs", "generateMs"):
         assert first[part]["p50"][0] <= first["wallMs"]["p50"][0]
     assert first["evaluated"]["p50"][0] > 100
-    # How many are made within the budget is the machine's affair.
-    assert hover["made"] + hover["late"] > 0
+    assert hover["made"] > 0
     assert hover["newMs"]["n"] == hover["made"] + hover["late"]
     assert hover["knownMs"]["p50"][0] < hover["newMs"]["p50"][0]
     assert 0 < typing["n"] <= 30

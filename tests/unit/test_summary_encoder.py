@@ -134,8 +134,9 @@ async def test_the_editor_weighs_it_where_it_is_installed(installed: bool, measu
     assert asked.times == 1
     again = service.assessed_again(summary)
     assert again.suggestion.confidence == summary.suggestion.confidence
-    # With a calibrator that does not weigh it, it is not loaded.
+    # With a calibrator that does not weigh it, and for a wording that has no confidence, it is not loaded.
     await service.summarize(EXAMPLE, "java")
+    await service.summarize(EXAMPLE, "python", seed=1)
     assert asked.times == 1
 
 

@@ -46,9 +46,10 @@ class Measured:
     @property
     def empty(self) -> bool:
         """Whether there is no reading that a report could show."""
-        parts = (self.idle, self.cancelled, self.typed_on, self.long_file, self.two, self.peer, self.beside)
-        if self.summaries is not None:
-            return False
+        parts = (
+            *(self.idle, self.cancelled, self.typed_on, self.long_file),
+            *(self.two, self.peer, self.beside, self.summaries),
+        )
         return not self.readings and all(part is None for part in parts)
 
 
