@@ -12,11 +12,7 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC: dict[str, tuple[str, ...]] = {
-    "calibrators.calibrator": (
-        "Calibrator",
-        "Origin",
-        "Purpose",
-    ),
+    "calibrators.calibrator": ("Calibrator",),
     "calibrators.calibrator_store": (
         "CalibratorStore",
         "Choice",
@@ -27,6 +23,10 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "Weighted",
     ),
     "calibrators.fitting": ("fit_calibrator",),
+    "calibrators.purpose": (
+        "Origin",
+        "Purpose",
+    ),
     "calibrators.recipes": (
         "RECIPES",
         "Recipe",

@@ -17,10 +17,11 @@ from rich.console import Console
 from rich.table import Table
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Purpose, Task
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
 from lsp_calib.calibration.calibrators.promotion import may_replace
+from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, Task
 from lsp_calib.calibration.calibrators.rank_curves import Ranked
 from lsp_calib.calibration.calibrators.refit import COMMITS, MIN_LABELS
 from lsp_calib.calibration.validation.intervals import Interval

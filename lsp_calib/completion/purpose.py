@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lsp_calib.calibration.calibrators.calibrator import Purpose
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.inference.engine import LoadedModel
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import attrs
 
 from lsp_calib import __version__
-from lsp_calib.calibration.calibrators.calibrator import Origin
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.confidence import features
 from lsp_calib.values import ModelIdentity
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Origin
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.completion.second_decode import Agreement
 from lsp_calib.confidence import features
 from lsp_calib.confidence.summary_features import VERSION as SUMMARY_VERSION

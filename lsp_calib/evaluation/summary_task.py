@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Origin
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.evaluation.datasets.catalogue import data_set
 from lsp_calib.evaluation.datasets.code_to_text import functions as documented_functions
 from lsp_calib.evaluation.runner import Plain

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Origin
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.completion.context import Cursor
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.datasets.own import JSON_LINES, read_lines

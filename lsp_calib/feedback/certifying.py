@@ -9,11 +9,12 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted, in_order, is_plain
 from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.ledger_file import Held, editing
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult
 from lsp_calib.calibration.policies.ledger import LEAST_CONFIDENCE, Ledger, Promise, Wish
 from lsp_calib.feedback.events import Source

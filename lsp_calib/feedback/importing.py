@@ -9,9 +9,10 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import is_plain
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK, Trial
 from lsp_calib.confidence.features import FEATURES, VERSION
 from lsp_calib.errors import CalibratorError

@@ -9,9 +9,10 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.ledger_file import editing
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult, Trial, compare, refit
 from lsp_calib.calibration.policies.ledger import Wish
 from lsp_calib.feedback.certifying import open_for, set_aside, with_certificate

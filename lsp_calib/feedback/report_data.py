@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from lsp_calib.calibration.arrays import group_codes
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.feedback.comparison import Compared
 from lsp_calib.feedback.events import EventKind
 from lsp_calib.feedback.followed import SURVIVAL

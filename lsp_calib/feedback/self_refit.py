@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.feedback.learning import Refits, refit_from_feedback
 from lsp_calib.feedback.store import FeedbackStore

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import math
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import seen_until
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore

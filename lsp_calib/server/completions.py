@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.completion import Completion, CompletionService, Cursor, Hidden, Nothing, Removal
 from lsp_calib.completion.block import Decide, block_of, lines_of, may_begin
 from lsp_calib.completion.layouts import Layouts

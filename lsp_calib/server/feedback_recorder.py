@@ -14,9 +14,9 @@ from typing import TypeVar
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Wanted
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.completion import Completion, Cut, Removal
 from lsp_calib.errors import LspCalibError

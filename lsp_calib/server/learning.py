@@ -9,8 +9,8 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.removal import OFFERED
 from lsp_calib.server.after_labels import AfterLabels

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.rolling_back import roll_back
 from lsp_calib.feedback.report import Latency
 from lsp_calib.inference.engine import EngineState

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lsp_calib.calibration import Calibrator
-from lsp_calib.calibration.calibrators.calibrator import Purpose
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.metrics.reliability import wilson_interval
 from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.calibration.validation.intervals import Interval, summarise

@@ -16,8 +16,9 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.fitting import fit_calibrator
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.completion.hiding import Hiding

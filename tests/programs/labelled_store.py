@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Purpose
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence

@@ -40,10 +40,11 @@ from labelled_store import Labelled, Stored, add
 from scipy import stats
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, SLOPE_SD
 from lsp_calib.calibration.calibrators.fitting import fit_calibrator
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.calibration.methods.online import OnlineCalibrator, OnlinePlatt

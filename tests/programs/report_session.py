@@ -24,8 +24,8 @@ from pathlib import Path
 import attrs
 from history_visits import LANGUAGE, PER_COMMIT, SEED, Step, steps
 
-from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.errors import DataError

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from labelled_store import Labelled, Stored, add
 
-from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.feedback import training_rows
 from lsp_calib.feedback.events import Event, EventKind

@@ -394,9 +394,10 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
 
     intercept: another one does not quite believe it. Returns the file of the last one.
     """
-    from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+    from lsp_calib.calibration.calibrators.calibrator import Calibrator
     from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
     from lsp_calib.calibration.calibrators.curve import Curve
+    from lsp_calib.calibration.calibrators.purpose import Purpose
     from lsp_calib.home import private_folder
     from lsp_calib.values import ModelIdentity
 

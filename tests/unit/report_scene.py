@@ -12,9 +12,10 @@ from pathlib import Path
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Shift
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.confidence.features import FEATURES, VERSION
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.home import shipped_models

@@ -17,8 +17,8 @@ from feedback_scene import suggestion
 
 from lsp_calib import home as state
 from lsp_calib.calibration import Calibrator, CalibratorStore
-from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK
 from lsp_calib.cli import main
 from lsp_calib.confidence.features import VERSION

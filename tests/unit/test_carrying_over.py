@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from lsp_calib import home as state
 from lsp_calib.calibration import Calibrator, CalibratorStore, refit
-from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.calibration.calibrators.carrying_over import carried_from
 from lsp_calib.calibration.calibrators.curve import Shift
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK
 from lsp_calib.calibration.calibrators.rolling_back import roll_back
 from lsp_calib.calibration.methods.log_odds import sigmoid

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from test_calibration_calibrator import make
 
 from lsp_calib.calibration import Curve, TierPolicy, Weighted
-from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.feedback import training_rows
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.learning import refit_from_feedback, refit_languages

@@ -17,9 +17,9 @@ from feedback_scene import suggestion
 from report_scene import SURVIVAL, Shown, calibrators_of, drawn, shipped_calibrator, truth_of, write
 from scipy import stats
 
-from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
 from lsp_calib.calibration.calibrators.carrying_over import carried_from
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.metrics.reliability import ReliabilityBin
 from lsp_calib.calibration.validation.intervals import Interval

@@ -15,8 +15,8 @@ import pytest
 from report_scene import Shown, calibrators_of, drawn, truth_of, write
 
 from lsp_calib.badges import percent
-from lsp_calib.calibration.calibrators.calibrator import Origin
 from lsp_calib.calibration.calibrators.carrying_over import carried_from
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK
 from lsp_calib.feedback.outcomes import Outcome, Share
 from lsp_calib.feedback.report import Latency, Report, make_report

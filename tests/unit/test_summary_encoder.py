@@ -14,11 +14,11 @@ from test_summarization import EXAMPLE, Scripted
 
 from lsp_calib import home as state
 from lsp_calib.calibration import Calibrator
-from lsp_calib.calibration.calibrators.calibrator import Purpose
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENCODER, WITHOUT_ENTROPIES
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.recipes import SUMMARY_RECIPES
 from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.confidence.summary_features import ENCODER, FIT_FEATURES, VERSION

@@ -6,7 +6,6 @@ import datetime
 import hashlib
 import json
 import math
-import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,17 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import FloatArray
 from lsp_calib.calibration.calibrators.curve import Curve, Wanted, curve_of, in_order, is_plain
+from lsp_calib.calibration.calibrators.purpose import (
+    SOURCES,
+    STATES,
+    TASKS,
+    Origin,
+    Purpose,
+    Source,
+    State,
+    Task,
+    slug,
+)
 from lsp_calib.calibration.calibrators.rank_curves import RankCurve
 from lsp_calib.calibration.calibrators.reasons import reason as reason_of
 from lsp_calib.calibration.calibrators.stored_metrics import by_place_of, metrics_of, metrics_to_json
@@ -33,38 +43,12 @@ Schema = Literal[1, 2]
 SCHEMA: Schema = 2
 MAX_BYTES = 1_000_000  # a calibrator is a few kilobytes; anything larger is something else
 
-Task = Literal["line", "summary"]
-Source = Literal["prior", "shipped", "workspace", "personal"]
-State = Literal["shipped", "learning", "ready", "drifted"]
-
-TASKS: tuple[Task, ...] = ("line", "summary")
-SOURCES: tuple[Source, ...] = ("prior", "shipped", "workspace", "personal")
-STATES: tuple[State, ...] = ("shipped", "learning", "ready", "drifted")
 NO_SUMMARY_LABELS = (
     "no labels for summaries of this model yet; `lsp-calib calibrate PATH --task summary` gets some from "
     "documented code"
 )
 """The reason for the tier of a summary while no calibrator of summaries exists for its model."""
 METRICS = ("skill", "auc", "brier", "logLoss", "ece", "baseRate")
-
-
-@attrs.frozen
-class Purpose:
-    """The purpose of a calibrator: one model's raw confidences, for one prompt version, task and language."""
-
-    model: ModelIdentity
-    prompt_version: str
-    task: Task
-    language: str
-
-
-@attrs.frozen
-class Origin:
-    """A source of labels: its name, version, and how many items came from it."""
-
-    name: str
-    version: str
-    items: int
 
 
 @attrs.frozen(kw_only=True)
@@ -214,22 +198,8 @@ class Calibrator:
         return None, None
 
     def check_fits(self, model: ModelIdentity, prompt_version: str, task: str) -> None:
-        """Raise CalibratorError, naming every difference, if this was fitted for something else.
-
-        Two models with checksums are the same if the checksums are, whatever their names.
-        """
-        mine = self.purpose
-        differences = []
-        if mine.model.sha256 and model.sha256:
-            same = mine.model.sha256 == model.sha256
-        else:
-            same = (mine.model.name, mine.model.quantisation) == (model.name, model.quantisation)
-        if not same:
-            differences.append(f"model {_named(mine.model)}, not {_named(model)}")
-        if mine.prompt_version != prompt_version:
-            differences.append(f"prompt version {mine.prompt_version!r}, not {prompt_version!r}")
-        if mine.task != task:
-            differences.append(f"task {mine.task!r}, not {task!r}")
+        """Raise CalibratorError, naming every difference, if this was fitted for something else."""
+        differences = self.purpose.differences(model, prompt_version, task)
         if differences:
             raise CalibratorError(
                 f"Calibrator {self.id} was fitted for {'; '.join(differences)}. "
@@ -380,11 +350,6 @@ _FIELDS = {
 }
 
 
-def slug(name: str) -> str:
-    """`name` as part of a file name: lower-case letters, digits, dots and hyphens, at most 60 of them."""
-    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:60] or "model"
-
-
 def _validate(calibrator: Calibrator, what: str) -> None:
     if calibrator.n_correct > calibrator.n:
         raise CalibratorError(f"{what} has nCorrect {calibrator.n_correct} above n {calibrator.n}.")
@@ -419,8 +384,3 @@ def _validate(calibrator: Calibrator, what: str) -> None:
 def _origin(fields: Fields) -> Origin:
     fields.only({"name", "version", "items"})
     return Origin(fields.text("name"), fields.text("version", empty=True), fields.count("items"))
-
-
-def _named(model: ModelIdentity) -> str:
-    checksum = f", sha256 {model.sha256[:12]}" if model.sha256 else ""
-    return f"{model.name} ({model.quantisation or 'quantisation unknown'}{checksum})"

@@ -9,10 +9,11 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, slug
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.carrying_over import carried_from, carry_over
 from lsp_calib.calibration.calibrators.ledger_file import read_ledger
 from lsp_calib.calibration.calibrators.pooled_prior import borrow
+from lsp_calib.calibration.calibrators.purpose import Purpose, slug
 from lsp_calib.calibration.policies.ledger import Ledger
 from lsp_calib.errors import CalibratorError
 from lsp_calib.values import ModelIdentity

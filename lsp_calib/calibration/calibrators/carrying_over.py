@@ -6,8 +6,9 @@ import re
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import Curve, Shift
+from lsp_calib.calibration.calibrators.purpose import Origin
 
 _NAME = "carried over from "
 # A shift beyond this says more about few labels than about the user.

@@ -7,10 +7,11 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose, Task
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.carrying_over import note
 from lsp_calib.calibration.calibrators.curve import Wanted
+from lsp_calib.calibration.calibrators.purpose import Purpose, Task
 from lsp_calib.calibration.calibrators.rank_curves import rank_probabilities
 from lsp_calib.calibration.policies.ledger import Ledger, Promise
 from lsp_calib.calibration.policies.overrides import Override, StricterPolicy

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Purpose, Source, State
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import (
     FEATURES_MEASURE,
     WITHOUT_ENCODER,
     WITHOUT_ENTROPIES,
     Curve,
 )
+from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, Source, State
 from lsp_calib.calibration.calibrators.rank_curves import Ranked, fit_ranks
 from lsp_calib.calibration.calibrators.recipes import FeatureData, Recipe, recipes_of
 from lsp_calib.calibration.methods.platt import LOOSE_PRIOR, PlattCalibrator, Prior

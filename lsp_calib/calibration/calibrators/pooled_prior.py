@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import Curve, Shift, Weighted
+from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.methods.platt import Prior
 from lsp_calib.confidence import measure_name
 from lsp_calib.errors import CalibratorError

@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Origin, Source
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.carrying_over import shift_of
 from lsp_calib.calibration.calibrators.curve import Curve, Shift
 from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, NOISE, SLOPE_SD, refit_curve
 from lsp_calib.calibration.calibrators.label_weights import LabelWeights
 from lsp_calib.calibration.calibrators.promotion import may_replace
 from lsp_calib.calibration.calibrators.promotion_test import ENOUGH, odds_against
+from lsp_calib.calibration.calibrators.purpose import Origin, Source
 from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.metrics.scores import (
     brier_score,

@@ -9,8 +9,9 @@ from typing import Any
 import attrs
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.feedback.rows import evidence_of
 from lsp_calib.feedback.store import FeedbackStore

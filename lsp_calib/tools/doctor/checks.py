@@ -15,8 +15,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from lsp_calib import __version__, home, lockfile
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.completion.layouts import Layouts
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.feedback.events import EventKind, Source

@@ -12,7 +12,8 @@ import attrs
 import pytest
 from editor import MISSING, MODEL_SECONDS, ROOT, SERVER, SOURCE, TYPED, VSCode
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, State
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.purpose import State
 
 pytestmark = [pytest.mark.model, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]
 
