@@ -139,6 +139,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "Interval",
         "bootstrap_difference",
         "bootstrap_interval",
+        "bootstrap_mean",
         "calibrated_band",
         "summarise",
     ),

@@ -13,6 +13,7 @@ from lsp_calib.calibration import (
     benjamini_hochberg,
     bootstrap_difference,
     bootstrap_interval,
+    bootstrap_mean,
     brier_score,
     paired_t_test,
     skill_score,
@@ -134,3 +135,23 @@ def test_one_group_or_one_class_has_no_bounds():
     assert (alone.low, alone.high) == (None, None)
     one_class = bootstrap_difference(auc, p, nearly, np.ones(50, dtype=bool))
     assert (one_class.value, one_class.low, one_class.high) == (None, None, None)
+
+
+def test_the_interval_of_a_mean_is_that_of_theory_and_groups_widen_it():
+    values = np.random.default_rng(0).normal(3.0, 2.0, 2000)
+    found = bootstrap_mean(values)
+    error = values.std() / np.sqrt(values.size)
+    assert found.value == values.mean()
+    assert (found.low, found.high) == pytest.approx(
+        (values.mean() - 1.96 * error, values.mean() + 1.96 * error), abs=0.3 * error
+    )
+    # Five equal items are worth one.
+    repeated = bootstrap_mean(np.repeat(values[:400], 5), np.repeat(np.arange(400), 5))
+    once = bootstrap_mean(values[:400])
+    assert (repeated.low, repeated.high) == pytest.approx((once.low, once.high), abs=0.05)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, float("nan")], [[1.0], [2.0]]])
+def test_a_mean_of_nothing_or_of_no_numbers_is_refused(values):
+    with pytest.raises(DataError, match="finite numbers"):
+        bootstrap_mean(values)

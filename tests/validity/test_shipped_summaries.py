@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,19 @@ def test_there_is_a_curve_for_who_has_the_encoder_and_one_for_who_has_not(shippe
     assert [*curves][:3] == [FEATURES_MEASURE, WITHOUT_ENTROPIES, WITHOUT_ENCODER]
     assert curves[FEATURES_MEASURE] >= FIT_FEATURES
     assert not curves[WITHOUT_ENCODER] & FIT_FEATURES
+
+
+def test_the_readme_says_its_skill(shipped: Path) -> None:
+    calibrator = Calibrator.load(shipped)
+    text = " ".join((FOLDER.parent / "README.md").read_text("utf-8").split())
+    said = {
+        model: dict(zip(("python", "java"), skills, strict=True))
+        for *skills, model in re.findall(
+            r"([+]0[.]\d\d) and ([+]0[.]\d\d) \(([^,()]+)(?:, Python and Java)?\)", text
+        )
+    }
+    # Written there as the model's authors do, with its size.
+    (title,) = (one for one in said if one.lower() == calibrator.purpose.model.name)
+    skill = calibrator.metrics["skill"].value
+    assert skill is not None
+    assert said[title][calibrator.purpose.language] == f"{skill:+.2f}"

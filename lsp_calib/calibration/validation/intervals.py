@@ -20,6 +20,7 @@ from lsp_calib.calibration.metrics.scores import (
     skill_score,
 )
 from lsp_calib.calibration.warnings import quietly
+from lsp_calib.errors import DataError
 
 Kind = Literal["bootstrap", "calibrated-band"]
 
@@ -89,6 +90,28 @@ def bootstrap_difference(
     of_first, of_second = of_items(metric, a, y), of_items(metric, b, y)
     (interval,) = _bootstrap(
         [lambda items: of_first(items) - of_second(items)], _codes(groups, y.size), level, resamples, seed
+    )
+    return interval
+
+
+def bootstrap_mean(
+    values: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """The mean of numbers, such as paired differences, with its interval over resampled groups.
+
+    values: float array of shape (n,). groups: array of shape (n,), as in `bootstrap_interval`.
+    Bounds are None with fewer than 2 groups. Raises DataError if the values are empty or not finite.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or numbers.size == 0 or not np.isfinite(numbers).all():
+        raise DataError("values must be a one-dimensional array of finite numbers that is not empty.")
+    (interval,) = _bootstrap(
+        [lambda items: float(numbers[items].mean())], _codes(groups, numbers.size), level, resamples, seed
     )
     return interval
 

@@ -1,0 +1,73 @@
+"""Two prompts on the same places: the documentation's figures are those of the committed records."""
+
+import re
+from pathlib import Path
+
+import attrs
+import pytest
+from paired_records import compare, pairs_of, table
+
+from lsp_calib.evaluation.records import read_records
+
+REPOSITORY = Path(__file__).parents[2]
+RECORDS = REPOSITORY / "models" / "records"
+
+
+def read(name):
+    return read_records(RECORDS / f"{name}.jsonl")
+
+
+@pytest.fixture(scope="module", params=["smollm2-135m", "qwen2.5-coder-1.5b"])
+def windows(request):
+    (header, small), (second, large) = read(f"line-{request.param}"), read(f"line-{request.param}-large")
+    return header, pairs_of(header, small, second, large)
+
+
+def test_the_documentation_says_how_much_more_the_large_window_completes(windows):
+    header, pairs = windows
+    (found,) = compare(pairs, header)
+    text = " ".join((REPOSITORY / "docs" / "evaluation.md").read_text("utf-8").split())
+    low, high = 100 * found.difference.low, 100 * found.difference.high
+    rights = [round(share * len(pairs)) for share in (found.first, found.other)]
+    said = re.search(
+        rf"{rights[0]} exact(ly)? with the small window's prompt \({found.first:.0%}\)[^;]*"
+        rf"{rights[1]} with the large one's \({found.other:.0%}, ([+]{low:.1f} to [+]{high:.1f}) points\); "
+        rf"{found.only_other} only with the large one, {found.only_first} only with the small one",
+        text.replace(" %", "%"),
+    )
+    assert said, (rights, found)
+
+
+def test_a_file_does_not_differ_from_itself_and_sides_change_the_sign(windows):
+    header, pairs = windows
+    (same,) = compare([(one, one) for one, _ in pairs], header)
+    assert (same.difference.value, same.difference.low, same.difference.high) == (0, 0, 0)
+    (there,), (back,) = compare(pairs, header), compare([(b, a) for a, b in pairs], header)
+    assert there.difference.value == -back.difference.value
+    assert (there.only_first, there.only_other) == (back.only_other, back.only_first)
+
+
+def test_what_an_editor_is_not_offered_is_not_right(windows):
+    header, pairs = windows
+    hidden = [(one, attrs.evolve(other, shown=False)) for one, other in pairs]
+    (found,) = compare(hidden, header)
+    assert found.other == 0
+
+
+def test_of_summaries_the_cosine_is_compared_too():
+    (header, first), (second, other) = (
+        read("summary-smollm2-135m-python"),
+        read("augmented/summary-smollm2-135m-python"),
+    )
+    pairs = pairs_of(header, first, second, other)
+    assert [one.name for one in compare(pairs, header)][-1] == "mean cosine"
+    assert "| mean cosine | 288 | 0.441 | 0.366 | -0.075" in table({"": pairs}, header)
+
+
+def test_files_that_cannot_be_compared_are_refused():
+    header, lines = read("line-smollm2-135m")
+    second, summaries = read("summary-smollm2-135m-python")
+    with pytest.raises(SystemExit, match="different tasks"):
+        pairs_of(header, lines, second, summaries)
+    with pytest.raises(SystemExit, match="no item in common"):
+        pairs_of(header, lines[:3], header, lines[3:6])
