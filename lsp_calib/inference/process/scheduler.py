@@ -35,10 +35,9 @@ class Job:
     prepares: bool = False
 
     @property
-    def kind(self) -> float:
-        """What decides its turn: the lowest goes first."""
-        between = (Priority.INTERACTIVE + Priority.BACKGROUND) / 2
-        return between if self.prepares else float(self.priority)
+    def kind(self) -> tuple[Priority, bool]:
+        """What decides its turn, the lowest first. What prepares interactive work comes right after it."""
+        return Priority.INTERACTIVE if self.prepares else self.priority, self.prepares
 
     @property
     def key(self) -> Key:
@@ -67,7 +66,7 @@ class Scheduler:
         self._unwanted = False
         # Interrupted jobs resume before others of their kind begin: there is one of a kind at most.
         self._suspended: set[Key] = set()
-        self._served: dict[tuple[float, int], int] = {}
+        self._served: dict[tuple[tuple[Priority, bool], int], int] = {}
         self._turn = 0
 
     @property
