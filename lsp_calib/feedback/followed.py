@@ -18,6 +18,8 @@ UNREAD_BELOW = 0.75
 # So many characters that come at once, and end where a word ends, are an accepted part. Two are often two
 # quick keys in one message, or a bracket that the editor has closed.
 LEAST_PART = 3
+# What comes with one key where the editor closes brackets and quotes by itself.
+CLOSED_BY_EDITORS = frozenset({"()", "[]", "{}", "<>", '""', "''", "``"})
 # Seconds after insertion at which it is recorded whether the line is still as suggested.
 SURVIVAL = (30, 120, 300, 600)
 
@@ -284,10 +286,15 @@ def _is_of_a_word(character: str) -> bool:
 def at_once(old: str, new: str, suggested: str) -> bool:
     """Whether going from one line to the other inserted the suggestion, rather than typed its last character.
 
-    White space does not count, so that a formatter's blank around an operator does not count as an insertion.
+    White space does not count, so that a formatter's blank around an operator does not count as an insertion,
+    unless it is the suggestion's own. One character, and a pair that the editor closes by itself, count as
+    typed, also where they are all of the suggestion: the change does not tell, and who has typed them wants
+    no mark on the line.
     """
     old, new = old.lstrip(), new.lstrip()
     before, after = shared_ends(old, new)
-    added = "".join(new[before : len(new) - after].split())
-    removed = "".join(old[before : len(old) - after].split())
-    return len(added) - len(removed) >= 2 or (bool(added) and added == "".join(suggested.split()))
+    piece = new[before : len(new) - after]
+    added, removed = _solid(piece), _solid(old[before : len(old) - after])
+    if added in CLOSED_BY_EDITORS:
+        return False
+    return len(added) - len(removed) >= 2 or (bool(added) and len(piece) >= 2 and piece == suggested)

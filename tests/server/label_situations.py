@@ -596,6 +596,39 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
+ONE_CHARACTER = {"otherwise": {"text": "7"}}
+
+
+@situation("type one that is a single character", "typed", script=ONE_CHARACTER)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.type("7")
+    await a.moves_on()
+
+
+@situation(
+    "accept one that is a single character",
+    "typed",
+    why="a change of the document does not tell; as one types them more often, the line gets no mark",
+    script=ONE_CHARACTER,
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.insert(AT, None, "7")
+    await a.moves_on()
+
+
+@situation(
+    "type the bracket of one that is a pair, which the editor closes",
+    "typed",
+    script={"otherwise": {"text": "[]"}},
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.insert(AT, None, "[]")
+    await a.moves_on()
+
+
 @situation("type it through and then more", "typed over", why="the line is not the one that was suggested")
 async def _(a: Author) -> None:
     await a.sees()

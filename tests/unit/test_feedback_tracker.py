@@ -57,10 +57,21 @@ class TestLabels:
         assert editor.outcome() == KEPT_IN_PARTS
         assert EventKind.INSERTED in editor.kinds()
 
-    def test_one_character_suggestion_inserted_is_kept(self) -> None:
-        editor = Editor("f(x", "")
-        editor.show(0, ")")
-        editor.put(0, "f(x)")
+    @pytest.mark.parametrize("added", ["7", "()"])
+    def test_what_one_key_makes_is_typed_and_gets_no_mark(self, added: str) -> None:
+        """Nobody can tell a key from Tab there, and who types wants no mark on the line."""
+        editor = Editor("value = ", "")
+        editor.show(0, added)
+        editor.put(0, f"value = {added}")
+        assert editor.tracker.inserted(URI) == []
+        editor.move_on()
+        assert editor.outcome() == (True, How.TYPED)
+
+    def test_a_character_with_the_blank_before_it_is_inserted(self) -> None:
+        editor = Editor("value =", "")
+        editor.show(0, " 7")
+        editor.put(0, "value = 7")
+        assert len(editor.tracker.inserted(URI)) == 1
         editor.move_on()
         assert editor.outcome() == KEPT
 
