@@ -126,3 +126,16 @@ class TestTheTable:
     def test_a_prompt_that_no_calibrator_ships_for_is_named(self) -> None:
         with pytest.raises(DataError, match="line-none-9"):
             shipped_for(attrs.evolve(HEADER, prompt_version="line-none-9"))
+
+
+SCORED = sorted((state.shipped_models() / "records" / "blind").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("file", SCORED, ids=lambda file: file.stem)
+def test_the_documentation_says_what_the_blind_records_and_the_shipped_calibrator_say(file: Path) -> None:
+    """A calibrator that was fitted again after its score fails here: the page must say what was scored."""
+    header, records = read_records(file)
+    assert len(blind_among(source.name for source in sources_of(records))) == 40
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
+    _, _, *rows = table(header, records, shipped_for(header))
+    assert "\n".join(rows) in page
