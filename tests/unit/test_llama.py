@@ -679,6 +679,17 @@ class TestAhead:
         asked = generate(model, request(typed + "i"))
         assert asked.timing.prompt_tokens - asked.timing.prompt_reused < 4
 
+    def test_an_idle_summary_leaves_every_document_its_prompt(self, model: llama.LlamaModel) -> None:
+        forget(model)
+        typed = {f"file:///{name}.py": f"import {name}\n" * 30 for name in ("os", "re", "abc", "cmd")}
+        typed = dict(list(typed.items())[: model.documents])
+        for document, text in typed.items():
+            generate(model, request(text, document=document))
+        generate(model, request("def largest(sizes):\n    return max(sizes)\n" * 8, priority=Priority.IDLE))
+        for document, text in typed.items():
+            asked = generate(model, request(text + "i", document=document))
+            assert asked.timing.prompt_tokens - asked.timing.prompt_reused < 4
+
     def test_it_goes_on_where_it_was_interrupted(self, model: llama.LlamaModel) -> None:
         forget(model)
         text = LONG * 3

@@ -78,13 +78,23 @@ class Decoder:
             raise ModelFileError(f"The model loads, but does not run. {error}") from error
 
     def sequence(self, priority: Priority, tokens: Sequence[int], document: str = "") -> CachedSequence:
-        """The sequence to evaluate `tokens` in. document: the one they belong to, if known."""
+        """The sequence to evaluate `tokens` in, and to generate the answer.
+
+        document: the one they belong to, if known. An idle answer for a document is the beginning of an
+        interactive one; any other, such as a summary, is no more for who types than background work.
+        """
         background, *interactive = self._sequences
-        # A prompt evaluated ahead is for interactive requests, so it is kept in one of their sequences.
-        chosen = background if priority is Priority.BACKGROUND else choose(interactive, tokens, document)
+        is_apart = priority is Priority.BACKGROUND or (priority is Priority.IDLE and not document)
+        chosen = background if is_apart else choose(interactive, tokens, document)
         if priority is not Priority.IDLE:  # otherwise it would outlive the prompts of real requests
             chosen.used = next(self._uses)
         chosen.document = document
+        return chosen
+
+    def sequence_ahead(self, tokens: Sequence[int]) -> CachedSequence:
+        """The sequence to evaluate a prompt in that an interactive request may have later: one of theirs."""
+        chosen = choose(self._sequences[1:], tokens)
+        chosen.document = ""
         return chosen
 
     @property

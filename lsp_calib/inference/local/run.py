@@ -89,7 +89,7 @@ class AheadRun:
         decoder = self._machine.decoder
         # Not in the sequence that the latest interactive request used.
         if decoder.documents > 1 and not self.enough:
-            sequence = decoder.sequence(Priority.IDLE, self._tokens)
+            sequence = decoder.sequence_ahead(self._tokens)
             sequence.owner = self
             self._machine.evaluate(sequence, self._tokens, 0, Priority.IDLE)
         return Generation("", (), Stop.LENGTH, Timing(prompt_tokens=len(self._tokens)))
