@@ -74,9 +74,22 @@ ENDINGS = {
 }
 
 
+# Shares that a reader takes for the same.
+_CLOSE = 0.05
+_BY_CHANCE = "apart by no more than chance"
+
+
 def verdict(outcome: Outcome) -> str:
     """Whether the promise was kept, in a few words."""
-    return _VERDICTS[outcome.verdict]
+    return _BY_CHANCE if _differs_by_chance(outcome) else _VERDICTS[outcome.verdict]
+
+
+def _differs_by_chance(outcome: Outcome) -> bool:
+    """Whether the two shares look different, and the interval says that this may be chance."""
+    right, promised = outcome.share.value, outcome.promised
+    if outcome.verdict != "asPromised" or right is None or promised is None:
+        return False
+    return abs(right - promised) > _CLOSE
 
 
 def headline(report: Report) -> str:
@@ -96,6 +109,9 @@ def headline(report: Report) -> str:
         "less": "worse than promised: read before you accept",
     }[accept.verdict]
     right, promised = percent(accept.share.value), percent(accept.promised)
+    if _differs_by_chance(accept):
+        visits = counted(accept.share.n, "visit")
+        return f"“Accept” was right {right} of the time, {promised} were promised: {_BY_CHANCE} ({visits})."
     return f"“Accept” was right {right} of the time, {ending} ({promised})."
 
 

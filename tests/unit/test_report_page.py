@@ -336,6 +336,15 @@ class TestSentences:
         found = words.headline(attrs.evolve(report, tiers=(accept, *report.tiers[1:])))
         assert found == f"“Accept” was right 80 % of the time, {said}"
 
+    def test_the_headline_does_not_call_85_percent_of_20_as_promised_where_93_were(
+        self, report: Report
+    ) -> None:
+        accept = Outcome("accept", 20, Share.of(17, 20), 0.93)
+        found = words.headline(attrs.evolve(report, tiers=(accept, *report.tiers[1:])))
+        said = "85 % of the time, 93 % were promised: apart by no more than chance (20 visits)."
+        assert found == f"“Accept” was right {said}"
+        assert words.verdict(accept) == "apart by no more than chance"
+
     def test_the_headline_says_when_nothing_was_marked_accept(self, report: Report) -> None:
         accept = Outcome("accept", 3, Share.of(3, 3), 0.9)
         found = words.headline(attrs.evolve(report, tiers=(accept, *report.tiers[1:])))
