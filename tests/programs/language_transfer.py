@@ -1,0 +1,155 @@
+"""How well a calibrator of Python's lines serves another language, and how much labels of that language add.
+
+    python tests/programs/language_transfer.py RECORDS...
+
+RECORDS: of `lsp-calib eval line --language ID`, or the journal of an unfinished run, of a model and prompt
+for which a calibrator of Python ships. The rows: that calibrator as it stands; the same moved by slope and
+intercept, and above some labels by its weights (`calibration.calibrators.curve_refit`, as a user's labels
+move it); a calibrator of this language's labels alone; one of both languages' labels together. All but the
+first are out of fold by project. Intervals are by bootstrap over projects.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+import numpy as np
+from blind import shipped_for
+from observed_evidence import read
+
+from lsp_calib import home
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.curve_refit import refit_curve
+from lsp_calib.calibration.calibrators.label_weights import LabelWeights
+from lsp_calib.calibration.calibrators.recipes import RECIPES, FeatureData, Recipe
+from lsp_calib.calibration.folds import grouped_folds
+from lsp_calib.calibration.metrics.reliability import wilson_interval
+from lsp_calib.calibration.policies.tiers import PRESETS
+from lsp_calib.calibration.validation.intervals import Interval, summarise
+from lsp_calib.calibration.warnings import quietly
+from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.languages import name_of
+from lsp_calib.values import Evidence
+
+BASE = "python"
+MOST_FOLDS = 5
+
+
+@attrs.frozen(eq=False)
+class Labels:
+    """The lines of one language that were offered."""
+
+    evidences: list[Evidence]
+    correct: BoolArray
+    groups: list[str]
+
+    @classmethod
+    def of(cls, header: Header, records: Sequence[Record]) -> Labels:
+        offered = [record for record in records if record.shown and record.logprobs]
+        return cls(
+            [record.evidence(header) for record in offered],
+            np.array([record.correct["exact"] for record in offered], dtype=np.bool_),
+            [record.group for record in offered],
+        )
+
+    @property
+    def codes(self) -> IntArray:
+        return group_codes(np.array(self.groups), len(self.groups))
+
+
+def predictions(own: Labels, base: Calibrator, others: Labels) -> Mapping[str, FloatArray]:
+    """Each line's probability, by the name of the row. base, others: of Python."""
+    fold = grouped_folds(own.codes, MOST_FOLDS)
+    moved = refit_curve(
+        base.curves[0],
+        base.source,
+        own.evidences,
+        own.correct,
+        LabelWeights.of(own.correct.size),
+        fold,
+    )
+    data = FeatureData.of(own.evidences, own.correct, own.codes, RECIPES)
+    return {
+        "of Python, as it stands": base.probabilities(own.evidences),
+        "of Python, moved": moved.predicted,
+        "of this language alone": data.nested(data.usable(RECIPES)),
+        "of both together": together(own, others, fold),
+    }
+
+
+def together(own: Labels, others: Labels, fold: IntArray) -> FloatArray:
+    """Own lines by fits on the others and on own lines of other folds."""
+    predicted = np.empty(own.correct.size)
+    for k in range(int(fold.max()) + 1):
+        kept = np.flatnonzero(fold != k)
+        groups = [*(own.groups[at] for at in kept), *others.groups]
+        codes = group_codes(np.array(groups), len(groups))
+        evidences = [*(own.evidences[at] for at in kept), *others.evidences]
+        data = FeatureData.of(evidences, np.concatenate((own.correct[kept], others.correct)), codes, RECIPES)
+        recipes: list[Recipe] = data.usable(RECIPES)
+        curve = data.curve("features-1", data.choose(recipes))
+        test = np.flatnonzero(fold == k)
+        scores = curve.scores([own.evidences[at] for at in test])
+        predicted[test] = 1.0 / (1.0 + np.exp(-scores))
+    return predicted
+
+
+def rows(
+    header: Header, records: Sequence[Record], own: Labels, found: Mapping[str, FloatArray]
+) -> list[str]:
+    exact = sum(record.shown and record.correct["exact"] for record in records) / len(records)
+    title = (
+        f"{header.model.name}, {name_of(header.language)}: {len(records)} lines of "
+        f"{len({record.group for record in records})} projects, {exact:.1%} exact; {own.correct.size} offered"
+    )
+    table = [
+        f"\n{title}\n",
+        "| calibrator | skill (95 %) | AUC | ECE (calibrated) | promised | right | accepted @ right (from) |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, p in found.items():
+        with quietly():
+            metrics = summarise(p, own.correct, own.groups)
+        tiers = [PRESETS["balanced"].decide(one, source="shipped")[0].value for one in p.tolist()]
+        accepted = np.array([tier == "accept" for tier in tiers])
+        n, right = int(accepted.sum()), int(own.correct[accepted].sum())
+        held = f"{n / p.size:.0%}" + (f" @ {right / n:.0%} ({wilson_interval(right, n)[0]:.0%})" if n else "")
+        cells = [name, ranged(metrics["skill"], "+.2f"), f"{metrics['auc'].value:.2f}"]
+        cells += [ranged(metrics["ece"], ".3f"), f"{p.mean():.1%}", f"{own.correct.mean():.1%}", held]
+        table.append(f"| {' | '.join(cells)} |")
+    return table
+
+
+def ranged(interval: Interval, form: str) -> str:
+    return f"{interval.value:{form}} ({interval.low:{form}} to {interval.high:{form}})"
+
+
+def main() -> None:
+    if not sys.argv[1:]:
+        sys.exit(__doc__)
+    for name in sys.argv[1:]:
+        header, records = read(Path(name))
+        base = shipped_for(attrs.evolve(header, language=BASE))
+        (of_base,) = (
+            read_records(path)
+            for path in (home.shipped_models() / "records").glob("line-*.jsonl")
+            if path.stem == stem_of(base)
+        )
+        own = Labels.of(header, records)
+        print("\n".join(rows(header, records, own, predictions(own, base, Labels.of(*of_base)))))
+
+
+def stem_of(calibrator: Calibrator) -> str:
+    """The name of the file that a shipped calibrator is in."""
+    folder = home.shipped_models() / "calibrators"
+    (found,) = (path.stem for path in folder.glob("line-*.json") if Calibrator.load(path).id == calibrator.id)
+    return found
+
+
+if __name__ == "__main__":
+    main()
