@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.calibrators.adapting import adapt_calibrator, base_for
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
@@ -91,6 +92,12 @@ class Report:
             f"\n{c.n} of {self.asked} {_PLURAL[c.purpose.task]} had an answer, {c.n_correct} of them right. "
             f"Its measure is {c.measure}. It is in {self.path}."
         )
+        if (shift := c.curves[0].shift) is not None:
+            moved = f"slope {shift.slope:.2f}, intercept {shift.intercept:+.2f}"
+            console.print(
+                f"It is {c.provenance[-1].name}, moved by them ({moved}): one of so few alone would predict "
+                "worse."
+            )
         if self.promoted:
             console.print(f"It is now in force instead of {self.present}: {self.reason}.")
         elif self.present is not None:
@@ -307,18 +314,26 @@ def _fit(
     ]
     if shipped:
         refuse_blind(_projects({record.group for record in shown}), header.language)
-    fitted = fit_calibrator(
-        Purpose(header.model, header.prompt_version, cast(Task, header.task), header.language),
-        [record.evidence(header) for record in shown],
-        [record.correct[JUDGED_BY[header.task]] for record in shown],
-        groups_of(shown),
-        source="shipped" if shipped else "workspace",
-        state="shipped" if shipped else "ready",
-        created=created,
-        strata=dict(sorted(Counter(record.stratum for record in shown).items())),
-        provenance=(*sources_of(shown), *_commits(shown, created)),
-        ranked=[ranked(record) for record in shown] if header.task == LINE else None,
+    purpose = Purpose(header.model, header.prompt_version, cast(Task, header.task), header.language)
+    evidences = [record.evidence(header) for record in shown]
+    labels = [record.correct[JUDGED_BY[header.task]] for record in shown]
+    about: dict[str, Any] = {
+        "source": "shipped" if shipped else "workspace",
+        "state": "shipped" if shipped else "ready",
+        "created": created,
+        "strata": dict(sorted(Counter(record.stratum for record in shown).items())),
+        "provenance": (*sources_of(shown), *_commits(shown, created)),
+        "ranked": [ranked(record) for record in shown] if header.task == LINE else None,
+    }
+    base = base_for(
+        purpose,
+        CalibratorStore.open().all_shipped(),
+        len(shown),
+        {source.name for source in about["provenance"]},
+        for_others=shipped,
     )
+    fitted = base and adapt_calibrator(base, purpose, evidences, labels, groups_of(shown), **about)
+    fitted = fitted or fit_calibrator(purpose, evidences, labels, groups_of(shown), **about)
     return attrs.evolve(fitted, calibrator=_rounded(fitted.calibrator)), shown
 
 

@@ -90,6 +90,10 @@ class CalibratorStore:
             return Choice(mine[0][1], tuple(skipped))
         return Choice(base, tuple(skipped))
 
+    def all_shipped(self) -> list[Calibrator]:
+        """The calibrators that came with the package; files that cannot be used are left out."""
+        return [calibrator for _, calibrator in _read(self.shipped)[0]]
+
     def has_labels(self, model: ModelIdentity, prompt_version: str) -> bool:
         """Whether a calibrator of lines by this model is for this version of the prompt, in any language."""
         for folder in (self.shipped, self.personal):

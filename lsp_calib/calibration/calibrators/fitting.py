@@ -118,7 +118,7 @@ def fit_calibrator(
         n=labels.size,
         n_correct=int(np.count_nonzero(labels)),
         metrics=summarise(confidence, labels, groups, seed=seed),
-        by_place=_by_place(confidence, labels, codes, data.places, seed),
+        by_place=metrics_by_place(confidence, labels, codes, data.places, seed),
         strata=dict(strata or {}),
         provenance=tuple(provenance),
         source=source,
@@ -130,14 +130,14 @@ def fit_calibrator(
     return Fitted(calibrator, {measure: confidence for measure, (_, confidence) in curves.items()})
 
 
-def _by_place(
+def metrics_by_place(
     confidence: FloatArray,
     labels: BoolArray,
     codes: IntArray,
     places: npt.NDArray[np.str_],
     seed: int,
 ) -> dict[str, dict[str, Interval]]:
-    """The metrics of each kind of place with labels enough."""
+    """The metrics of each kind of place with labels enough; arrays of shape (n,), see `FeatureData`."""
     found = {}
     for place in sorted(set(places.tolist()) - {""}):
         items = np.flatnonzero(places == place)
