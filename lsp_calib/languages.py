@@ -59,6 +59,19 @@ _NAMES = {
 }
 
 
+_FAMILY = {"javascriptreact": "javascript", "typescriptreact": "typescript"}
+
+
+def family_of(language: str) -> str:
+    """The language that it is a dialect of, or itself: functions of one are examples for the other, and what
+    is known of one language's lines goes for its dialects.
+
+    >>> family_of("typescriptreact"), family_of("go")
+    ('typescript', 'go')
+    """
+    return _FAMILY.get(language, language)
+
+
 def name_of(language: str) -> str:
     """The name of a language, by its identifier, as people write it.
 

@@ -17,8 +17,9 @@ import attrs
 from pygls import uris
 
 from lsp_calib.exclusion import Exclusion
+from lsp_calib.languages import family_of
 from lsp_calib.server.text import CalibDocument
-from lsp_calib.summarization.examples import Example, family_of
+from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, has_grammar

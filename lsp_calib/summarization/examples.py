@@ -19,7 +19,6 @@ _WORD = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+")
 # Characters of a function that are looked at.
 _MOST = 20_000
 # Languages that people mix in one project, and that read alike.
-_FAMILY = {"javascriptreact": "javascript", "typescriptreact": "typescript"}
 
 
 @attrs.frozen
@@ -50,11 +49,6 @@ class Terms:
     def length(self) -> float:
         """How many words there are."""
         return float(self.counts.sum())
-
-
-def family_of(language: str) -> str:
-    """The languages whose functions are examples for each other, by one of them."""
-    return _FAMILY.get(language, language)
 
 
 def words_of(code: str) -> Iterator[str]:

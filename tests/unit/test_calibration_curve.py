@@ -294,6 +294,20 @@ class TestBorrowed:
         assert confidence.tier is Tier.REVIEW
         assert "this model has no labels for lines of Java yet" in confidence.reason
 
+    @pytest.mark.parametrize(("wanted", "lender"), [("javascriptreact", "javascript"), ("python", "python")])
+    def test_the_language_and_its_family_come_before_other_languages(self, wanted: str, lender: str) -> None:
+        """Of the same model for a dialect, and of other models for a new one."""
+        steeper = BEST.shifted(Shift(3.0, 0.0, slope_sd=1, intercept_sd=1))
+
+        def of(language: str, curve: Curve) -> Calibrator:
+            return make(purpose=attrs.evolve(make().purpose, language=language), curves=(curve,))
+
+        pool = [of(lender, BEST), of("go", steeper), of("rust", steeper)]
+        model = MODEL if wanted != lender else NEW.model
+        borrowed = borrow(attrs.evolve(make().purpose, language=wanted, model=model), pool)
+        assert borrowed.curves[0].score(evidence()) == pytest.approx(BEST.score(evidence()))  # type: ignore[arg-type]
+        assert [origin.name for origin in borrowed.provenance] == [pool[0].id]
+
     def test_geometric_means_of_different_lengths_are_not_averaged(self) -> None:
         curves = [Curve.of_measure(f"geometric-mean-first-{t}", 1.0, float(t)) for t in (4, 8, 8)]
         borrowed = borrow(NEW, [other(name, one) for name, one in zip("abc", curves, strict=True)])

@@ -14,6 +14,7 @@ from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.methods.platt import Prior
 from lsp_calib.confidence import measure_name
 from lsp_calib.errors import CalibratorError
+from lsp_calib.languages import family_of
 
 # Used if there is no calibrator to borrow from. Raw confidence is far too high for code models (raw skill
 # -0.4 to -0.55 at a base rate of 0.43), so the identity would call most wrong lines "accept": a raw 0.9
@@ -29,8 +30,9 @@ def borrow(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
 
     others: shipped calibrators. Those of another task do not count: what a score means for lines says nothing
         about summaries. Where the model has any, for other languages, those of other models do not count
-        either; for summaries they never do. Without any it has a built-in curve, which was made for lines:
-        a calibrator of summaries that has nothing else gives no probability (`Calibrator.has_evidence`).
+        either; for summaries they never do. Of these, those of the language itself or of its family go alone.
+        Without any it has a built-in curve, which was made for lines: a calibrator of summaries that has
+        nothing else gives no probability (`Calibrator.has_evidence`).
     Each mean curve has the mean score of the curves of its measure. Its `shift`, which moves nothing, carries
     their spread: how far the curve of this model may lie. The variance counts the built-in one as one more
     deviation, so that one or two calibrators do not look certain. Of the geometric means of different numbers
@@ -41,6 +43,8 @@ def borrow(purpose: Purpose, others: Sequence[Calibrator]) -> Calibrator:
     )
     of_model = [other for other in pool if _is_of(other, purpose)]
     pool = of_model if of_model or purpose.task == "summary" else pool
+    family = family_of(purpose.language)
+    pool = [other for other in pool if family_of(other.purpose.language) == family] or pool
     if not pool:
         prior = Prior(BUILT_IN_SLOPE, BUILT_IN_INTERCEPT, SLOPE_SD, INTERCEPT_SD)
         plain = Curve.of_measure(measure_name(), prior.slope, prior.intercept, prior)
