@@ -150,6 +150,11 @@ calibrators: $(VENV)/.dev ## Fit the shipped calibrators again from records and 
 		$(bin)/lsp-calib calibrate --quiet --records models/records/$$name.jsonl \
 			--sources $${LSP_CALIB_DATA:?}/projects --output models/calibrators/$$name.json || exit 1; \
 	done
+	for file in models/records/languages/*.jsonl; do \
+		language=$$(head -1 $$file | sed 's/.*"language":"\([a-z]*\)".*/\1/'); \
+		$(bin)/lsp-calib calibrate --quiet --records $$file --sources $${LSP_CALIB_DATA:?}/projects-$$language \
+			--output models/calibrators/$$(basename $$file .jsonl).json || exit 1; \
+	done
 	$(bin)/python tests/programs/write_confidence.py
 
 .PHONY: confidence

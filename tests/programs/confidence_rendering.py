@@ -27,8 +27,13 @@ from lsp_calib.evaluation.report import percent, plain, signed, table_lines
 from lsp_calib.evaluation.scores import score
 
 MODELS = home.shipped_models()
-# Of lines; those of summaries are tests/programs/summary_confidence.py's.
-SHIPPED = sorted((MODELS / "calibrators").glob("line-*.json"))
+# Of lines of Python; those of summaries are tests/programs/summary_confidence.py's, those of other languages
+# tests/programs/language_transfer.py's.
+SHIPPED = [
+    path
+    for path in sorted((MODELS / "calibrators").glob("line-*.json"))
+    if Calibrator.load(path).purpose.language == "python"
+]
 RECORDS = [
     file
     for kind in ("line", "infill")

@@ -100,18 +100,10 @@ def together(own: Labels, others: Labels, fold: IntArray) -> FloatArray:
 
 
 def rows(
-    header: Header, records: Sequence[Record], own: Labels, found: Mapping[str, FloatArray]
+    header: Header, records: Sequence[Record], found: Mapping[str, FloatArray], own: Labels
 ) -> list[str]:
-    exact = sum(record.shown and record.correct["exact"] for record in records) / len(records)
-    title = (
-        f"{header.model.name}, {name_of(header.language)}: {len(records)} lines of "
-        f"{len({record.group for record in records})} projects, {exact:.1%} exact; {own.correct.size} offered"
-    )
-    table = [
-        f"\n{title}\n",
-        "| calibrator | skill (95 %) | AUC | ECE (calibrated) | promised | right | accepted @ right (from) |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    """The lines of one language by each calibrator, as cells of Markdown."""
+    table = []
     for name, p in found.items():
         with quietly():
             metrics = summarise(p, own.correct, own.groups)
@@ -120,9 +112,42 @@ def rows(
         n, right = int(accepted.sum()), int(own.correct[accepted].sum())
         held = f"{n / p.size:.0%}" + (f" @ {right / n:.0%} ({wilson_interval(right, n)[0]:.0%})" if n else "")
         cells = [name, ranged(metrics["skill"], "+.2f"), f"{metrics['auc'].value:.2f}"]
-        cells += [ranged(metrics["ece"], ".3f"), f"{p.mean():.1%}", f"{own.correct.mean():.1%}", held]
-        table.append(f"| {' | '.join(cells)} |")
+        cells += [ranged(metrics["ece"], ".3f"), f"{p.mean():.0%}", held]
+        first = ["", "", "", ""]
+        if not table:
+            exact = sum(record.shown and record.correct["exact"] for record in records) / len(records)
+            projects = len({record.group for record in records})
+            first = [f"{name_of(header.language)}", f"{len(records)}, {projects}", f"{exact:.0%}"]
+            first.append(f"{own.correct.size}, {own.correct.mean():.0%}")
+        table.append(f"| {' | '.join([*first, *cells])} |")
     return table
+
+
+def table(paths: Sequence[Path]) -> list[str]:
+    """Lines of Markdown."""
+    found = [
+        "| language | lines, projects | exact | offered, of these right | calibrator | skill (95 %) | AUC "
+        "| ECE (calibrated) | promised | accepted @ right (from) |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for path in paths:
+        header, records = read(path)
+        base = shipped_for(attrs.evolve(header, language=BASE))
+        own = Labels.of(header, records)
+        others = Labels.of(*read_records(records_of(base)))
+        found += rows(header, records, predictions(own, base, others), own)
+    return found
+
+
+def records_of(shipped: Calibrator) -> Path:
+    """The records that a shipped calibrator was fitted on."""
+    folder = home.shipped_models()
+    (stem,) = (
+        path.stem
+        for path in (folder / "calibrators").glob("line-*.json")
+        if Calibrator.load(path).id == shipped.id
+    )
+    return folder / "records" / f"{stem}.jsonl"
 
 
 def ranged(interval: Interval, form: str) -> str:
@@ -132,23 +157,7 @@ def ranged(interval: Interval, form: str) -> str:
 def main() -> None:
     if not sys.argv[1:]:
         sys.exit(__doc__)
-    for name in sys.argv[1:]:
-        header, records = read(Path(name))
-        base = shipped_for(attrs.evolve(header, language=BASE))
-        (of_base,) = (
-            read_records(path)
-            for path in (home.shipped_models() / "records").glob("line-*.jsonl")
-            if path.stem == stem_of(base)
-        )
-        own = Labels.of(header, records)
-        print("\n".join(rows(header, records, own, predictions(own, base, Labels.of(*of_base)))))
-
-
-def stem_of(calibrator: Calibrator) -> str:
-    """The name of the file that a shipped calibrator is in."""
-    folder = home.shipped_models() / "calibrators"
-    (found,) = (path.stem for path in folder.glob("line-*.json") if Calibrator.load(path).id == calibrator.id)
-    return found
+    print("\n".join(table([Path(name) for name in sys.argv[1:]])))
 
 
 if __name__ == "__main__":

@@ -130,8 +130,8 @@ class CalibratorStore:
         return [calibrator for _, calibrator in pairs if _fits(calibrator, purpose)]
 
     def listed(self) -> tuple[list[Listed], list[str]]:
-        """All calibrators: those in force first, then those that are kept, the newest of each first; and a
-        sentence for each file that cannot be used."""
+        """All calibrators, and a sentence for each file that cannot be used. Those in force come first, then
+        those that are kept; of each the user's own first, the newest first."""
         found: list[Listed] = []
         skipped: list[str] = []
         chosen: dict[Purpose, str] = {}
@@ -154,13 +154,12 @@ class CalibratorStore:
         found += carried.values()
         found = [self._with_ledger(one, skipped) for one in found]
 
-        def newest(one: Listed) -> tuple[str, bool, int, str]:
-            # They have dates only. Of one day the user's own go before shipped ones; a later refit has seen
-            # more labels.
+        def rank(one: Listed) -> tuple[bool, str, int, str]:
+            # They have dates only. Of one day, a later refit has seen more labels.
             made = one.calibrator
-            return made.created, made.source != "shipped", made.n, made.id
+            return made.source != "shipped", made.created, made.n, made.id
 
-        found.sort(key=newest, reverse=True)
+        found.sort(key=rank, reverse=True)
         found.sort(key=lambda one: not one.in_force)
         return found, skipped
 

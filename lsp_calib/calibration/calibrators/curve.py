@@ -250,6 +250,10 @@ class Curve:
             ),
             intercept=rounding(self.intercept),
             offsets=tuple((place, rounding(offset)) for place, offset in self.offsets),
+            shift=self.shift
+            and attrs.evolve(
+                self.shift, slope=rounding(self.shift.slope), intercept=rounding(self.shift.intercept)
+            ),
         )
 
     def to_json(self) -> dict[str, Any]:

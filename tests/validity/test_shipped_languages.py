@@ -1,0 +1,93 @@
+"""The shipped calibrators of other languages than Python are what their records make of Python's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from language_transfer import table
+from test_shipped import assert_same
+
+from lsp_calib import home
+from lsp_calib.calibration import Calibrator, Purpose
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.commands.calibrate import fit_records
+from lsp_calib.completion.places import STRATA
+from lsp_calib.evaluation.datasets.pinned import SETS
+from lsp_calib.evaluation.header import FeatureList
+from lsp_calib.evaluation.records import read_records
+
+FOLDER = home.shipped_models()
+RECORDS = sorted((FOLDER / "records" / "languages").glob("line-*.jsonl"))
+PAGE = Path(__file__).parents[2] / "docs" / "languages.md"
+
+
+@pytest.fixture(params=RECORDS, ids=lambda path: path.stem)
+def records(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+def calibrator_of(records: Path) -> Calibrator:
+    return Calibrator.load(FOLDER / "calibrators" / records.with_suffix(".json").name)
+
+
+def test_each_language_but_python_has_records() -> None:
+    languages = {
+        calibrator.purpose.language
+        for calibrator in map(Calibrator.load, (FOLDER / "calibrators").glob("line-*.json"))
+    }
+    assert languages - {"python"} == {read_records(path)[0].language for path in RECORDS}
+
+
+def test_they_are_300_lines_of_15_pinned_projects(records: Path) -> None:
+    header, found = read_records(records)
+    pinned = {project.folder for project in SETS[f"projects-{header.language}"].projects}
+    groups = {record.group for record in found}
+    assert len(found) >= 300
+    assert len(groups) >= 15
+    assert groups <= pinned
+    assert header.held_out == ()
+    assert header.features == FeatureList.present()
+    assert {record.stratum for record in found} <= set(STRATA)
+    writing_on = sum(record.condition == "writing-on" for record in found)
+    assert 0.25 < writing_on / len(found) < 0.4
+
+
+def test_the_records_make_it(records: Path) -> None:
+    header, found = read_records(records)
+    again = fit_records(header, found, shipped=True, created=header.created)
+    assert_same(again.to_json(), calibrator_of(records).to_json())
+
+
+def test_it_is_pythons_moved(records: Path) -> None:
+    calibrator = calibrator_of(records)
+    base = Calibrator.load(FOLDER / "calibrators" / "line-smollm2-135m-large.json")
+    assert calibrator.provenance[-1].name == base.id
+    assert sum(origin.items for origin in calibrator.provenance[:-1]) == calibrator.n
+    assert calibrator.curves[0].shift is not None
+
+
+def test_it_has_skill_and_is_calibrated(records: Path) -> None:
+    """By lines that no fit has seen: ECE at most what 19 of 20 calibrated scores would show, or nearly."""
+    metrics = calibrator_of(records).metrics
+    skill, ece = metrics["skill"], metrics["ece"]
+    assert skill.low is not None
+    assert skill.low > 0.25
+    assert ece.high is not None
+    assert ece.value is not None
+    assert ece.value < 1.2 * ece.high
+
+
+def test_an_editor_is_served_with_it(records: Path) -> None:
+    """And a dialect borrows from it alone."""
+    header, _ = read_records(records)
+    store = CalibratorStore(Path("/nowhere"), FOLDER / "calibrators")
+    purpose = Purpose(header.model, header.prompt_version, "line", header.language)
+    assert store.choose(purpose).calibrator == calibrator_of(records)
+
+
+@pytest.mark.long
+def test_the_documentation_says_what_python_is_worth_elsewhere() -> None:
+    page = PAGE.read_text("utf-8")
+    assert "\n".join(table(RECORDS)) in page
