@@ -95,6 +95,22 @@ def test_a_curve_whose_features_are_missing_is_left_out_and_without_any_there_is
     assert adapt_calibrator(base, GO, evidences, right, np.zeros(100), **about) is None
 
 
+def test_an_answer_without_a_feature_gets_what_the_next_curve_says(base):
+    """As in the editor; and the other answers keep theirs."""
+    evidences, right, groups = answers(100, 7)
+    about = {"source": "shipped", "state": "shipped", "created": "2026-11-23"}
+    every = adapt_calibrator(base, GO, evidences, right, groups, **about)
+    evidences[3] = attrs.evolve(
+        evidences[3], features={k: v for k, v in evidences[3].features.items() if k != "entropy-sum"}
+    )
+    found = adapt_calibrator(base, GO, evidences, right, groups, **about)
+    assert found.calibrator.measure == every.calibrator.measure == base.measure
+    assert np.isfinite(found.confidence).all()
+    assert found.confidence[3] == found.confidences["features-1-without-entropies"][3]
+    others = np.arange(100) != 3
+    assert found.confidence[others] == pytest.approx(every.confidence[others], abs=0.05)
+
+
 class TestBase:
     def test_the_same_model_and_prompt_in_the_language_or_another(self, base):
         go = attrs.evolve(base, purpose=GO)

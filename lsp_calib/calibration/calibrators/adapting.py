@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lsp_calib.calibration.arrays import group_codes, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import is_plain
-from lsp_calib.calibration.calibrators.curve_refit import refit_curve
+from lsp_calib.calibration.calibrators.curve_refit import first_known, refit_curve
 from lsp_calib.calibration.calibrators.fitting import Fitted, metrics_by_place
 from lsp_calib.calibration.calibrators.label_weights import LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, Source, State
@@ -27,6 +27,8 @@ from lsp_calib.values import Evidence
 # A calibrator to begin with rests on so many times the labels. Those of Java's summaries, of 445 labels each,
 # helped the 288 of Python with one model and harmed them with the other.
 TIMES = 3
+# The share of the labels that must have a curve's features.
+_KNOWN = 0.9
 
 
 def base_for(
@@ -75,7 +77,7 @@ def adapt_calibrator(
     """Each curve of `base` moved towards these labels, by slope and intercept or by its weights, as a user's
     labels move it (`curve_refit.refit_curve`).
 
-    The arguments are those of `fitting.fit_calibrator`. Curves with a feature that some answer lacks are left
+    The arguments are those of `fitting.fit_calibrator`. Curves with a feature that many answers lack are left
     out; None if that leaves no curve over features where `base` has one, or if the labels are of one group.
     The last of its origins is `base`. Metrics are of predictions by fits without the item's group.
     Raises DataError as `Curve.score` does.
@@ -87,8 +89,12 @@ def adapt_calibrator(
     fold = grouped_folds(codes, seed=seed)
     counting = LabelWeights.of(labels.size)
     moved = [refit_curve(one, base.source, evidences, labels, counting, fold) for one in base.curves]
-    kept = [one for one in moved if np.isfinite(one.predicted).all()]
+    kept = [one for one in moved if np.isfinite(one.predicted).mean() >= _KNOWN]
     if not kept or is_plain(kept[0].curve.measure) > is_plain(base.curves[0].measure):
+        return None
+    # As an answer gets its probability: by the first curve whose features it has.
+    predicted = first_known([one.predicted for one in kept])
+    if np.isnan(predicted).any():
         return None
     places = np.array([evidence.place for evidence in evidences], dtype=str)
     calibrator = Calibrator(
@@ -97,8 +103,8 @@ def adapt_calibrator(
         raw_measure=base.raw_measure,
         n=labels.size,
         n_correct=int(np.count_nonzero(labels)),
-        metrics=summarise(kept[0].predicted, labels, groups, seed=seed),
-        by_place=metrics_by_place(kept[0].predicted, labels, codes, places, seed),
+        metrics=summarise(predicted, labels, groups, seed=seed),
+        by_place=metrics_by_place(predicted, labels, codes, places, seed),
         strata=dict(strata or {}),
         provenance=(*provenance, Origin(base.id, base.created, base.n)),
         source=source,
@@ -106,4 +112,5 @@ def adapt_calibrator(
         created=created,
         ranks=(fit_ranks(ranked, labels) if ranked is not None else ()) or base.ranks,
     )
-    return Fitted(calibrator, {one.curve.measure: one.predicted for one in kept})
+    confidences = {one.curve.measure: one.predicted for one in kept}
+    return Fitted(calibrator, {**confidences, calibrator.measure: predicted})

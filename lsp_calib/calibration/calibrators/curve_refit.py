@@ -93,6 +93,14 @@ def refit_curve(
     return shifted
 
 
+def first_known(predictions: Sequence[FloatArray]) -> FloatArray:
+    """For each label the first prediction that is not nan, shape (n,)."""
+    found = predictions[0].copy()
+    for predicted in predictions[1:]:
+        found = np.where(np.isnan(found), predicted, found)
+    return found
+
+
 @attrs.frozen(eq=False)
 class _Problem:
     """A logistic regression whose coefficients have a Gaussian prior.

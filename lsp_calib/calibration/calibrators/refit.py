@@ -15,7 +15,13 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.carrying_over import shift_of
 from lsp_calib.calibration.calibrators.curve import Curve, Shift
-from lsp_calib.calibration.calibrators.curve_refit import INTERCEPT_SD, NOISE, SLOPE_SD, refit_curve
+from lsp_calib.calibration.calibrators.curve_refit import (
+    INTERCEPT_SD,
+    NOISE,
+    SLOPE_SD,
+    first_known,
+    refit_curve,
+)
 from lsp_calib.calibration.calibrators.label_weights import LabelWeights
 from lsp_calib.calibration.calibrators.promotion import may_replace
 from lsp_calib.calibration.calibrators.promotion_test import ENOUGH, odds_against
@@ -162,7 +168,7 @@ def refit(
         )
         for curve in base.curves
     ]
-    predicted = _first_known([one.predicted for one in refitted])
+    predicted = first_known([one.predicted for one in refitted])
     present = current.probabilities(list(compress(evidences, fresh)))
     if np.isnan(predicted).any() or np.isnan(present).any():
         raise DataError("A label without valid log-probabilities says nothing about a calibrator.")
@@ -301,14 +307,6 @@ def _fresh(codes: IntArray, seen: int) -> BoolArray:
     """The labels, shape (n,), of episodes that have no label among the first `seen`."""
     fresh: BoolArray = ~np.isin(codes, codes[: max(seen, 0)])
     return fresh
-
-
-def _first_known(predictions: Sequence[FloatArray]) -> FloatArray:
-    """For each label the first prediction that is not nan, shape (n,)."""
-    found = predictions[0].copy()
-    for predicted in predictions[1:]:
-        found = np.where(np.isnan(found), predicted, found)
-    return found
 
 
 def _quality(confidence: FloatArray, correct: BoolArray, weights: FloatArray) -> dict[str, float | None]:
