@@ -134,3 +134,10 @@ class TestBase:
     def test_labels_of_what_it_was_made_from_count(self, base):
         made = adapted(base, 300, 6).calibrator
         assert base_for(GO, [made], 700, {"mine"}, for_others=False) == made
+
+    def test_one_of_another_language_was_not_made_from_a_third(self, base):
+        """Otherwise the calibrators would depend on which of them is made first."""
+        made = adapted(base, 300, 6).calibrator
+        rust = attrs.evolve(PYTHON, language="rust")
+        assert base_for(rust, [made, base], 200, {"mine"}, for_others=True) == base
+        assert base_for(rust, [made], 200, {"mine"}, for_others=True) is None

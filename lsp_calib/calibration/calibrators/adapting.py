@@ -38,8 +38,8 @@ def base_for(
 
     It is of the same model, prompt and task, rests on `TIMES` as many labels, and was fitted on none of the
     projects, given by name: otherwise these would be predicted by themselves. One of the language goes first,
-    unless the new one is `for_others`: it takes that one's place. Among several it is the one with the most
-    labels.
+    unless the new one is `for_others`: it takes that one's place. One of another language was not made from a
+    third. Among several it is the one with the most labels.
     """
     known = [
         one
@@ -49,7 +49,10 @@ def base_for(
         and not {origin.name for origin in one.provenance} & set(projects)
     ]
     of_language = [one for one in known if one.purpose.language == purpose.language]
-    others = [one for one in known if one.purpose.language != purpose.language]
+    # One that was itself made from another would make the result depend on the order in which they are made.
+    others = [
+        one for one in known if one.purpose.language != purpose.language and one.curves[0].shift is None
+    ]
     chosen = others if for_others or not of_language else of_language
     return max(chosen, key=lambda one: (_labels(one), one.id), default=None)
 
