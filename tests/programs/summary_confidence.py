@@ -27,7 +27,8 @@ from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
 from lsp_calib.calibration.calibrators.recipes import SUMMARY_RECIPES, Choice, FeatureData, Recipe
 from lsp_calib.calibration.methods.log_odds import sigmoid
 from lsp_calib.calibration.methods.logistic import SPREADS
-from lsp_calib.calibration.validation.intervals import summarise
+from lsp_calib.calibration.metrics.scores import skill_score
+from lsp_calib.calibration.validation.intervals import bootstrap_difference, summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence.summary_features import ENCODER, FIT_FEATURES
 from lsp_calib.evaluation.header import Header
@@ -52,6 +53,7 @@ _DEAR = {
     "how much likelier the code is given it": ("likelihood.gain",),
 }
 SHIPPED = "of tokens, and the encoder (what ships)"
+_BESIDE = "what ships, and "
 # Each costs nothing beside the summary, or the encoder's time; what is asked again: see docs/evaluation.md.
 STEPS: tuple[tuple[str, tuple[Recipe, ...]], ...] = (
     ("first 12 tokens", (Recipe("first-12", ("geometric-mean-first-12",)),)),
@@ -75,7 +77,7 @@ STEPS: tuple[tuple[str, tuple[Recipe, ...]], ...] = (
     # Observed by asking the model again, where records hold it.
     *((title, (Recipe(title, names),)) for title, names in _DEAR.items()),
     *(
-        (f"what ships, and {title}", (Recipe(title, (*_RECIPE["tokens-and-fit"].features, *names)),))
+        (f"{_BESIDE}{title}", (Recipe(title, (*_RECIPE["tokens-and-fit"].features, *names)),))
         for title, names in {
             **_DEAR,
             "all of these": tuple(n for names in _DEAR.values() for n in names),
@@ -124,6 +126,7 @@ def rows(header: Header, records: list[Record], criterion: str, *, final: bool) 
     data = FeatureData.of(
         [evidences[k] for k in fit], right[fit], codes[fit], [r for _, s in STEPS for r in s]
     )
+    gains, shipped = [], np.empty(0)
     for title, recipes in STEPS:
         with quietly():
             known = [one for one in (r.only(set(data.columns)) for r in recipes) if one.features]
@@ -131,6 +134,13 @@ def rows(header: Header, records: list[Record], criterion: str, *, final: bool) 
                 continue
             p = data.nested(known)
             cells = _cells(p, right[fit], np.array(groups)[fit])
+            if title == SHIPPED:
+                shipped = p
+            elif title.startswith(_BESIDE):
+                gain = bootstrap_difference(skill_score, p, shipped, right[fit], np.array(groups)[fit])
+                gains.append(
+                    f"{title.removeprefix(_BESIDE)} {gain.value:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
+                )
             if final and title == SHIPPED:
                 curve = data.curve(FEATURES_MEASURE, data.choose(known))
                 scores = curve.scores([evidences[k] for k in np.flatnonzero(apart)])
@@ -146,7 +156,7 @@ def rows(header: Header, records: list[Record], criterion: str, *, final: bool) 
         )
         cells = _cells(p, right[fit], np.array(groups)[fit])
     found.append(f"| what ships, its weights fitted on the rows it is judged by | {' | '.join(cells)} |")
-    return found
+    return [*found, "", f"Skill gained beside what ships: {'; '.join(gains)}."] if gains else found
 
 
 def _cells(p: FloatArray, right: np.ndarray, groups: np.ndarray) -> list[str]:
