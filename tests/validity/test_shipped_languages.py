@@ -87,6 +87,15 @@ def test_an_editor_is_served_with_it(records: Path) -> None:
     assert store.choose(purpose).calibrator == calibrator_of(records)
 
 
+def test_the_readme_says_the_least_and_the_most_skill() -> None:
+    values = [calibrator_of(path).metrics["skill"].value for path in RECORDS]
+    known = [value for value in values if value is not None]
+    assert len(known) == len(RECORDS)
+    assert f"skill of {min(known):+.2f} to {max(known):+.2f} on lines" in PAGE.parents[1].joinpath(
+        "README.md"
+    ).read_text("utf-8")
+
+
 @pytest.mark.long
 def test_the_documentation_says_what_python_is_worth_elsewhere() -> None:
     page = PAGE.read_text("utf-8")
