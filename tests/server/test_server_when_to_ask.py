@@ -156,11 +156,11 @@ class TestBattery:
     async def test_less_is_no_work_ahead(
         self, connect: Connect, script: dict[str, Any], setting: str, asked: int
     ) -> None:
-        editor = await connect(script, options={"onBattery": setting})
+        editor = await connect({**script, "otherwise": {"text": "xy"}}, options={"onBattery": setting})
         editor.open("a = \n\nb\n")
         await editor.suggestion(0, 4)
         await asyncio.sleep(0.2)
-        editor.insert(0, 4, "x")
+        editor.insert(0, 4, "xy")
         await asyncio.sleep(0.3)
         assert len(editor.engine.read("asked")) == asked
 

@@ -91,10 +91,10 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 
 
 async def test_from_request_to_label(scene: Scene) -> None:
-    offer = scene.offer("1")
+    offer = scene.offer("12")
     scene.lifecycle.requested(URI, offer.cursor)
     assert scene.lifecycle.shown(URI, offer)
-    scene.type("1")
+    scene.type("12")
     assert [line for line, _ in scene.lifecycle.tracking.inserted(URI)] == [0]
     scene.lifecycle.tracking.saved(URI)
     assert scene.lifecycle.tracking.inserted(URI) == []
@@ -141,8 +141,8 @@ async def test_without_a_model_a_refit_fails_and_changes_nothing(scene: Scene) -
 async def test_where_feedback_is_off_nothing_is_stored(tmp_path: Path) -> None:
     """The suggestion is followed all the same: its diagnostic moves with its line."""
     scene = make_scene(tmp_path, enabled=False)
-    scene.lifecycle.shown(URI, scene.offer("1"))
-    scene.type("1")
+    scene.lifecycle.shown(URI, scene.offer("12"))
+    scene.type("12")
     assert [line for line, _ in scene.lifecycle.tracking.inserted(URI)] == [0]
     await scene.lifecycle.hinted("accepted", IDENTITY)
     scene.lifecycle.settle([URI])
