@@ -95,8 +95,8 @@ class Report:
         if (shift := c.curves[0].shift) is not None:
             moved = f"slope {shift.slope:.2f}, intercept {shift.intercept:+.2f}"
             console.print(
-                f"It is {c.provenance[-1].name}, moved by them ({moved}): one of so few alone would predict "
-                "worse."
+                f"They are too few to weigh each feature anew: it is {c.provenance[-1].name}, moved by them "
+                f"({moved})."
             )
         if self.promoted:
             console.print(f"It is now in force instead of {self.present}: {self.reason}.")
