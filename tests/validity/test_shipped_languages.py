@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 from language_transfer import table
 from test_shipped import assert_same
@@ -80,11 +81,15 @@ def test_it_has_skill_and_is_calibrated(records: Path) -> None:
 
 
 def test_an_editor_is_served_with_it(records: Path) -> None:
-    """And a dialect borrows from it alone."""
+    """And its dialect, if it has one, borrows from it alone."""
     header, _ = read_records(records)
     store = CalibratorStore(Path("/nowhere"), FOLDER / "calibrators")
     purpose = Purpose(header.model, header.prompt_version, "line", header.language)
-    assert store.choose(purpose).calibrator == calibrator_of(records)
+    mine = calibrator_of(records)
+    assert store.choose(purpose).calibrator == mine
+    if header.language in ("javascript", "typescript"):
+        dialect = attrs.evolve(purpose, language=f"{header.language}react")
+        assert [origin.name for origin in store.choose(dialect).calibrator.provenance] == [mine.id]
 
 
 def test_the_readme_says_the_least_and_the_most_skill() -> None:
