@@ -14,7 +14,8 @@ from lsp_calib.tools.bench.peer import PeerAnswer, PeerPass, PeerReading
 from lsp_calib.tools.bench.raw import Replayed
 from lsp_calib.tools.bench.steadiness import Counts
 from lsp_calib.tools.bench.table import print_report
-from lsp_calib.tools.bench.typing_on import TypedOn
+from lsp_calib.tools.bench.typing_on import Burst, TypedOn
+from lsp_calib.tools.bench.typing_on import typed_on as typed_on_of
 from lsp_calib.tools.bench.typist import Place, Reading, before_last_line
 from lsp_calib.values import Prompt, Segment
 
@@ -160,7 +161,9 @@ def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
     readings = [reading(place) for place in Place for _ in range(3)] + [FROM_MEMORY]
     document = {
         **dict.fromkeys(("cancel", "longFile", "two", "idle", "peer", "beside", "summaries", "stopped")),
-        "typingOn": report.typing_on(TypedOn(20, (3000.0,) * 3, (900.0,) * 3, (3000.0,) * 3)),
+        "typingOn": report.typing_on(
+            TypedOn(20, (3000.0,) * 3, (900.0,) * 3, (3000.0,) * 3, (450,) * 3, (1500,) * 3)
+        ),
         "model": "a-model",
         "quantisation": "Q4",
         "engine": "an engine",
@@ -193,12 +196,18 @@ def test_the_table_shows_what_was_measured_and_says_what_was_not() -> None:
 
 
 def test_what_was_used_of_the_time_spent_typing_is_what_the_answer_came_sooner() -> None:
-    typed_on = TypedOn(20, typed_ms=(2000.0,) * 3, then_ms=(3500.0,) * 3, at_once_ms=(5000.0,) * 3)
+    bursts = [
+        Burst(20, typed_ms=2000.0, then_ms=3500.0, then_tokens=1050),
+        Burst(1, typed_ms=0.0, then_ms=5000.0, then_tokens=1500),
+    ]
+    typed_on = typed_on_of(bursts * 3)
     found = report.typing_on(typed_on)
     assert found is not None
     assert found["shareUsed"] == pytest.approx(0.75)
     assert found["keys"] == 20
     assert found["thenMs"]["p50"][0] == 3500
+    assert found["thenTokens"]["p50"][0] == 1050
+    assert found["atOnceTokens"]["p50"][0] == 1500
     assert report.typing_on(None) is None
 
 

@@ -134,7 +134,7 @@ def stopped_notes() -> Notes:
     notes.readings += [reading(at) for at in range(9)]
     notes.cancelled.alone = (900.0, 1500)
     notes.cancelled.idle_ms.append(5.0)
-    notes.bursts.append(Burst(1, 0.0, 800.0))
+    notes.bursts.append(Burst(1, 0.0, 800.0, 1500))
     notes.long_file.add(0, 1, 500, (10.0, True))
     notes.long_file.add(0, 1, 50_000, (11.0, True))
     notes.long_file.add(0, 2, 50_000, (12.0, True))

@@ -201,6 +201,8 @@ def typing_on(measured: TypedOn | None) -> dict[str, Any] | None:
         "typedMs": spread_of(measured.typed_ms),
         "thenMs": spread_of(measured.then_ms),
         "atOnceMs": spread_of(measured.at_once_ms),
+        "thenTokens": spread_of([float(count) for count in measured.then_tokens]),
+        "atOnceTokens": spread_of([float(count) for count in measured.at_once_tokens]),
         "shareUsed": share,
     }
 
