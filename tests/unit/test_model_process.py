@@ -280,7 +280,7 @@ class TestAnswers:
         start = time.perf_counter()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.perf_counter() - start < 0.05, "the caller is free at once"
+        assert time.perf_counter() - start < whole / 4, "the caller does not wait for the rest"
         # The same again: of the cancelled evaluation no more is believed to be cached than is.
         again = await engine.generate(long("stopped"))
         # It waited no longer than the stop took, and not for the rest of the prompt.

@@ -754,6 +754,32 @@ class TestPrivacy:
             await engine.close()
             folder.rmdir()
 
+    async def test_a_version_that_was_installed_meanwhile_is_named(
+        self, model: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A client of the old version starts processes of the new one, which meet their clients elsewhere."""
+        states: list[tuple[EngineState, str]] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(rendezvous, "__version__", "0.0.1")
+            engine = ModelProcess(model, on_state=lambda state, text, _: states.append((state, text)))
+            try:
+                for _ in range(2):
+                    with pytest.raises(EngineError, match="installed anew while this program ran"):
+                        await asyncio.wait_for(engine.generate(ask("steps 1")), PATIENCE)
+            finally:
+                await engine.close()
+        said = [state for state, text in states if "Restart the language server." in text]
+        assert said == [EngineState.ERROR]
+        # What was started is of use to clients of its version.
+        where = place(model)
+        pid = lockfile.holder(where.lock)
+        later = ModelProcess(model)
+        try:
+            assert (await later.generate(ask("steps 1"))).tokens
+            assert pid in (None, later.pid)
+        finally:
+            await later.close()
+
 
 class TestLoopback:
     """How it goes where there are no socket files."""

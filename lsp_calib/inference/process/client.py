@@ -42,6 +42,13 @@ logger = logging.getLogger(__name__)
 
 # Seconds for a process to start listening and to say welcome.
 _PATIENCE = 30.0
+# A process that was started is not where it should be: so often by chance, as while another one ends.
+_CHANCE = 3
+# No request will fare better.
+_OTHER_VERSION = (
+    "The model process that was started is of another version: lsp-calib was installed anew while this "
+    "program ran. Restart the language server."
+)
 # Seconds for a process to end after it was asked to, before it is killed.
 _END = 2.0
 
@@ -217,35 +224,54 @@ class ModelProcess:
     async def _meet(self, where: Rendezvous, card: ModelCard, path: Path) -> Connection:
         """Connect; where no process listens, start one, and connect to it or to one started meanwhile.
 
-        Raises EngineDiedError if it ended before it listened, EngineError if none comes to listen in time.
+        Raises EngineDiedError if it ended before it listened or none comes to listen in time, EngineError if
+        those that are started belong to another version.
         """
         hello = wire.Hello(self._options, _linger(self._linger))
         self._told_linger = hello.linger
-        pause = 0.02
+        pause, elsewhere = 0.02, 0
         try:
             async with asyncio.timeout(_PATIENCE):
                 while True:
                     with contextlib.suppress(OSError):
                         return await Connection.open(where, hello, self._event, self._lost)
-                    child = self._child = Child(card, path, self._deaths.safety)
-                    try:
-                        listening = await asyncio.wrap_future(child.listening)
-                        code = 0 if listening else await asyncio.wrap_future(child.code)
-                    except asyncio.CancelledError:
-                        child.stop()
-                        raise
-                    if not listening and code != rendezvous.LOST:
-                        raise self._died(code)
+                    listening = await self._start(card, path)
+                    if await asyncio.to_thread(lockfile.holder, where.lock) is None:
+                        elsewhere += 1
+                        if elsewhere > _CHANCE:
+                            raise EngineError(_OTHER_VERSION)
                     if not listening:
                         # Another process has the lock: it is about to listen, or about to end.
                         await asyncio.sleep(pause)
                         pause = min(2 * pause, 0.5)
         except TimeoutError as error:
             pid = await asyncio.to_thread(lockfile.holder, where.lock)
+            if pid is None:
+                raise EngineDiedError(
+                    f"The model process has not begun to listen for {_PATIENCE:.0f} s. Is the machine busy? "
+                    "The next request tries again."
+                ) from error
             raise EngineDiedError(
                 f"The model process (number {pid}) does not answer. Restart the model "
                 "(`lsp-calib.restartModel`), or end that process."
             ) from error
+
+    async def _start(self, card: ModelCard, path: Path) -> bool:
+        """Start a process. True: it listens; False: another one has the lock.
+
+        Raises EngineDiedError if it ended otherwise.
+        """
+        child = self._child = Child(card, path, self._deaths.safety)
+        try:
+            if await asyncio.wrap_future(child.listening):
+                return True
+            code = await asyncio.wrap_future(child.code)
+        except asyncio.CancelledError:
+            child.stop()
+            raise
+        if code != rendezvous.LOST:
+            raise self._died(code)
+        return False
 
     def _tell_linger(self) -> None:
         """Tell the process, if there is one, a `linger` that has changed since the hello."""
