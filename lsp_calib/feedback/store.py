@@ -217,6 +217,19 @@ class FeedbackStore(StoreFile):
             ).fetchall()
         return [language for (language,) in rows]
 
+    def latest_prompt(self, model_sha256: str, task: str, versions: Sequence[str]) -> str | None:
+        """Of these versions of the prompt, that of the last suggestion of a model and task with a known
+        outcome; None without one."""
+        with self._reading():
+            found = self._connection.execute(
+                "SELECT s.prompt_version FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
+                "WHERE s.model_sha256 = ? AND s.kind = ? AND l.correct IS NOT NULL "
+                f"AND s.prompt_version IN ({', '.join('?' * len(versions))}) "
+                "ORDER BY s.shown_at DESC LIMIT 1",
+                (model_sha256, task, *versions),
+            ).fetchone()
+        return None if found is None else str(found[0])
+
     def visits_after(self, purpose: Purpose, moment: float) -> int:
         """How many visits to a line of a purpose have a label that settled later (Unix seconds).
 

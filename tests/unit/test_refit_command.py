@@ -1,0 +1,86 @@
+"""`lsp-calib refit`: on the labels of the prompts that this user's editor sends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from feedback_scene import suggestion
+
+from lsp_calib.commands import refit
+from lsp_calib.completion.prompt import Layout, WindowSize
+from lsp_calib.feedback.events import How, Label
+from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.inference.engine import LoadedModel
+from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.settings import Trusted
+from lsp_calib.values import Evidence, ModelIdentity
+
+CARD = load_cards()["smollm2-135m"]
+LOADED = LoadedModel(ModelIdentity(CARD.name, CARD.quantisation, CARD.sha256), CARD)
+SMALL, LARGE = (Layout.of(CARD, size).version for size in (WindowSize.SMALL, WindowSize.LARGE))
+
+
+class Loaded:
+    async def ready(self) -> LoadedModel:
+        return LOADED
+
+
+@pytest.fixture(autouse=True)
+def without_a_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert home.is_dir()
+
+    def run(ask: Callable[[Any], Awaitable[Any]], _given: Trusted, _say: object) -> Any:
+        return asyncio.run(ask(Loaded()))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(refit, "with_engine", run)
+
+
+def write(home: Path, *versions: str, model: ModelIdentity = LOADED.identity) -> None:
+    """Three lines with labels for each version of the prompt, one after the other."""
+    store = FeedbackStore(home / "feedback.db")
+    at = time.time() - 1000.0
+    for nth, version in enumerate(version for version in versions for _ in range(3)):
+        name = f"{model.name}-{nth}"
+        store.record_shown(
+            suggestion("x", name),
+            model=model,
+            prompt_version=version,
+            language="go" if version == SMALL else "rust",
+            evidence=Evidence((-0.1,)),
+            at=at + nth,
+            label=Label(name, True, How.KEPT, at + nth + 0.5),
+        )
+    store.close()
+
+
+def languages() -> list[str]:
+    return [language for language, _ in refit.refit_now(Trusted(), print).results]
+
+
+@pytest.mark.parametrize(
+    ("versions", "learned_from"),
+    [((LARGE, SMALL), "go"), ((SMALL, LARGE), "rust"), ((LARGE, SMALL, "line-prefix-0"), "go")],
+)
+def test_the_window_of_the_last_label_counts(home: Path, versions: list[str], learned_from: str) -> None:
+    """An editor's settings may name a window, of which a command knows nothing. Labels of a prompt that is no
+    longer sent are no reason to ask about it."""
+    write(home, *versions)
+    assert languages() == [learned_from]
+
+
+def test_labels_of_another_model_say_nothing_of_the_window(home: Path) -> None:
+    write(home, LARGE)
+    write(home, SMALL, model=ModelIdentity("m", "Q4", "5c" * 32))
+    assert languages() == ["rust"]
+
+
+def test_without_labels_it_says_so(home: Path) -> None:
+    assert home.is_dir()
+    (only,) = refit.refit_now(Trusted(), print).results
+    assert only[0] == "python"
+    assert (only[1].promoted, only[1].n) == (False, 0)
