@@ -289,13 +289,13 @@ def test_names_that_are_new(language: str, line: str, names: int) -> None:
 )
 def test_hostile_source_neither_crashes_nor_hangs(language: str, source: str) -> None:
     lines = source.split("\n")
-    start = time.perf_counter()
+    start = time.process_time()
     for function in functions(lines, language)[:50]:
         assert 0 <= function.start < function.signature_end <= function.end <= len(lines)
     assert prose_lines(lines, language) <= set(range(len(lines)))
     text_features(Cursor.at(("x", *lines[:2000], "y"), 1, 0, language), "f(")
     text_features(Cursor.at((*lines[:2000], ""), min(len(lines), 2000), 0, language), "f(")
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("language", BRACES)

@@ -156,6 +156,14 @@ _ALL = (
         npm_registry,
         (".cts", ".mts", ".ts", ".tsx"),
     ),
+    ProjectSet(
+        "projects-typescriptreact",
+        "typescriptreact",
+        _listed(project_lists.TYPESCRIPT_REACT),
+        _NPM,
+        npm_registry,
+        (".tsx",),
+    ),
 )
 
 SETS = {one.name: one for one in _ALL}
