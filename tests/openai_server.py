@@ -109,7 +109,10 @@ class OpenAIServer:
             while not writer.is_closing():
                 exchange = await _read(reader, writer)
                 self.asked.append(exchange)
-                await self._handler(exchange.path)(exchange)
+                try:
+                    await self._handler(exchange.path)(exchange)
+                except ConnectionError:
+                    exchange.broken_off = True  # while something was sent, or by a reset
                 if exchange.broken_off:
                     break
         except (ConnectionError, asyncio.IncompleteReadError):

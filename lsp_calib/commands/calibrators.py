@@ -41,8 +41,8 @@ class Listing:
             console.print(f"[bold]{c.id}[/bold]  {standing}", soft_wrap=True)
             skill = _number(c.metrics.get("skill"), signed=True) or "unknown"
             console.print(
-                f"  {c.purpose.model.name}, {c.purpose.language}; {_standing(c)}; {c.n} labels; "
-                f"{c.measure}, skill {skill}; {c.created}",
+                f"  {c.purpose.model.name}, {c.purpose.answers}, prompt {c.purpose.prompt_version}; "
+                f"{c.source_and_state}; {c.n} labels; {c.measure}, skill {skill}; {c.created}",
                 soft_wrap=True,
             )
             if words := note(c):
@@ -181,9 +181,10 @@ def _promised(entry: Listed) -> str:
 def _print(entry: Listed, console: Console) -> None:
     c = entry.calibrator
     standing = "in force" if entry.in_force else "kept, not in force"
-    console.print(f"{c.id} ({_standing(c)}; {standing})", style="bold")
+    answers = c.purpose.answers
+    console.print(f"{c.id} ({c.source_and_state}; {standing})", style="bold")
     console.print(
-        f"Lines of {c.purpose.language} by {c.purpose.model.name}, prompt {c.purpose.prompt_version}; "
+        f"{answers[0].upper()}{answers[1:]} by {c.purpose.model.name}, prompt {c.purpose.prompt_version}; "
         f"made {c.created} from {c.n} labels, {c.n_correct} right, of {len(c.provenance)} sources. "
         f"{entry.path}",
         soft_wrap=True,
@@ -238,11 +239,6 @@ def _metrics_table(calibrator: Calibrator) -> Table:
     for place, metrics in rows.items():
         table.add_row(place, *(_number(metrics.get(name), signed=name == "skill") for name in _SHOWN))
     return table
-
-
-def _standing(calibrator: Calibrator) -> str:
-    """Its source, and its state where that says more."""
-    return ", ".join(dict.fromkeys((calibrator.source, calibrator.state)))
 
 
 def _number(interval: Interval | None, *, signed: bool = False) -> str:

@@ -345,8 +345,22 @@ def _latency(latency: Latency | None) -> Markup | None:
 def _history(calibrators: Sequence[Listed]) -> Markup | None:
     if not calibrators:
         return None
+    own = sum(words.is_own(one) for one in calibrators)
+    shipped = [one for one in calibrators if one.calibrator.source == "shipped"]
+    learned = [one for one in calibrators if one.calibrator.source != "shipped"]
+    lead = (
+        f"{words.counted(own, 'calibrator')} of your own. " if own else "None of your own yet. "
+    ) + "`lsp-calib calibrators show ID` says what one weighs, `rollback` takes yours out of force."
+    parts = [_calibrators(learned)] if learned else []
+    if shipped:
+        counted = f"{words.counted(len(shipped), 'calibrator')} came with lsp-calib"
+        parts.append(tag("details", tag("summary", counted), _calibrators(shipped)))
+    return section("Calibrators", lead, *parts)
+
+
+def _calibrators(calibrators: Sequence[Listed]) -> Markup:
     rows = []
-    for one in sorted(calibrators, key=lambda one: (not words.is_own(one), not one.in_force)):
+    for one in calibrators:
         c = one.calibrator
         skill = c.metrics.get("skill")
         rows.append(
@@ -355,21 +369,15 @@ def _history(calibrators: Sequence[Listed]) -> Markup | None:
                 tag("span", "in force", class_="chip on")
                 if one.in_force
                 else tag("span", "kept", class_="chip"),
-                c.purpose.model.name,
-                c.purpose.language,
+                f"{c.purpose.answers} by {c.purpose.model.name}, prompt {c.purpose.prompt_version}",
                 c.source,
                 f"{c.n:,}",
                 words.signed(None if skill is None else skill.value),
                 c.created,
             ]
         )
-    head = ("calibrator", "", "model", "language", "source", "labels", "skill", "made")
-    own = sum(words.is_own(one) for one in calibrators)
-    lead = (
-        f"{words.counted(own, 'calibrator')} of your own. " if own else "None of your own yet. "
-    ) + "`lsp-calib calibrators show ID` says what one weighs, `rollback` takes yours out of force."
-    listed = tag("div", table(head, rows, right=(5, 6)), class_="scroll")
-    return section("Calibrators", lead, listed)
+    head = ("calibrator", "", "of", "source", "labels", "skill", "made")
+    return tag("div", table(head, rows, right=(4, 5), kind="calibrators"), class_="scroll")
 
 
 def _glossary() -> Markup:

@@ -132,8 +132,10 @@ async def test_a_killed_model_process_costs_one_answer(start, write):
     async with start() as editor:
         document, line, column = write(editor, long + "‸\n")
         [child] = _children(editor)
+        before = sum(child.cpu_times()[:2])
         request = asyncio.create_task(document.complete(line, column, PATIENCE))
-        await asyncio.sleep(0.1)
+        while sum(child.cpu_times()[:2]) - before < 0.05 and not request.done():
+            await asyncio.sleep(0.01)
         child.send_signal(signal.SIGKILL)
         assert await request is None
         item = await _ask(write(editor, next(iter(PLAIN))))

@@ -1,9 +1,10 @@
 """The shipped calibrators on records of projects that they were not fitted on: the blind set.
 
-    python tests/programs/blind.py FILE...      # records of `eval line $LSP_CALIB_DATA/projects-blind/*`
+    python tests/programs/blind.py FILE...   # of `eval line $LSP_CALIB_DATA/projects-blind/*`, `eval infill`
 
-Prints a table for each file: a row for each condition, scored by the calibrator that ships for its model and
-prompt. No model and no source is needed. Records of a project that the calibrator was fitted on are refused.
+Prints a table for each file: a row for each condition and judge, scored by the calibrator of lines that
+ships for its model and prompt. No model and no source is needed. Records of a project that the calibrator
+was fitted on are refused.
 """
 
 from __future__ import annotations
@@ -51,18 +52,22 @@ def table(header: Header, records: Sequence[Record], calibrator: Calibrator) -> 
     blind = len(blind_among(projects))
     yield f"{calibrator.id}; {len(projects)} projects, {blind} of them of the blind set"
     yield ""
-    yield "| condition | asked | exact | offered | skill | AUC | ECE (calibrated) | accepted @ right (from) |"
+    head = "condition, judge | asked | right | offered | skill | AUC | ECE (calibrated)"
+    yield f"| {head} | accepted @ right (from) |"
     yield "|---|---:|---:|---:|---|---|---|---|"
     for condition in (INSERTING, WRITING_ON):
         chosen = [record for record in records if record.condition == condition]
         if chosen:
-            yield _row(condition, header, chosen, calibrator)
+            for judge in chosen[0].correct:
+                yield _row(condition, judge, header, chosen, calibrator)
 
 
-def _row(condition: str, header: Header, records: Sequence[Record], calibrator: Calibrator) -> str:
+def _row(
+    condition: str, judge: str, header: Header, records: Sequence[Record], calibrator: Calibrator
+) -> str:
     offered = [record for record in records if record.shown and record.logprobs]
     confidence = calibrator.probabilities([record.evidence(header) for record in offered])
-    correct = np.array([record.correct["exact"] for record in offered], dtype=np.bool_)
+    correct = np.array([record.correct[judge] for record in offered], dtype=np.bool_)
     with quietly():
         metrics = summarise(confidence, correct, [record.group for record in offered])
     policy = PRESETS["balanced"]
@@ -72,8 +77,8 @@ def _row(condition: str, header: Header, records: Sequence[Record], calibrator: 
     held = f"{n / len(offered):.0%}" + (
         f" @ {right / n:.0%} ({wilson_interval(right, n)[0]:.0%})" if n else ""
     )
-    exact = sum(record.correct["exact"] for record in records if record.shown) / len(records)
-    cells = [condition, f"{len(records)}", f"{exact:.1%}", f"{len(offered)}"]
+    share = sum(record.correct[judge] for record in records if record.shown) / len(records)
+    cells = [f"{condition}, {judge}", f"{len(records)}", f"{share:.1%}", f"{len(offered)}"]
     cells += [
         _ranged(metrics["skill"], "+.2f"),
         _ranged(metrics["auc"], ".2f"),

@@ -248,14 +248,17 @@ def readme_blocks() -> dict[str, str]:
 def evaluation_blocks() -> dict[str, str]:
     """The table of docs/evaluation.md: a row for each file of records and each criterion."""
     rows = [row for path in RECORDS for row in _score_rows(path)]
-    columns = ("model", "task, right by", "asked", "offered", "right", "skill, out of fold", "AUC", "ECE")
+    columns = (
+        *("model", "prompt", "task, right by", "asked", "offered", "right", "skill, out of fold", "AUC"),
+        "ECE",
+    )
     return {"records": _block(*table_lines(columns, rows))}
 
 
 def _score_rows(path: Path) -> list[list[str]]:
     header, records = read_records(path)
     offered = str(sum(record.shown for record in records))
-    front = [header.model.name, header.task, str(len(records)), offered]
+    front = [header.model.name, header.prompt_version, header.task, str(len(records)), offered]
     if header.task == "line":
         # The last row of the ladder is what `score` would compute again.
         last = ladders()[name_of(path)].rows[-1]
@@ -265,10 +268,10 @@ def _score_rows(path: Path) -> list[list[str]]:
 
 
 def _score_row(front: list[str], judge: str, right: int, metrics: Mapping[str, Interval]) -> list[str]:
-    model, task, asked, offered = front
+    model, prompt, task, asked, offered = front
     skill, roc, ece = (metrics[name] for name in ("skill", "auc", "ece"))
     numbers = [signed(skill), f"{roc.value:.2f}", plain(ece, digits=3)]
-    return [model, f"{task}, {judge}", asked, offered, str(right), *numbers]
+    return [model, prompt, f"{task}, {judge}", asked, offered, str(right), *numbers]
 
 
 def _block(*lines: str) -> str:

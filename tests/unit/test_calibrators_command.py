@@ -19,6 +19,7 @@ from lsp_calib.cli import main
 from lsp_calib.commands.calibrators import curve_words
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.errors import SettingsError
+from lsp_calib.languages import name_of
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -76,6 +77,25 @@ def test_own_ones_take_the_place_of_shipped_ones_and_earlier_ones_are_kept() -> 
     printed = invoke("list").stdout
     assert f"{first.id}  kept\n" in printed, "an id stands on one line, to be copied"
     assert "personal, learning; 12 labels; features-" in printed
+
+
+def test_answers_and_prompt_tell_the_shipped_ones_apart() -> None:
+    """One model has calibrators of lines in several languages and for two windows, and of summaries."""
+    printed = invoke("list").stdout.splitlines()
+    about = [line.partition(";")[0] for line in printed if line.startswith("  ")]
+    assert len(set(about)) == len(about) == len(SHIPPED)
+    order = [(one["model"], one["task"], one["language"]) for one in listed()]
+    assert order == sorted(order)
+    assert "  smollm2-135m, lines of C++, prompt line-prefix-large-1" in about
+    assert "  smollm2-135m, summaries of Java, prompt summary-bm25-1" in about
+
+
+@pytest.mark.parametrize("one", SHIPPED, ids=lambda one: one.id)
+def test_the_answers_that_one_is_about_are_named(one: Calibrator) -> None:
+    answers = {"line": "Lines of ", "summary": "Summaries of "}[one.purpose.task]
+    assert f"{answers}{name_of(one.purpose.language)} by {one.purpose.model.name}" in invoke(
+        "show", one.id
+    ).stdout.replace("\n", " ")
 
 
 def test_a_file_that_is_no_calibrator_is_named() -> None:

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from encoder_scene import CARD, install, needs_encoder
@@ -23,12 +24,15 @@ from lsp_calib.calibration.calibrators.ledger_file import editing
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.cli import main
+from lsp_calib.completion.prompt import Layout
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.inference.models.inventory import inventory
+from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
-from lsp_calib.tools.doctor.checks import certificate
+from lsp_calib.tools.doctor.calibrator_checks import calibrators, certificate
 from lsp_calib.tools.doctor.finding import Level
 from lsp_calib.tools.doctor.speed import BUDGET_MS, Measurement, measurement, recommend
 from lsp_calib.values import Evidence, ModelIdentity
@@ -96,7 +100,7 @@ class TestFindings:
         assert model["data"]["name"] == "smollm2-135m"
         [calibrator] = about(report, "calibrator")
         assert calibrator["data"]["model"] == "smollm2-135m"
-        assert calibrator["data"]["source"] == "shipped"
+        assert {one["source"] for one in calibrator["data"]["calibrators"]} == {"shipped"}
 
     @pytest.mark.model
     def test_it_prints_the_same_for_people(self, home_with_model: Path) -> None:
@@ -115,6 +119,45 @@ class TestFindings:
         first = about(report, "model")[0]
         assert first["level"] == "problem"
         assert "lsp-calib models pull smollm2-135m" in first["advice"]
+
+    def test_the_calibrators_of_a_model_are_said_by_answers_and_origin(self, home: Path) -> None:
+        """Those of other languages and of summaries too, and of the prompts that the model gets here."""
+        assert home.is_dir()
+        entry = next(one for one in inventory() if one.card.name == "smollm2-135m")
+        [shipped] = calibrators([entry])
+        assert shipped.level is Level.GOOD
+        assert shipped.says.startswith(
+            "smollm2-135m: calibrators for lines of C, C++, Go, Java, JavaScript, "
+        )
+        assert "and for summaries of Java, Python (shipped, 288 to 444 labels)." in shipped.says
+        of_lines = [one for one in shipped.data["calibrators"] if one["task"] == "line"]
+        assert len({one["language"] for one in of_lines}) == len(of_lines)
+        store = CalibratorStore.open()
+        python = next(one["id"] for one in of_lines if one["language"] == "python")
+        [old] = [one.calibrator for one in store.listed()[0] if one.calibrator.id == python]
+        store.promote(attrs.evolve(old, source="personal", state="learning", n=12, n_correct=5))
+        [mine] = calibrators([entry])
+        others = ", ".join(sorted(name_of(one["language"]) for one in of_lines if one["id"] != python))
+        assert f"lines of Python (personal, learning, 12 labels); {others} (shipped, " in mine.says
+
+    def test_a_calibrator_of_another_language_is_one(self, home: Path) -> None:
+        """For somebody who calibrated a model on Go alone, its tiers are no guess."""
+        assert home.is_dir()
+        entry = next(one for one in inventory() if one.card.name == "granite-code-3b")
+        [none] = calibrators([entry])
+        assert none.level is Level.NOTE
+        assert "granite-code-3b has no calibrator of lines" in none.says
+        assert "lsp-calib calibrate PATH --model granite-code-3b" in none.advice
+        store, card = CalibratorStore.open(), entry.card
+        layout = Layout.of(card)
+        purpose = Purpose(
+            ModelIdentity(card.name, card.quantisation, card.sha256), layout.version, "line", "go"
+        )
+        borrowed = store.choose(purpose).calibrator
+        store.promote(attrs.evolve(borrowed, source="workspace", state="learning", n=40, n_correct=9))
+        [own] = calibrators([entry])
+        assert own.level is Level.GOOD
+        assert own.says == "granite-code-3b: calibrators for lines of Go (workspace, learning, 40 labels)."
 
     def test_what_is_promised_is_said_with_the_calibrator(self, home: Path) -> None:
         """And a ledger that cannot be read is a problem with its remedy."""

@@ -175,7 +175,7 @@ def test_whatever_documentation_holds_the_sentence_is_one_clean_line(
 def test_hostile_documentation_takes_no_time(piece: str) -> None:
     from lsp_calib.syntax import Function
 
-    start = time.perf_counter()
+    start = time.process_time()
     for language in LANGUAGES:
         documentation_sentence(Function("f", 0, 1, 2, 1, piece * 100_000, ""), language)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -139,11 +139,11 @@ def test_whatever_is_typed_functions_lie_within_the_document(pieces: list[str]) 
 )
 def test_hostile_source_neither_crashes_nor_hangs(source: str) -> None:
     lines = split_lines(source)
-    start = time.perf_counter()
+    start = time.process_time()
     functions(lines, "python")
     function_at(lines, len(lines) - 1, "python")
     prose_lines(lines, "python")
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_a_huge_file_is_not_parsed() -> None:

@@ -63,8 +63,10 @@ class Page(HTMLParser):
             self.tables[-1][-1][-1] += data
 
     def table(self, first: str) -> list[list[str]]:
-        """The rows below the head of the table with this first head."""
-        return next(rows[1:] for rows in self.tables if rows[0][0] == first)
+        """The rows below the head of the table with this first head; of all of them, if there are several."""
+        found = [rows[1:] for rows in self.tables if rows[0][0] == first]
+        assert found
+        return [row for rows in found for row in rows]
 
     def titles(self) -> str:
         return self.text
@@ -208,9 +210,18 @@ class TestNumbers:
         found = {row[0]: row for row in page.table("calibrator")}
         assert set(found) == {one.calibrator.id for one in report.calibrators}
         carried = {one.calibrator.id for one in report.calibrators if carried_from(one.calibrator)}
-        (own,) = [row for name, row in found.items() if row[4] == "personal" and name not in carried]
+        (own,) = [row for name, row in found.items() if row[3] == "personal" and name not in carried]
         assert own[1] == "in force"
         assert "1 calibrator of your own." in page.text
+        assert own[2] == "lines of Python by smollm2-135m, prompt line-prefix-1"
+
+    def test_shipped_calibrators_are_folded_away(self, page: Page, report: Report) -> None:
+        """There are many, and they are the same for everybody."""
+        shipped = [one.calibrator.id for one in report.calibrators if one.calibrator.source == "shipped"]
+        words = f"{len(shipped)} calibrator{'s' * (len(shipped) != 1)} came with lsp-calib"
+        assert words in page.text
+        own, below = page.text.split(words)
+        assert all(name in below and name not in own.rpartition("Calibrators")[2] for name in shipped)
 
     def test_nothing_is_drawn_outside_its_figure(self, report: Report) -> None:
         """No coordinate is NaN, and circles lie inside the view box."""

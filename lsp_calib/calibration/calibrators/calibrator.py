@@ -36,7 +36,6 @@ from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.confidence import by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.files import write_atomically
-from lsp_calib.languages import bounded, name_of
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
 
 Schema = Literal[1, 2]
@@ -98,6 +97,11 @@ class Calibrator:
         return f"{self.purpose.task}-{slug(self.purpose.model.name)}-{digest}"
 
     @property
+    def source_and_state(self) -> str:
+        """Its source, and its state where that says more: "shipped", "personal, learning"."""
+        return ", ".join(dict.fromkeys((self.source, self.state)))
+
+    @property
     def measure(self) -> str:
         """The measure of the preferred curve."""
         return self.curves[0].measure
@@ -141,7 +145,7 @@ class Calibrator:
             # The tier of a calibrator without labels follows from that, not from the features.
             if self.source == "prior":
                 # The policy does not know what it judges.
-                reason = reason.replace(NO_LABELS, NO_LABELS.replace(" it ", f" {self._what} "))
+                reason = reason.replace(NO_LABELS, NO_LABELS.replace(" it ", f" {self.purpose.answers} "))
             # The words are of lines: where one ends, what stands around it.
             explains = self.source != "prior" and self.purpose.task == "line"
             if used is not None and explains and (words := reason_of(used, evidence, tier)):
@@ -170,12 +174,6 @@ class Calibrator:
     def weighs(self, features: Collection[str]) -> bool:
         """Whether some curve weighs one of these features."""
         return any(one.name in features for curve in self.curves for one in curve.features)
-
-    @property
-    def _what(self) -> str:
-        """What it judges, in words: lines of Java."""
-        task = {"line": "lines", "summary": "summaries"}[self.purpose.task]
-        return f"{task} of {name_of(bounded(self.purpose.language))}"
 
     def probability(self, evidence: Evidence, wanted: Wanted = "best") -> float | None:
         """The calibrated probability of an answer, in [0, 1], as `assess` finds it; None if there is none."""

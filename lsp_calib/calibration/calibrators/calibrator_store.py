@@ -131,7 +131,8 @@ class CalibratorStore:
 
     def listed(self) -> tuple[list[Listed], list[str]]:
         """All calibrators, and a sentence for each file that cannot be used. Those in force come first, then
-        those that are kept; of each the user's own first, the newest first."""
+        those that are kept; of each the user's own first, the newest first. Shipped ones are in the order of
+        model, answers and prompt."""
         found: list[Listed] = []
         skipped: list[str] = []
         chosen: dict[Purpose, str] = {}
@@ -154,13 +155,18 @@ class CalibratorStore:
         found += carried.values()
         found = [self._with_ledger(one, skipped) for one in found]
 
-        def rank(one: Listed) -> tuple[bool, str, int, str]:
+        def age(one: Listed) -> tuple[str, int, str]:
             # They have dates only. Of one day, a later refit has seen more labels.
-            made = one.calibrator
-            return made.source != "shipped", made.created, made.n, made.id
+            return one.calibrator.created, one.calibrator.n, one.calibrator.id
 
-        found.sort(key=rank, reverse=True)
-        found.sort(key=lambda one: not one.in_force)
+        def place(one: Listed) -> tuple[str, ...]:
+            if one.calibrator.source != "shipped":
+                return ()
+            purpose = one.calibrator.purpose
+            return purpose.model.name, purpose.task, purpose.language, purpose.prompt_version
+
+        found.sort(key=age, reverse=True)
+        found.sort(key=lambda one: (not one.in_force, place(one)))
         return found, skipped
 
     def _with_ledger(self, one: Listed, skipped: list[str]) -> Listed:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import attrs
 
+from lsp_calib.languages import bounded, name_of
 from lsp_calib.values import ModelIdentity
 
 Task = Literal["line", "summary"]
@@ -17,6 +18,8 @@ TASKS: tuple[Task, ...] = ("line", "summary")
 SOURCES: tuple[Source, ...] = ("prior", "shipped", "workspace", "personal")
 STATES: tuple[State, ...] = ("shipped", "learning", "ready", "drifted")
 
+_ANSWERS: dict[Task, str] = {"line": "lines", "summary": "summaries"}
+
 
 @attrs.frozen
 class Purpose:
@@ -26,6 +29,16 @@ class Purpose:
     prompt_version: str
     task: Task
     language: str
+
+    @property
+    def answers(self) -> str:
+        """The answers that it is about, in words: lines of Java."""
+        return f"{_ANSWERS[self.task]} of {self.language_name}"
+
+    @property
+    def language_name(self) -> str:
+        """The language as people write it: C++."""
+        return name_of(bounded(self.language))
 
     def differences(self, model: ModelIdentity, prompt_version: str, task: str) -> list[str]:
         """What of these differs from this purpose, in words.

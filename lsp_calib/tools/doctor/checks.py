@@ -15,10 +15,6 @@ from importlib.util import find_spec
 from typing import Any
 
 from lsp_calib import __version__, home, lockfile
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.completion.layouts import Layouts
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.feedback.events import EventKind, Source
 from lsp_calib.inference import backends
@@ -28,7 +24,6 @@ from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.settings import Trusted
 from lsp_calib.tools.doctor.finding import Finding, Level
-from lsp_calib.values import ModelIdentity
 
 # With less free space, writing the feedback store and the log may soon fail.
 _LEAST_FREE = 200 << 20
@@ -166,36 +161,6 @@ def models(trusted: Trusted) -> tuple[list[Finding], list[Entry]]:
     return found, usable
 
 
-def calibrators(usable: Sequence[Entry]) -> list[Finding]:
-    """The calibrator in use for completions of each model, and files that had to be skipped."""
-    found: list[Finding] = []
-    complaints: dict[str, None] = {}
-    for entry in usable:
-        card = entry.card
-        identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-        store = CalibratorStore.open()
-        version = Layouts(store.has_labels).of_card(card, identity).version
-        purpose = Purpose(identity, version, "line", "python")
-        choice = store.choose(purpose)
-        complaints.update(dict.fromkeys(choice.skipped))
-        ref = choice.calibrator.ref
-        data = {"model": card.name, "id": ref.id, "source": ref.source, "state": ref.state, "n": ref.n}
-        data["prompt"] = version
-        if ref.source == "prior":
-            says = f"{card.name} has no calibrator of its own; its tiers are a guess, made from other models."
-            advice = (
-                f"Run `lsp-calib calibrate PATH --model {card.name}`, or refit after using it for a while."
-            )
-            found.append(Finding("calibrator", Level.NOTE, says, advice, data=data))
-        else:
-            origin = ref.source if ref.source == ref.state else f"{ref.source}, {ref.state}"
-            says = f"{card.name}: calibrator {ref.id} ({origin}, {ref.n} labels)."
-            found.append(Finding("calibrator", Level.GOOD, says, data=data))
-        found += certificate(store, purpose, choice.calibrator)
-    advice = "Remove or replace the file. Until then another calibrator is used."
-    return found + [Finding("calibrator", Level.PROBLEM, text, advice) for text in complaints]
-
-
 def encoder() -> Finding:
     """Whether the sentence encoder, which is evidence for the confidence of summaries, can be used."""
     card = load_encoders()[ENCODER]
@@ -213,24 +178,6 @@ def encoder() -> Finding:
     missing += [] if card.installed else [f"`lsp-calib models pull {card.name}` ({card.size >> 20} MB)"]
     says = "No sentence encoder: the confidence of summaries rests on less evidence."
     return Finding("encoder", Level.NOTE, says, f"Run {' and '.join(missing)}.", data=data)
-
-
-def certificate(store: CalibratorStore, purpose: Purpose, calibrator: Calibrator) -> list[Finding]:
-    """What is promised of the tiers, where the policy is or was `risk`."""
-    try:
-        ledger = store.ledger(purpose)
-    except LspCalibError as error:
-        advice = "Remove the file: certificates then begin anew, with later labels."
-        return [Finding("certificate", Level.PROBLEM, str(error), advice)]
-    if ledger.promise is None:
-        return []
-    data = ledger.to_wire(calibrator.id, ledger.promise)
-    name = f"{purpose.model.name}, {purpose.language}"
-    if data["certified"]:
-        return [Finding("certificate", Level.GOOD, f"{name}: certified: {data['reason']}.", data=data)]
-    says = f"{name}: nothing is certified to be accepted: {data['reason']}."
-    advice = "Labels come with use; `lsp-calib refit` asks for a certificate when there are enough."
-    return [Finding("certificate", Level.NOTE, says, advice, data=data)]
 
 
 def feedback() -> Finding:

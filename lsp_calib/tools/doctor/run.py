@@ -17,7 +17,7 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
-from lsp_calib.tools.doctor import acceleration, checks, speed
+from lsp_calib.tools.doctor import acceleration, calibrator_checks, checks, speed
 from lsp_calib.tools.doctor.bundle import write_bundle
 from lsp_calib.tools.doctor.finding import Finding, Level
 
@@ -80,7 +80,7 @@ def examine(*, quick: bool, progress: Callable[[str], None]) -> list[Finding]:
         found.append(_remote(trusted))
     models, usable = checks.models(trusted)
     found += models
-    found += checks.calibrators(usable)
+    found += calibrator_checks.calibrators(usable)
     found.append(checks.encoder())
     found.append(checks.feedback())
     found.append(checks.processes())
