@@ -36,6 +36,19 @@ def test_it_is_where_expectation_and_maximisation_ends(seed: int) -> None:
     assert again == pytest.approx(found, abs=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("precision", [1e-2, 1.0, 1e3])
+def test_the_order_of_the_labels_does_not_matter(seed: int, precision: float) -> None:
+    """Sums that are rounded in another way, as by another processor, give the same coefficients."""
+    design, targets, weights = problem(seed)
+    mean, precisions = np.zeros(design.shape[1]), np.full(design.shape[1], precision)
+    found, _ = maximise_posterior(design, targets, weights, mean, precisions)
+    for order in range(5):
+        rows = np.random.default_rng(order).permutation(targets.size)
+        again, _ = maximise_posterior(design[rows], targets[rows], weights[rows], mean, precisions)
+        assert again == pytest.approx(found, rel=1e-11, abs=1e-12)
+
+
 @pytest.mark.parametrize("target", [0.0, 1.0])
 def test_the_derivative_is_that_of_the_loss(target: float) -> None:
     z = np.linspace(-40.0, 40.0, 401)

@@ -12,6 +12,9 @@ from lsp_calib.calibration.arrays import FloatArray
 # Designs with more rows are multiplied in parts of so many numbers: for larger ones OpenBLAS starts its
 # threads, which beside a model that decodes take twice the processor time that they save.
 _MANY, _PART = 5_000, 8_192
+# Decrements of Newton's method, by the objective's size, from which steps are not shortened, and after which
+# there is none. A step squares the distance.
+_CLOSE, _CLOSEST = 1e-10, 1e-16
 _MAX_ITERATIONS = 200
 _MAX_HALVINGS = 50
 
@@ -87,17 +90,15 @@ def maximise_posterior(
         size = 1.0
         for _ in range(_MAX_HALVINGS):
             trial, *derivatives = evaluate(coefficients - size * step)
-            if trial <= value - 1e-4 * size * decrement:
+            # So close to the minimum the objective's change is lost in its rounding, which must not shorten
+            # a step: full steps converge here, whichever way sums are rounded.
+            if decrement <= _CLOSE * (1.0 + abs(value)) or trial <= value - 1e-4 * size * decrement:
                 break
             size *= 0.5
         else:
-            # No step lowers the objective any more: only rounding is left. The full step still sharpens the
-            # coefficients, which the objective's rounding cannot see.
-            if decrement <= 1e-10 * (1.0 + abs(value)):
-                coefficients = coefficients - step
             break
         coefficients, value, (slope, curvature) = coefficients - size * step, trial, derivatives
-        if decrement <= 1e-13 * (1.0 + abs(value)):  # and the step just taken squared that
+        if decrement <= _CLOSEST * (1.0 + abs(value)):
             break
     return coefficients, value
 
