@@ -2,7 +2,7 @@
 
 Hundreds of labels are too few to weigh a dozen features anew. What the features mean is much the same
 everywhere, so a calibrator that rests on more labels is moved as far as these support. It predicts better
-than a calibrator of these labels alone in each of seven languages (docs/languages.md).
+than a calibrator of these labels alone in each of eight languages (docs/languages.md).
 """
 
 from __future__ import annotations
