@@ -505,6 +505,7 @@ class TestSequences:
                 assert again.text == expected.text
                 assert again.logprobs == pytest.approx(expected.logprobs, abs=EXACT)
 
+    @pytest.mark.usefixtures("steady")
     def test_background_work_goes_on_after_interactive_work_from_what_it_has(
         self, model: llama.LlamaModel
     ) -> None:
