@@ -154,11 +154,12 @@ def test_lines_are_of_many_pinned_projects_and_none_is_held_out(file: Path) -> N
 
 
 @pytest.mark.parametrize(("stem", "run"), UNFINISHED.items())
-def test_what_is_unfinished_is_all_that_its_journal_has(stem: str, run: str) -> None:
+def test_what_is_unfinished_is_what_its_journal_begins_with(stem: str, run: str) -> None:
+    """A journal that has gone on since changes nothing that ships, nor what the documentation says of it."""
     folder = home.shipped_models() / "records"
     header, records = read_records(folder / f"{stem}.jsonl")
     began, kept = read(folder / "unfinished" / run / "records.jsonl.journal")
-    assert records == sorted(kept, key=lambda record: record.item)
+    assert records == sorted(kept[: len(records)], key=lambda record: record.item)
     assert header == attrs.evolve(began, sources=header.sources)
 
 
