@@ -6,7 +6,9 @@ asked for and answered.
 JOURNAL: a file of JSON lines, {"what": "asked" | "answered" | "cancelled", "id", "at", "n", "model"}:
 at in milliseconds since the epoch, as the page's clock has it; an answer has n items, model of them from the
 model and the others from the server's memory. It holds no source text.
-SECONDS: for how long each answer of the model is held back, as if the machine were that slow; usually 0.
+SECONDS: for how long the first answer with completions at each place is held back, as if the machine were
+that slow; usually 0. It may come from the server's memory: a fast machine completes the words before the last
+key while that is typed. When VS Code asks again at the same place, the answer comes at once.
 """
 
 from __future__ import annotations
@@ -54,15 +56,18 @@ def from_model(message: dict[str, Any]) -> int:
 
 
 def copy(
-    source: BinaryIO, target: BinaryIO, note: Callable[[dict[str, Any], float], None], held_back: float = 0.0
+    source: BinaryIO,
+    target: BinaryIO,
+    note: Callable[[dict[str, Any], float], None],
+    hold_back: Callable[[dict[str, Any]], None] | None = None,
 ) -> None:
     for raw, message in frames(source):
-        if held_back and from_model(message):
-            time.sleep(held_back)
-        at = 1000 * time.time()
+        if hold_back is not None:
+            hold_back(message)
+        # Noted first: an answer may come before the next line is run.
+        note(message, 1000 * time.time())
         target.write(raw)
         target.flush()
-        note(message, at)
     target.close()
 
 
@@ -71,7 +76,8 @@ def main() -> int:
     server = subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert server.stdin is not None
     assert server.stdout is not None
-    open_ids: set[Any] = set()
+    places: dict[Any, str] = {}  # of the requests without an answer
+    answered_places: set[str] = set()
     lock = threading.Lock()
     with Path(journal).open("a", buffering=1, encoding="utf-8") as file:
 
@@ -81,18 +87,24 @@ def main() -> int:
 
         def asked(message: dict[str, Any], at: float) -> None:
             if message.get("method") == METHOD:
-                open_ids.add(message["id"])
+                params = message["params"]
+                places[message["id"]] = json.dumps([params["textDocument"]["uri"], params["position"]])
                 write("asked", message, at)
-            elif message.get("method") == "$/cancelRequest" and message["params"]["id"] in open_ids:
+            elif message.get("method") == "$/cancelRequest" and message["params"]["id"] in places:
                 write("cancelled", message["params"], at)
 
         def answered(message: dict[str, Any], at: float) -> None:
-            if "method" not in message and message.get("id") in open_ids:
-                open_ids.discard(message["id"])
+            if "method" not in message and places.pop(message.get("id"), None):
                 write("answered", message, at, n=len(items(message)), model=from_model(message))
 
+        def hold_back(message: dict[str, Any]) -> None:
+            place = None if "method" in message else places.get(message.get("id"))
+            if place is not None and items(message) and place not in answered_places:
+                answered_places.add(place)
+                time.sleep(float(seconds))
+
         back = threading.Thread(
-            target=copy, args=(server.stdout, sys.stdout.buffer, answered, float(seconds)), daemon=True
+            target=copy, args=(server.stdout, sys.stdout.buffer, answered, hold_back), daemon=True
         )
         back.start()
         copy(sys.stdin.buffer, server.stdin, asked)
