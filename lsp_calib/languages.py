@@ -81,6 +81,35 @@ def name_of(language: str) -> str:
     return _NAMES.get(language, language)
 
 
+# What editors send instead of the protocol's identifiers: the name of a mode in Emacs, a file type in Vim and
+# Neovim, a language's own name in Helix and Zed.
+_ALIASES = {
+    **dict.fromkeys(("py", "python-base", "python3"), "python"),
+    **dict.fromkeys(("js", "js2", "js3", "js-base"), "javascript"),
+    **dict.fromkeys(("jsx", "js-jsx", "javascript.jsx", "rjsx"), "javascriptreact"),
+    **dict.fromkeys(("ts", "typescript-ts-base"), "typescript"),
+    **dict.fromkeys(("tsx", "typescript.tsx"), "typescriptreact"),
+    **dict.fromkeys(("cs", "c#", "c-sharp"), "csharp"),
+    **dict.fromkeys(("sh", "bash", "shell script"), "shellscript"),
+    "c++": "cpp",
+    "rustic": "rust",
+    "enh-ruby": "ruby",
+    "cperl": "perl",
+}
+
+
+def identifier_of(name: str) -> str:
+    """The identifier of the Language Server Protocol for a language as an editor names it; other names stay.
+
+    >>> identifier_of("c++"), identifier_of("C#"), identifier_of("python"), identifier_of("Elm")
+    ('cpp', 'csharp', 'python', 'Elm')
+    """
+    lower = name.lower()
+    if lower in _ALIASES:
+        return _ALIASES[lower]
+    return lower if lower in _NAMES else name
+
+
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,39}")
 
 
@@ -123,12 +152,14 @@ def is_choice(text: str) -> bool:
 
 
 def is_chosen(language: str, chosen: Collection[str]) -> bool:
-    """Whether a language gets completions. chosen: the setting `languages`.
+    """Whether a language gets completions. language: an identifier. chosen: the setting `languages`.
 
     >>> is_chosen("python", ["*"]), is_chosen("markdown", ["*"]), is_chosen("markdown", ["*", "markdown"])
     (True, False, True)
+    >>> is_chosen("cpp", ["c++"])
+    True
     """
-    return language in chosen or (ANY in chosen and language not in PLAIN)
+    return language in map(identifier_of, chosen) or (ANY in chosen and language not in PLAIN)
 
 
 def language_of(path: PurePath) -> str:

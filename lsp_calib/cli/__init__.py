@@ -16,6 +16,7 @@ from lsp_calib.cli.feedback import feedback
 from lsp_calib.cli.models import models
 from lsp_calib.cli.shared import (
     Group,
+    engine_given,
     host_and_port,
     json_option,
     model_option,
@@ -96,7 +97,6 @@ def serve(
 ) -> None:
     """Serve one editor."""
     from lsp_calib.server.main import serve as run
-    from lsp_calib.settings import Trusted
 
     if stdio and tcp:
         raise SettingsError("Give --stdio or --tcp, not both.")
@@ -107,7 +107,7 @@ def serve(
         from lsp_calib.server.tcp import TcpChoice
 
         choice = TcpChoice(*host_and_port(tcp), tcp_any_host, token_file)
-    trusted = Trusted(model=model, threads=threads, gpu_layers=gpu_layers, remote_url=remote)
+    trusted = engine_given(model, remote, threads=threads, gpu_layers=gpu_layers)
     run(trusted, tcp=choice, log_file=log_file)
 
 
@@ -131,9 +131,8 @@ def complete(place: str, as_json: bool, model: str | None, threads: int, remote:
     """Complete LINE at COL; without COL, suggest the whole line. Both count from 1."""
     from lsp_calib.commands.complete import complete_at
     from lsp_calib.commands.printing import print_suggestions
-    from lsp_calib.settings import Trusted
 
-    given = Trusted(model=model, threads=threads, remote_url=remote)
+    given = engine_given(model, remote, threads=threads)
     suggestions = complete_at(*place_in_file(place, column=True), given, warn)
     if as_json:
         print_json([suggestion.to_wire() for suggestion in suggestions])
@@ -167,9 +166,8 @@ def summarize(
     """Summarise the function at LINE (its signature or its body); with --all FILE or DIR, a page of all."""
     from lsp_calib.commands.printing import print_suggestions
     from lsp_calib.commands.summarize import summarize_at
-    from lsp_calib.settings import Trusted
 
-    given = Trusted(model=model, threads=threads, remote_url=remote)
+    given = engine_given(model, remote, threads=threads)
     if everything:
         _summarize_all(Path(place), given, as_json=as_json)
         return
@@ -208,9 +206,8 @@ def _summarize_all(path: Path, given: Trusted, *, as_json: bool) -> None:
 def refit(as_json: bool, model: str | None, remote: str | None) -> None:
     """Refit your calibrators, one for each language, on your feedback on suggestions."""
     from lsp_calib.commands.refit import refit_now
-    from lsp_calib.settings import Trusted
 
-    refits = refit_now(Trusted(model=model, remote_url=remote), warn)
+    refits = refit_now(engine_given(model, remote), warn)
     if as_json:
         print_json(refits.to_wire())
     else:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lsp_calib.errors import SettingsError
+
+if TYPE_CHECKING:
+    from lsp_calib.settings import Trusted
 
 # ASCII digits, and fewer than Python converts.
 _COUNT = re.compile(r"[0-9]{1,18}")
@@ -73,6 +76,17 @@ remote_option = click.option(
     callback=_checked_url,
     help="Ask the OpenAI-compatible server at this address instead of a model on this machine.",
 )
+
+
+def engine_given(
+    model: str | None, remote: str | None, *, threads: int = 0, gpu_layers: int | None = None
+) -> Trusted:
+    """The settings of the command line that choose an engine. With an address, `model` is that server's name."""
+    from lsp_calib.settings import Trusted
+
+    if remote is not None:
+        return Trusted(threads=threads, gpu_layers=gpu_layers, remote_url=remote, remote_model=model)
+    return Trusted(model=model, threads=threads, gpu_layers=gpu_layers)
 
 
 def host_and_port(text: str) -> tuple[str, int]:

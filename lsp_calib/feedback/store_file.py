@@ -24,6 +24,9 @@ from lsp_calib.home import private_folder
 
 T = TypeVar("T")
 
+# The identity of no file: what a connection is to that is closed and could not be opened again.
+_NOWHERE = (-1, -1)
+
 
 class StoreFile:
     """One SQLite file, readable by its owner alone. See `FeedbackStore` for what its users are promised.
@@ -41,13 +44,7 @@ class StoreFile:
         self._timeout = timeout
         private_folder(path.parent)
         with translated(path):
-            self._which = private_file(path)
-            try:
-                self._connection = self._open()
-            except sqlite3.DatabaseError as error:
-                if not is_corrupt(error):
-                    raise
-                self._begin_afresh()
+            self._reopen()
 
     def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """All rows of a query. Raises LspCalibError as every method of the store."""
@@ -69,15 +66,14 @@ class StoreFile:
                 if not is_corrupt(error):
                     raise
             self._connection.close()
-            self._begin_afresh()
+            self._begin_afresh(self._which)
             return self._transaction(work)
 
     def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if not self._in_place():
             # Another process has moved the file aside: nobody would find data written to it now.
             self._connection.close()
-            self._which = private_file(self.path)
-            self._connection = self._open()
+            self._reopen()
         connection = self._connection
         # IMMEDIATE: a transaction that reads first and writes later cannot wait for another's lock.
         connection.execute("BEGIN IMMEDIATE")
@@ -93,13 +89,15 @@ class StoreFile:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         with translated(self.path):
+            if self._which == _NOWHERE:
+                self._reopen()
             try:
                 yield
             except sqlite3.DatabaseError as error:
                 if not is_corrupt(error):
                     raise
                 self._connection.close()
-                self._begin_afresh()
+                self._begin_afresh(self._which)
                 raise DataError(
                     f"{self.path} was damaged ({error}). It was moved to {self.moved_aside}, and a new one "
                     "was created. The new one starts without labels."
@@ -111,12 +109,30 @@ class StoreFile:
         except FileNotFoundError:
             return False
 
-    def _begin_afresh(self) -> None:
-        """Move the damaged file aside, unless another process has done so. No connection to it may be
-        open."""
-        self.moved_aside = move_aside(self.path, self._which) or self.moved_aside
-        self._which = private_file(self.path)
+    def _reopen(self) -> None:
+        """Open the file that is there now, or a new one. No connection may be open.
+
+        If that fails, as on a full disk, the next transaction tries again.
+        """
+        self._which = _NOWHERE
+        which = private_file(self.path)
+        try:
+            self._connection = self._open()
+        except sqlite3.DatabaseError as error:
+            if not is_corrupt(error):
+                raise
+            self._begin_afresh(which)
+        else:
+            self._which = which
+
+    def _begin_afresh(self, damaged: tuple[int, int]) -> None:
+        """Move the damaged file aside, unless another process has done so, and open a new one. No connection
+        may be open."""
+        self._which = _NOWHERE
+        self.moved_aside = move_aside(self.path, damaged) or self.moved_aside
+        which = private_file(self.path)
         self._connection = self._open()
+        self._which = which
 
     def _open(self) -> sqlite3.Connection:
         # SQLite does not wait if the wait might never end, as when two processes switch a new file to

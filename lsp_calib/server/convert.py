@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from lsp_calib.languages import bounded
+from lsp_calib.languages import bounded, identifier_of
 from lsp_calib.server.text import CalibDocument
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def position_of(document: CalibDocument, cursor: Cursor) -> types.Position:
 
 
 def language_of(document: CalibDocument) -> str:
-    """The document's language, of bounded length."""
-    return bounded(document.language_id or "plaintext")
+    """The identifier of the document's language, of bounded length."""
+    return bounded(identifier_of(document.language_id or "plaintext"))
 
 
 def column_units(document: CalibDocument, line: str, column: int) -> int:

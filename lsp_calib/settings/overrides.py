@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lsp_calib.calibration.policies.overrides import Override
 from lsp_calib.exclusion import is_pattern
-from lsp_calib.languages import ANY, is_choice
+from lsp_calib.languages import ANY, identifier_of, is_choice
 from lsp_calib.settings.kinds import Kind, object_list
 
 _MOST = 50
@@ -40,6 +40,7 @@ def override(value: object) -> Override | None:
     accept, reject = (given.get(name, 0) for name in _SHARES)
     if not (_is_share(accept) and _is_share(reject)):
         return None
+    language = None if language is None else identifier_of(language)
     return Override(language=language, path=path, accept_from=float(accept), reject_below=float(reject))
 
 

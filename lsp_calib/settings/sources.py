@@ -22,8 +22,10 @@ NOT_TRUSTED_OVER_TCP = (
 def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, list[str]]:
     """Command line over environment over editor over the user's `config.toml`, setting by setting.
 
-    But `remote.keyFile` counts only where the `remote.url` in force was set, and patterns of `exclude`, and
-    overrides of the tiers, from all places count together. Raises SettingsError if there is no state folder.
+    But a `model` that is named in a place above the one with `remote.url` is asked on this machine: the
+    address and its key are dropped. `remote.keyFile` counts only where the `remote.url` in force was set; and
+    patterns of `exclude`, and overrides of the tiers, from all places count together. Raises SettingsError if
+    there is no state folder.
     """
     user, problems = _user_file()
     environment, more = _environment()
@@ -33,6 +35,8 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
     named = next((level for level in levels if level.remote_url is not None), None)
     if named is not None:
         chosen["remote_key_file"] = named.remote_key_file
+        if any(level.model is not None for level in levels[: levels.index(named)]):
+            chosen["remote_url"] = chosen["remote_key_file"] = None
     chosen["exclude"] = tuple(dict.fromkeys(pattern for level in levels for pattern in level.exclude))
     chosen["overrides"] = tuple(dict.fromkeys(one for level in levels for one in level.overrides))
     trusted = Trusted(**chosen)

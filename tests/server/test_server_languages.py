@@ -70,3 +70,21 @@ async def test_a_language_without_labels_says_so_and_is_never_accepted(connect: 
     assert suggestion["calibrator"]["n"] == 0
     assert suggestion["tier"] != "accept"
     assert "this model has no labels for lines of Go yet" in suggestion["reason"]
+
+
+@pytest.mark.parametrize(("sent", "language"), [("c++", "cpp"), ("tsx", "typescriptreact")])
+async def test_a_hover_knows_a_language_by_the_editors_name(
+    connect: Connect, sent: str, language: str
+) -> None:
+    editor = await connect({"summary": {"text": "Add two numbers.", "logprobs": [-0.1]}})
+    editor.open(FUNCTIONS[language], uri="file:///a", language=sent)
+    assert await editor.hover(1, 0, "file:///a") is not None
+
+
+async def test_labels_of_a_language_count_where_the_editor_calls_it_otherwise(connect: Connect) -> None:
+    """Emacs, with a server for `python-base-mode`."""
+    editor = await connect({"otherwise": {"text": "x", "logprobs": [-0.001]}})
+    editor.open("a = ", language="python-base")
+    suggestion = await editor.suggestion(0, 4)
+    assert suggestion["tier"] == "accept"
+    assert suggestion["calibrator"]["source"] != "prior"

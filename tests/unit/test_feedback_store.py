@@ -865,6 +865,33 @@ class TestRefusals:
         show(store, "later")
         assert store.counts().suggestions == acknowledged + 1
 
+    @pytest.mark.parametrize("damaged", [False, True])
+    def test_a_file_that_cannot_be_made_at_once_is_made_later(
+        self, store: FeedbackStore, path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+    ) -> None:
+        """The user deletes the file on a full disk, or it is damaged there: once there is space again, what is
+        written is kept, and can be read."""
+        if damaged:
+            TestDamage().damage(store, path)
+        else:
+            move_aside(path, private_file(path))
+
+        def full(_self: FeedbackStore) -> sqlite3.Connection:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+
+        with monkeypatch.context() as context:
+            context.setattr(FeedbackStore, "_connected", full)
+            for _ in range(2):
+                with pytest.raises(LspCalibError, match="full, so feedback cannot be recorded"):
+                    show(store, "lost")
+                with pytest.raises(LspCalibError, match="full"):
+                    list(store.export())
+        assert list(store.export()) == []
+        show(store, "later")
+        assert [row["id"] for row in store.export()] == ["later"]
+
     def test_read_only(self, store: FeedbackStore) -> None:
         store._connection.execute("PRAGMA query_only = ON")
         with pytest.raises(SettingsError, match="LSP_CALIB_HOME"):

@@ -10,7 +10,7 @@ from language_samples import SAMPLES
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.languages import language_of, name_of
+from lsp_calib.languages import identifier_of, is_chosen, language_of, name_of
 from lsp_calib.syntax import Function, function_at, functions, has_grammar, prose_lines
 from lsp_calib.syntax.functions import MOST_BYTES
 from lsp_calib.syntax.languages import LANGUAGES
@@ -52,6 +52,23 @@ def test_functions_are_found_with_their_documentation(language: str) -> None:
             lines[function.start : function.signature_end]
         )
         assert function_at(lines, function.signature_end - 1, language) is not None
+
+
+# As sent by Eglot (modes in Emacs), Neovim (file types), Helix and Zed (names of languages).
+@pytest.mark.parametrize(
+    ("sent", "language"),
+    [
+        *(("python-base", "python"), ("js", "javascript"), ("js-base", "javascript")),
+        *(("tsx", "typescriptreact"), ("typescript-ts-base", "typescript"), ("c++", "cpp"), ("C++", "cpp")),
+        *(("cs", "csharp"), ("c-sharp", "csharp"), ("C#", "csharp"), ("Python", "python"), ("Go", "go")),
+        *(("javascript.jsx", "javascriptreact"), ("typescript.tsx", "typescriptreact")),
+    ],
+)
+def test_a_language_is_known_by_the_names_that_editors_send(sent: str, language: str) -> None:
+    assert identifier_of(sent) == language
+    assert has_grammar(identifier_of(sent))
+    assert is_chosen(language, [sent])
+    assert identifier_of(language) == language
 
 
 def test_each_language_with_a_grammar_has_a_name_and_file_names() -> None:

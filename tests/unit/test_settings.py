@@ -348,6 +348,22 @@ def test_a_remote_server_is_found_in_the_environment_and_the_users_file(
     assert engine_choice(Trusted("m", 2, 1)) == EngineChoice("m", 2, 1)
 
 
+def test_a_model_that_is_named_above_a_remote_server_is_asked_on_this_machine(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or text of the user's files would leave the machine although the command line names a local model."""
+    (home / "config.toml").write_text('model = "m"\n[remote]\nurl = "http://host/v1"\nkeyFile = "/key"\n')
+    beside, _ = resolve_trusted(Trusted(), Trusted())
+    assert engine_choice(beside).remote is not None
+    for command_line, editor in ((Trusted(model="mine"), Trusted()), (Trusted(), Trusted(model="mine"))):
+        trusted, problems = resolve_trusted(command_line, editor)
+        assert (trusted.model, trusted.remote_url, trusted.remote_key_file) == ("mine", None, None)
+        assert problems == [], "nothing is sent in the clear"
+    monkeypatch.setenv("LSP_CALIB_REMOTE_URL", "https://host/v1")
+    assert resolve_trusted(Trusted(), Trusted(model="mine"))[0].remote_url == "https://host/v1"
+    assert resolve_trusted(Trusted(model="mine"), Trusted())[0].remote_url is None
+
+
 @pytest.mark.parametrize(
     "url", ["localhost:8080", "ftp://host", "http://me:hunter2@host", "https://h?key=hunter2"]
 )

@@ -26,7 +26,7 @@
    (require 'lsp-mode)
    (add-hook 'python-mode-hook #'lsp))
   (client
-   (if (equal client "rass") (lsp-calib-eglot 'python-mode "ruff" "server") (lsp-calib-eglot 'python-mode))
+   (if (equal client "rass") (lsp-calib-eglot 'python-base-mode "ruff" "server") (lsp-calib-eglot 'python-base-mode))
    (add-hook 'python-mode-hook #'eglot-ensure)
    (add-hook 'eglot-managed-mode-hook #'lsp-calib-preview-mode)
    (with-eval-after-load 'flymake (setq flymake-no-changes-timeout 0.2))))
