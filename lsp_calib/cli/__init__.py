@@ -169,7 +169,7 @@ def summarize(
 
     given = engine_given(model, remote, threads=threads)
     if everything:
-        _summarize_all(Path(place), given, as_json=as_json)
+        _summarize_all(Path(place), given, as_json=as_json, augment=augment)
         return
     path, line, _ = place_in_file(place, column=False)
     suggestion = summarize_at(path, line, given, warn, augment=augment)
@@ -179,24 +179,30 @@ def summarize(
         print_suggestions([suggestion])
 
 
-def _summarize_all(path: Path, given: Trusted, *, as_json: bool) -> None:
+def _summarize_all(path: Path, given: Trusted, *, as_json: bool, augment: bool) -> None:
     from lsp_calib.commands.overview import Overview, overview
     from lsp_calib.commands.printing import item_progress
 
     if not path.exists():
         raise SettingsError(f"There is no file or folder {path}.")
-    page, stopped = Overview(path.resolve().name), False
+    page, stopped, failed = Overview(path.resolve().name), False, None
     try:
         with item_progress("Summarising", quiet=False) as progress:
-            overview(path, given, warn, progress, page)
+            overview(path, given, warn, progress, page, augment=augment)
     except KeyboardInterrupt:
         stopped = True  # what is done is not lost
+    except LspCalibError as error:
+        if not page.files:
+            raise
+        failed = error  # nor here
     if as_json:
         print_json(page.to_wire())
     else:
         click.echo(page.markdown(), nl=False)
     if stopped:
         raise click.exceptions.Exit(130)
+    if failed is not None:
+        raise failed
 
 
 @main.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,13 @@ _window = click.option(
 )
 
 
+def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str | None) -> str | None:
+    try:
+        return day and datetime.date.fromisoformat(day).isoformat()
+    except ValueError:
+        raise click.BadParameter(f"it must be a day such as 2026-01-31, not {day!r}.") from None
+
+
 @click.command(cls=Command)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
 @click.option(
@@ -126,7 +134,19 @@ _window = click.option(
 @click.option(
     "--install", is_flag=True, help="Put the new calibrator in force even if the present one predicts better."
 )
-@click.option("--created", metavar="DATE", help="YYYY-MM-DD; default: the day of the records, or today.")
+@click.option(
+    "--created",
+    metavar="DATE",
+    callback=_checked_date,
+    help="YYYY-MM-DD; default: the day of the records, or today.",
+)
+@click.option(
+    "--exclude",
+    metavar="PATTERN",
+    multiple=True,
+    help="A pattern of files that no model may see, beside those of `exclude` in config.toml; repeat it for "
+    "several.",
+)
 @_observe
 @worker_options
 @quiet_option
@@ -202,12 +222,19 @@ def line(
     paths: tuple[Path, ...], samples: int, writing_on: int, language: str | None, **options: Any
 ) -> None:
     """Line completion in source code (each PATH a project) or lines of your own (.jsonl, docs/data.md)."""
-    from lsp_calib.evaluation.tasks import line_task
+    from lsp_calib.commands.engine import settings_in_force
+    from lsp_calib.evaluation.tasks import Task, line_task
+    from lsp_calib.settings import Trusted
 
     if bool(paths) == bool(options["records"]):
         raise SettingsError("Name source files (PATH...) or --records to score, not both.")
     seed = options["seed"]
-    run_or_replay("line", lambda: line_task(paths, samples, seed, writing_on, language=language), options)
+    exclude = settings_in_force(Trusted(), lambda _: None).exclude
+
+    def task() -> Task:
+        return line_task(paths, samples, seed, writing_on, language=language, exclude=exclude)
+
+    run_or_replay("line", task, options)
 
 
 @evaluate.command()

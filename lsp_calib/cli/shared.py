@@ -81,7 +81,7 @@ remote_option = click.option(
 def engine_given(
     model: str | None, remote: str | None, *, threads: int = 0, gpu_layers: int | None = None
 ) -> Trusted:
-    """The settings of the command line that choose an engine. With an address, `model` is that server's name."""
+    """The settings of the command line that choose an engine. model: the server's name if there is one."""
     from lsp_calib.settings import Trusted
 
     if remote is not None:

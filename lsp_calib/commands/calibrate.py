@@ -6,7 +6,7 @@ import datetime
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import Any, cast, overload
@@ -22,27 +22,30 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
 from lsp_calib.calibration.calibrators.promotion import may_replace
-from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, Task
+from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
+from lsp_calib.calibration.calibrators.purpose import Task as TaskName
 from lsp_calib.calibration.calibrators.rank_curves import Ranked
 from lsp_calib.calibration.calibrators.refit import COMMITS, MIN_LABELS
 from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.committed import FromGit, committed_task
 from lsp_calib.commands.comparison import Comparison
-from lsp_calib.commands.engine import Say
+from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.completion.alternatives import shares
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
 from lsp_calib.evaluation.datasets.blind import refuse_blind
 from lsp_calib.evaluation.documented_source import documented_task
+from lsp_calib.evaluation.groups import FEWEST_GROUPS, grouped
 from lsp_calib.evaluation.header import Header, origin
 from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.lines import GIT
 from lsp_calib.evaluation.records import Record, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import held_out, line_task
+from lsp_calib.evaluation.tasks import Task, held_out, line_task
+from lsp_calib.settings import Trusted
 
 LINE = "line"
 JUDGED_BY = {LINE: "exact", SUMMARY: "best-f1"}
@@ -129,6 +132,7 @@ def calibrate(
     language: str | None = None,
     from_git: FromGit | None = None,
     task: str = LINE,
+    exclude: Sequence[str] = (),
 ) -> Report:
     """Fit a calibrator on the source below `paths`, each a project.
 
@@ -143,6 +147,7 @@ def calibrate(
     install: put it in force without that proof. created: ISO date; None: the day of the records.
     held_out_projects: the number of projects left out of the fit; None: those that the records name.
     writing_on: the number of further lines, with nothing below them.
+    exclude: patterns of files that no model may see, beside those of the settings.
     model, threads, observe, window, quiet, lines, say: as for `collect_records`.
     Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
     calibrator is for others); SettingsError if there is nothing to fit on.
@@ -159,16 +164,19 @@ def calibrate(
         raise SettingsError("--from-git, --writing-on and --observe are for lines: leave them out.")
     _check_writable(records, output)
     if paths:
+        # Problems with the settings are reported when the engine is opened.
+        unseen = (*settings_in_force(Trusted(), lambda _: None).exclude, *exclude)
         if task == SUMMARY:
-            items = documented_task(paths, samples, seed, language)
+            items = documented_task(paths, samples, seed, language, unseen)
         elif from_git is None:
-            items = line_task(paths, samples, seed, writing_on, language=language)
+            items = line_task(paths, samples, seed, writing_on, language=language, exclude=unseen)
         else:
-            items = committed_task(paths, samples, seed, language, from_git)
+            items = committed_task(paths, samples, seed, language, from_git, unseen)
         groups = [str(payload["group"]) for _, payload in items.items]
         apart = held_out(groups, held_out_projects or 0, seed)
         if output is not None:
             refuse_blind(_projects(set(groups) - apart), items.language)
+        _check_groups(items, apart)
         with tempfile.TemporaryDirectory() as scratch:
             header, kept = collect_records(
                 items,
@@ -203,6 +211,18 @@ def calibrate(
     fitted.calibrator.save(output)
     reason = "it was written to a file only"
     return Report(fitted.calibrator, output, asked, False, reason, None, judged.comparison())
+
+
+def _check_groups(items: Task, apart: frozenset[str]) -> None:
+    """Raises DataError for items of too few files, before the model is asked for hours."""
+    fitted = [(id_, str(payload["group"])) for id_, payload in items.items if payload["group"] not in apart]
+    found = sorted(set(grouped(fitted)))
+    if len(found) < FEWEST_GROUPS:
+        raise DataError(
+            f"The {len(fitted)} {_PLURAL[items.name]} are of {len(found)} files ({', '.join(found)}). A "
+            f"calibrator is tried on other files than it is fitted on: {FEWEST_GROUPS} are needed. Name more "
+            "source, such as the folder of the project."
+        )
 
 
 def _check_writable(*paths: Path | None) -> None:
@@ -314,7 +334,7 @@ def _fit(
     ]
     if shipped:
         refuse_blind(_projects({record.group for record in shown}), header.language)
-    purpose = Purpose(header.model, header.prompt_version, cast(Task, header.task), header.language)
+    purpose = Purpose(header.model, header.prompt_version, cast(TaskName, header.task), header.language)
     evidences = [record.evidence(header) for record in shown]
     labels = [record.correct[JUDGED_BY[header.task]] for record in shown]
     about: dict[str, Any] = {

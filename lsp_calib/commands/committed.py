@@ -16,7 +16,6 @@ from lsp_calib.evaluation.git_history.committed_lines import Wish, commit_task
 from lsp_calib.evaluation.tasks import Task
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.settings import Trusted, resolve_trusted
 
 
 @attrs.frozen
@@ -30,23 +29,27 @@ class FromGit:
 
 
 def committed_task(
-    paths: Sequence[Path], samples: int, seed: int, language: str | None, from_git: FromGit
+    paths: Sequence[Path],
+    samples: int,
+    seed: int,
+    language: str | None,
+    from_git: FromGit,
+    exclude: Sequence[str],
 ) -> Task:
     """The newest lines of the user in the repositories of `paths`.
 
+    exclude: patterns of files that no model may see.
     Raises SettingsError for a path that is no folder, or if it is not known who the user is; DataError and
     LspCalibError as `commit_task` and the feedback store do.
     """
     other = next((path for path in paths if not path.is_dir()), None)
     if other is not None:
         raise SettingsError(f"{other} is no folder. With --from-git each PATH is a repository, or in one.")
-    # Problems with the settings are reported when the engine is opened.
-    trusted, _ = resolve_trusted(Trusted(), Trusted())
     with _labelled_lines() as made:
         wish = Wish(
             authors=from_git.authors or addresses_of_user(),
             commits=from_git.commits,
-            excluded=Exclusion(trusted.exclude).reason,
+            excluded=Exclusion(tuple(exclude)).reason,
             labelled=made,
         )
         task, sentences = commit_task(paths, samples, seed, language, wish)

@@ -47,7 +47,7 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
         # Only text of the file itself goes to another machine.
         nearby = Nearby(around) if trusted.remote_url is None else NOTHING_NEARBY
         service = CompletionService(engine, estimator, layout_of=layouts.of, nearby=nearby)
-        completion = await service.complete(cursor, document=str(path))
+        completion = await service.complete(cursor, document=str(path.absolute()))
         return [completion.suggestion] if isinstance(completion, Completion) else []
 
     return with_engine(ask, given, say)

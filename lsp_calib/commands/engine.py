@@ -29,8 +29,11 @@ def settings_in_force(given: Trusted, say: Say) -> Trusted:
 
 def estimator_for(given: Trusted) -> ConfidenceEstimator:
     """Says how likely an answer is to be right, by the calibrators and the tiers in force for a command."""
-    policy, _ = tier_policy(settings_in_force(given, lambda _: None))
-    return ConfidenceEstimator(CalibratorStore.open(), policy)
+    trusted = settings_in_force(given, lambda _: None)
+    policy, _ = tier_policy(trusted)
+    estimator = ConfidenceEstimator(CalibratorStore.open(), policy)
+    estimator.overrides = trusted.overrides
+    return estimator
 
 
 def with_engine(ask: Callable[[Engine], Awaitable[T]], given: Trusted, say: Say) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,21 +10,24 @@ from typing import Any
 import attrs
 
 from lsp_calib.badges import DOTS
-from lsp_calib.commands.engine import Say, estimator_for, with_engine
-from lsp_calib.commands.source_files import read_source
+from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, with_engine
+from lsp_calib.commands.repository_examples import RepositoryExamples
+from lsp_calib.commands.source_files import project_of, read_source
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.lines import languages_below, source_files
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import language_of
 from lsp_calib.markdown import code_span, escape_markdown, escape_prose
 from lsp_calib.settings import Trusted
-from lsp_calib.summarization import SummaryService
+from lsp_calib.summarization import Example, SummaryService
 from lsp_calib.summarization.installed_encoder import installed_encoder
 from lsp_calib.summarization.wording import tier_sentence
 from lsp_calib.syntax import Function, functions
 from lsp_calib.values import Suggestion
 
 _LONGEST_SIGNATURE = 120
+# Seconds for which examples in one language are looked for: the summaries of a tree take minutes.
+_LOOKING = 30.0
 
 Progress = Callable[[int, int], None]
 """Called with how many functions are done, and how many there are."""
@@ -98,32 +102,49 @@ class Overview:
         return "\n".join(lines) + "\n"
 
 
-def overview(root: Path, given: Trusted, say: Say, progress: Progress, into: Overview) -> None:
+def overview(
+    root: Path, given: Trusted, say: Say, progress: Progress, into: Overview, *, augment: bool = False
+) -> None:
     """Summarise the functions of a file, or of the files below a folder, one after the other.
 
-    given, say: as for `with_engine`. into: gets each summary once it is made, so that what is done stays when
-    the user stops the command.
+    Documented functions of the repository are examples, as for `summarize_at`. given, say: as for
+    `with_engine`. augment: as for `SummaryService`. into: gets each summary once it is made, so that what is
+    done stays when the user stops the command, or when the model fails.
     Raises DataError if there is no function, and what `with_engine` raises.
     """
     found = list(_functions(root, into))
+    trusted = settings_in_force(given, lambda _: None)
+    repository = RepositoryExamples(trusted.exclude, seconds=_LOOKING)
     into.functions = len(found)
     if not found:
         raise DataError(f"No function was found in {root}, in the languages that lsp-calib can read.")
 
     async def ask(engine: Engine) -> None:
         service = SummaryService(engine, estimator_for(given), installed_encoder())
-        for done, (path, language, function, entry) in enumerate(found):
+        for done, (path, name, language, function, entry) in enumerate(found):
             progress(done, len(found))
-            summary = await service.summarize(function, language)
+            examples: Sequence[Example] = ()
+            if trusted.remote_url is None:
+                examples = await asyncio.to_thread(repository.best, path, function, language)
+            top, at = project_of(path)
+            summary = await service.summarize(
+                function,
+                language,
+                examples=examples,
+                augment=augment,
+                repository=top.name,
+                path=at,
+                document=str(path.absolute()),
+            )
             made = None if summary is None else summary.suggestion
-            into.files.setdefault(path, []).append(attrs.evolve(entry, summary=made))
+            into.files.setdefault(name, []).append(attrs.evolve(entry, summary=made))
         progress(len(found), len(found))
 
     with_engine(ask, given, say)
 
 
-def _functions(root: Path, into: Overview) -> Iterator[tuple[str, str, Function, Entry]]:
-    """The functions of a tree with their files and languages."""
+def _functions(root: Path, into: Overview) -> Iterator[tuple[Path, str, str, Function, Entry]]:
+    """The functions of a tree with their files, these files' names below it, and languages."""
     for path in _files(root):
         language = language_of(path)
         try:
@@ -137,7 +158,7 @@ def _functions(root: Path, into: Overview) -> Iterator[tuple[str, str, Function,
         holding: list[Function] = []
         for function in functions(lines, language):
             holding = [one for one in holding if one.end >= function.end]
-            yield name, language, function, _entry(function, lines, len(holding))
+            yield path, name, language, function, _entry(function, lines, len(holding))
             holding.append(function)
 
 

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, with_engine
+from lsp_calib.commands.repository_examples import RepositoryExamples
 from lsp_calib.commands.source_files import project_of, read_source
 from lsp_calib.errors import DataError
-from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization import Example, SummaryService
 from lsp_calib.summarization.installed_encoder import installed_encoder
-from lsp_calib.summarization.prompt import SHOTS
-from lsp_calib.summarization.workspace_examples import WorkspaceExamples
-from lsp_calib.syntax import Function, has_grammar, innermost_function
+from lsp_calib.syntax import has_grammar, innermost_function
 from lsp_calib.values import Suggestion
 
 # Seconds for which examples are looked for: about as long as a small model takes to load.
@@ -42,22 +40,21 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bo
     async def ask(engine: Engine) -> Suggestion:
         examples: Sequence[Example] = ()
         if trusted.remote_url is None:
-            looking = asyncio.to_thread(_examples, root, at, function, language, trusted.exclude)
+            repository = RepositoryExamples(trusted.exclude, seconds=_LOOKING)
+            looking = asyncio.to_thread(repository.best, path, function, language)
             examples, _ = await asyncio.gather(looking, engine.ready())
         service = SummaryService(engine, estimator_for(given), installed_encoder())
         summary = await service.summarize(
-            function, language, examples=examples, augment=augment, repository=root.name, path=at
+            function,
+            language,
+            examples=examples,
+            augment=augment,
+            repository=root.name,
+            path=at,
+            document=str(path.absolute()),
         )
         if summary is None:
             raise DataError(f"The model gave no summary of {function.name}. Another model may.")
         return summary.suggestion
 
     return with_engine(ask, given, say)
-
-
-def _examples(
-    root: Path, at: str, function: Function, language: str, exclude: Sequence[str]
-) -> Sequence[Example]:
-    index = WorkspaceExamples(root, lambda: Exclusion(tuple(exclude)))
-    index.scan(language, (root / at).parent, seconds=_LOOKING)
-    return index.best(function, language, at, SHOTS)

@@ -22,10 +22,17 @@ from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages import LANGUAGES
 
 
-def documented_task(paths: Sequence[Path], samples: int, seed: int, language: str | None = None) -> Task:
+def documented_task(
+    paths: Sequence[Path],
+    samples: int,
+    seed: int,
+    language: str | None = None,
+    exclude: Sequence[str] = (),
+) -> Task:
     """About `samples` documented functions of the source below `paths`, equally many from each project.
 
-    language: of the source; None: Python if there is any, else the only one there is. The examples of a
+    language: of the source; None: Python if there is any, else the only one there is. exclude: patterns of
+    files that no model may see. The examples of a
     function are those of its own project, as in the editor; near-duplicates, itself among them, are left out.
     Raises DataError if there are fewer than 20 such functions, or several languages; SettingsError for a
     language without a grammar.
@@ -35,7 +42,10 @@ def documented_task(paths: Sequence[Path], samples: int, seed: int, language: st
         raise SettingsError(f"The source of {named!r} cannot be read. Known: {', '.join(LANGUAGES)}.")
     projects = project_names(paths)
     each = -(-samples // len(projects))
-    items = [item for root, group in projects for item in _of_project(root, group, each, seed, named)]
+    exclusion = Exclusion(tuple(exclude))
+    items = [
+        item for root, group in projects for item in _of_project(root, group, each, seed, named, exclusion)
+    ]
     if len(items) < FEWEST:
         raise DataError(
             f"Only {len(items)} functions of {name_of(named)} have a sentence of documentation; at least "
@@ -44,9 +54,11 @@ def documented_task(paths: Sequence[Path], samples: int, seed: int, language: st
     return Task(SUMMARY, tuple(items), language=named, criteria=tuple(CRITERIA))
 
 
-def _of_project(root: Path, group: str, count: int, seed: int, language: str) -> Iterator[tuple[str, Plain]]:
+def _of_project(
+    root: Path, group: str, count: int, seed: int, language: str, exclusion: Exclusion
+) -> Iterator[tuple[str, Plain]]:
     """Functions of a project, drawn at random, with their examples."""
-    found = list(_payloads(root, group, language))
+    found = list(_payloads(root, group, language, exclusion))
     examples = [Example(p["path"], p["name"], p["code"], p["reference"]) for p in found]
     pool = ExamplePool(examples)
     drawn = random.Random(f"{seed}:{group}").sample(range(len(found)), min(count, len(found)))
@@ -55,11 +67,10 @@ def _of_project(root: Path, group: str, count: int, seed: int, language: str) ->
         yield found[at]["item"], {**found[at], **shown_examples(best)}
 
 
-def _payloads(root: Path, group: str, language: str) -> Iterator[Plain]:
-    excluded = Exclusion().reason
+def _payloads(root: Path, group: str, language: str, exclusion: Exclusion) -> Iterator[Plain]:
     for path in source_files(root, language):
         name = path.relative_to(root).as_posix() if path != root else path.name
-        lines = () if excluded(name) else read_lines_of(path, language)
+        lines = () if exclusion.reason(str(path)) else read_lines_of(path, language)
         for function in functions(lines, language):
             payload = _payload(function, group, name, language)
             if is_usable(payload):

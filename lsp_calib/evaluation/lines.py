@@ -12,6 +12,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.places import STRATA, column_in, is_asked_for
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.correctness import exact_match
+from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.syntax import has_grammar, prose_lines
 from lsp_calib.text_lines import split_lines
@@ -63,7 +64,8 @@ class LineItem:
     group: items of one group (a project) stay together in cross-validation.
     condition: INSERTING or WRITING_ON. root, name: the project's folder, and the file's path below it, where
     pieces of other files may be read; empty for a place that is in no project. source: GIT for a line of
-    commits, else empty. Such a line has a name, and no root.
+    commits, else empty. Such a line has a name, and no root. exclude: patterns of files of the project that
+    no model may see, as in `exclusion`.
     """
 
     id: str
@@ -75,6 +77,7 @@ class LineItem:
     root: str = ""
     name: str = ""
     source: str = ""
+    exclude: tuple[str, ...] = ()
 
     def is_correct(self, completion: str) -> bool:
         """Exact match of the whole line, ignoring white space at both ends."""
@@ -152,16 +155,25 @@ def read_lines_of(path: Path, language: str) -> Sequence[str]:
 
 
 def sample_lines(
-    root: Path, group: str, count: int, seed: int = 0, language: str = "python"
+    root: Path,
+    group: str,
+    count: int,
+    seed: int = 0,
+    language: str = "python",
+    exclude: Sequence[str] = (),
 ) -> list[LineItem]:
     """At most `count` places in the files of a language below `root`, a line at most once.
 
+    exclude: patterns of files that no model may see.
     Deterministic for the same files and seed. Generated and minified files are left out (but for Python).
     Raises DataError if there is no such file.
     """
     rng = random.Random(f"{seed}:{group}")
     candidates: list[tuple[Path, Sequence[str], int]] = []
+    exclusion = Exclusion(tuple(exclude))
     for path in source_files(root, language):
+        if exclusion.reason(str(path)):
+            continue
         lines = read_lines_of(path, language)
         prose = prose_lines(lines, language)
         candidates += [
@@ -183,7 +195,8 @@ def sample_lines(
             continue
         n, column = drawn
         path, lines, at = candidates.pop(n)
-        items.append(_item(root, group, path, lines, at, column, stratum, language))
+        item = _item(root, group, path, lines, at, column, stratum, language)
+        items.append(attrs.evolve(item, exclude=exclusion.patterns))
     return items
 
 

@@ -20,6 +20,7 @@ from lsp_calib.calibration.validation.intervals import Interval, summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.confidence import measure_name, raw_confidences
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.groups import grouped
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record
 from lsp_calib.evaluation.tasks import FEWEST
@@ -89,9 +90,8 @@ class Scores:
 
 
 def groups_of(records: Sequence[Record]) -> list[str]:
-    """The group of each record: its project, or its file if all are of one project."""
-    groups = [record.group for record in records]
-    return [record.item.rsplit(":", 2)[0] for record in records] if len(set(groups)) == 1 else groups
+    """The group of each record: its project, or its file if there are fewer than three projects."""
+    return grouped([(record.item, record.group) for record in records])
 
 
 def score(

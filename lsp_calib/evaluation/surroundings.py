@@ -27,17 +27,18 @@ def surroundings_of(item: LineItem, layout: Layout) -> Surroundings:
     root, cursor = Path(item.root or item.group), item.cursor
     files: list[SourceFile] = []
     if item.root:
-        names = near_files(item.name, head_of(cursor.lines), _names(root, cursor.language))
+        names = near_files(item.name, head_of(cursor.lines), _names(root, cursor.language, item.exclude))
         files = [SourceFile(name, lines) for name in names if (lines := _lines(root / name))]
     found = related(cursor, layout.shown(cursor), item.name, files, layout.related)
     return Surroundings(_VERSION.sub("", root.name), item.name, found)
 
 
 @functools.lru_cache(maxsize=4)
-def _names(root: Path, language: str) -> tuple[str, ...]:
+def _names(root: Path, language: str, exclude: tuple[str, ...]) -> tuple[str, ...]:
     """The source files of a project that a model may see."""
-    names = (path.relative_to(root).as_posix() for path in source_files(root, language))
-    return tuple(name for name in names if not Exclusion().reason(name))
+    exclusion = Exclusion(exclude)
+    shown = (path for path in source_files(root, language) if not exclusion.reason(str(path)))
+    return tuple(path.relative_to(root).as_posix() for path in shown)
 
 
 @functools.lru_cache(maxsize=200)

@@ -39,17 +39,25 @@ class Task:
 
 
 def line_task(
-    paths: Sequence[Path], samples: int, seed: int, writing_on: int = 0, *, language: str | None = None
+    paths: Sequence[Path],
+    samples: int,
+    seed: int,
+    writing_on: int = 0,
+    *,
+    language: str | None = None,
+    exclude: Sequence[str] = (),
 ) -> Task:
     """About `samples` places in the source below `paths`, each a project, or in files of JSON lines.
 
     writing_on: about so many further places, from which everything below the line is left out.
-    language: of the source; None: as `language_below` finds it.
+    language: of the source; None: as `language_below` finds it. exclude: patterns of files that no model may
+    see, neither as documents nor as context.
     Raises DataError for too few places, for duplicate ids, or for several languages; SettingsError for a
     language whose source cannot be read.
     """
     sources = [path for path in paths if not path.name.endswith(JSON_LINES)]
-    items = draw(tuple(paths), samples, seed, writing_on, language=language or language_below(sources))
+    named = language or language_below(sources)
+    items = draw(tuple(paths), samples, seed, writing_on, language=named, exclude=exclude)
     ids = Counter(item.id for item in items)
     twice = next((id_ for id_, count in ids.items() if count > 1), None)
     if twice is not None:
@@ -104,7 +112,13 @@ def language_below(paths: Sequence[Path]) -> str:
 
 
 def draw(
-    paths: tuple[Path, ...], samples: int, seed: int, writing_on: int = 0, *, language: str = "python"
+    paths: tuple[Path, ...],
+    samples: int,
+    seed: int,
+    writing_on: int = 0,
+    *,
+    language: str = "python",
+    exclude: Sequence[str] = (),
 ) -> list[LineItem]:
     """About `samples` places, equally many from each path, and about `writing_on` further ones to write on.
 
@@ -127,7 +141,7 @@ def draw(
             items += [mine[at] for at in chosen]
             items += [mine[at].writing_on() for at in _drawn(f"{seed}:{root.name}:on", left, further)]
         else:
-            mine = sample_lines(root, name, each + further, seed, language)
+            mine = sample_lines(root, name, each + further, seed, language, exclude)
             items += mine[:each]
             items += [item.writing_on() for item in mine[each:]]
     if len(items) < FEWEST:
@@ -179,6 +193,7 @@ def plain(item: LineItem, **more: object) -> Plain:
         "root": item.root,
         "name": item.name,
         **({"source": item.source} if item.source else {}),
+        **({"exclude": list(item.exclude)} if item.exclude else {}),
         **more,
     }
 
@@ -195,4 +210,5 @@ def line_item_of(payload: Plain) -> LineItem:
         root=payload["root"],
         name=payload["name"],
         source=payload.get("source", ""),
+        exclude=tuple(payload.get("exclude", ())),
     )

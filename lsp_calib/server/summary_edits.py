@@ -70,7 +70,7 @@ class SummaryEdits:
             )
         uri, language = document.uri, target.language
         suggestion = await self._requests.of(uri, target.function, language)
-        summary = self._requests.known(target.function, language)
+        summary = self._requests.known(uri, target.function, language)
         if summary is None or suggestion is None:
             return _answer(NONE_MADE)
         # The document may have changed meanwhile; a function that only moved is found again.

@@ -42,7 +42,7 @@ class CalibrationWish:
     """What is to be calibrated on. root: a folder. samples: lines. from_git: those of the user's commits.
 
     language: of the lines; None: Python if there is any, else the only one there is. model: a card's name or
-    a file. window, threads: the values of the settings.
+    a file. window, threads, exclude: the values of the settings.
     """
 
     root: Path
@@ -52,6 +52,7 @@ class CalibrationWish:
     model: str | None
     window: str
     threads: int = 0
+    exclude: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, connection: Connection, uri: str | None, *, samples: int, from_git: bool) -> CalibrationWish:
@@ -83,6 +84,7 @@ class CalibrationWish:
             model=connection.trusted.model,
             window=connection.settings.window,
             threads=connection.trusted.threads,
+            exclude=tuple(dict.fromkeys((*connection.trusted.exclude, *connection.settings.exclude))),
         )
 
     def command(self, records: Path) -> list[str]:
@@ -92,12 +94,13 @@ class CalibrationWish:
         wanted += ["--from-git"] if self.from_git else []
         wanted += ["--language", self.language] if self.language else []
         wanted += ["--threads", str(self.threads)] if self.threads else []
+        wanted += [f"--exclude={pattern}" for pattern in self.exclude]
         return wanted + (["--model", self.model] if self.model else [])
 
     @property
     def records(self) -> Path:
         """The file of its records, in the state folder. They hold no source text."""
-        parts = [str(self.root), self.from_git, self.language, self.model, self.window]
+        parts = [str(self.root), self.from_git, self.language, self.model, self.window, *self.exclude]
         digest = hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return home.private_folder(home.home() / CALIBRATING) / f"{digest}.jsonl"
 

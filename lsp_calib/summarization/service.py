@@ -37,7 +37,7 @@ class Summary:
     """A summary with the data that a label needs.
 
     evidence: what its confidence follows from. doubt: why there is no confidence in it; "" if its
-    log-probabilities say something.
+    log-probabilities say something. document: as for `SummaryService.summarize`.
     """
 
     suggestion: Suggestion
@@ -46,6 +46,7 @@ class Summary:
     prompt_version: str
     language: str
     doubt: str = ""
+    document: str = ""
 
 
 class SummaryService:
@@ -76,6 +77,7 @@ class SummaryService:
         repository: str = "",
         path: str = "",
         seed: int | None = None,
+        document: str = "",
     ) -> Summary | None:
         """One sentence on `function`, None if the model has nothing to say.
 
@@ -84,6 +86,7 @@ class SummaryService:
         augment: tell facts about the code beside it, see `augmentation`; among them the name of the
             repository and the path of the file below it. These prompts have a version of their own.
         seed: draws another wording than the likeliest one; such a summary has no confidence.
+        document: the URI or path of the document, for overrides of the tiers; "": unknown.
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
@@ -111,20 +114,28 @@ class SummaryService:
             encoder = None if loading is None else await loading
             fit = {} if encoder is None else await asyncio.to_thread(_fit, encoder, text, function)
             evidence = evidence_of(text, function, generation, card.window, fit)
-        confidence = self._assess(model, prompt.version, language, evidence, doubt)
+        confidence = self._assess(model, prompt.version, language, evidence, doubt, document)
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
-        return Summary(suggestion, evidence, model, prompt.version, language, doubt)
+        return Summary(suggestion, evidence, model, prompt.version, language, doubt, document)
 
     def assessed_again(self, summary: Summary) -> Summary:
         """The summary with its confidence and tier by the calibrator and the policy in force now."""
         of = summary.model, summary.prompt_version, summary.language, summary.evidence, summary.doubt
-        suggestion = attrs.evolve(summary.suggestion, confidence=self._assess(*of))
+        suggestion = attrs.evolve(summary.suggestion, confidence=self._assess(*of, document=summary.document))
         return attrs.evolve(summary, suggestion=suggestion)
 
     def _assess(
-        self, model: ModelIdentity, version: str, language: str, evidence: Evidence, doubt: str
+        self,
+        model: ModelIdentity,
+        version: str,
+        language: str,
+        evidence: Evidence,
+        doubt: str,
+        document: str,
     ) -> Confidence:
-        return self._estimator.assess(model, version, "summary", language, evidence, doubt=doubt)
+        return self._estimator.assess(
+            model, version, "summary", language, evidence, doubt=doubt, document=document
+        )
 
 
 def _fit(encoder: Encodes, text: str, function: Function) -> Mapping[str, float]:

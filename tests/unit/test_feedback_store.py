@@ -869,8 +869,8 @@ class TestRefusals:
     def test_a_file_that_cannot_be_made_at_once_is_made_later(
         self, store: FeedbackStore, path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
     ) -> None:
-        """The user deletes the file on a full disk, or it is damaged there: once there is space again, what is
-        written is kept, and can be read."""
+        """The user deletes the file on a full disk, or it is damaged there: once there is space again, what
+        is written is kept, and can be read."""
         if damaged:
             TestDamage().damage(store, path)
         else:

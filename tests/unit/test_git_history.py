@@ -223,7 +223,7 @@ class TestWhichLines:
 
     def test_too_few_files_are_said_before_the_model_is_asked(self, two: Scene) -> None:
         two.commit({"a.py": NEW + "".join(f"name_{n} = compute({n})\n" for n in range(30))})
-        with pytest.raises(DataError, match="35 lines are of 1 files in 1 projects"):
+        with pytest.raises(DataError, match="35 lines are of 1 files"):
             commit_task([two.root], 100, 0, "python", wish())
 
     def test_a_line_that_an_accepted_suggestion_made_is_left(self, two: Scene, home: Path) -> None:

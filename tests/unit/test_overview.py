@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,12 @@ from openai_server import serving
 from lsp_calib.cli import main
 from lsp_calib.commands import overview as overview_module
 from lsp_calib.commands.overview import Overview
+from lsp_calib.errors import EngineDiedError
+from lsp_calib.inference.engine import LoadedModel, Request
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.markdown import code_span, escape_markdown, escape_prose
 from lsp_calib.settings import Trusted
+from lsp_calib.values import Generation, ModelIdentity, Stop, Timing, Token
 
 MODULE = '''def outer(a):
     """Old."""
@@ -81,13 +86,13 @@ async def test_stopping_keeps_what_is_done(tree: Path, monkeypatch: pytest.Monke
     """As by Ctrl-C between two functions: the page says how many there would have been."""
     real = overview_module.overview
 
-    def stopped(root: Path, given_: Trusted, say: Any, progress: Any, into: Overview) -> None:
+    def stopped(root: Path, given_: Trusted, say: Any, progress: Any, into: Overview, **more: Any) -> None:
         def stop(done: int, all_: int) -> None:
             progress(done, all_)
             if done == 2:
                 raise KeyboardInterrupt
 
-        real(root, given_, say, stop, into)
+        real(root, given_, say, stop, into, **more)
 
     monkeypatch.setattr(overview_module, "overview", stopped)
     async with serving() as server:
@@ -95,6 +100,78 @@ async def test_stopping_keeps_what_is_done(tree: Path, monkeypatch: pytest.Monke
     assert page.exit_code == 130
     assert "2 of 3 functions" in page.stdout
     assert "inner" in page.stdout
+
+
+class Scripted:
+    """An engine that keeps what it was asked, and dies at the third summary if it is told to."""
+
+    def __init__(self, *, dies: bool = False) -> None:
+        self.prompts: list[str] = []
+        self._dies = dies
+
+    async def ready(self) -> LoadedModel:
+        return LoadedModel(ModelIdentity("m", "Q4", "0" * 64), load_cards()["smollm2-135m"])
+
+    async def generate(self, request: Request, _early_stop: object = None) -> Generation:
+        if self._dies and len(self.prompts) == 2:
+            raise EngineDiedError("The model process died.")
+        self.prompts.append("".join(text for _, text in request.prompt.segments))
+        tokens = (Token(1, -0.1, 0.0, "Add a number."), Token(2, -0.2, 0.0, ""))
+        return Generation("Add a number.", tokens, Stop.LINE, Timing())
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
+    def use(**options: bool) -> Scripted:
+        scripted = Scripted(**options)
+
+        def run(ask: Callable[[Any], Awaitable[Any]], _given: Trusted, _say: object) -> Any:
+            return asyncio.run(ask(scripted))
+
+        monkeypatch.setattr(overview_module, "with_engine", run)
+        return scripted
+
+    return use
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("as_json", [False, True])
+async def test_a_model_that_dies_loses_nothing_of_what_is_done(
+    tree: Path, engine: Callable[..., Scripted], as_json: bool
+) -> None:
+    engine(dies=True)
+    page = await run("summarize", "--all", tree, *(["--json"] if as_json else []))
+    assert page.exit_code == EngineDiedError.exit_code
+    assert "The model process died." in page.stderr
+    if as_json:
+        found = json.loads(page.stdout)
+        assert (found["complete"], found["functions"]) == (False, 3)
+        assert len(found["files"][0]["functions"]) == 2
+    else:
+        assert "2 of 3 functions" in page.stdout
+    engine(dies=True).prompts += ["", ""]
+    page = await run("summarize", "--all", tree)
+    assert (page.exit_code, page.stdout) == (EngineDiedError.exit_code, ""), "nothing was done"
+
+
+@pytest.mark.usefixtures("home")
+async def test_documented_functions_of_the_repository_are_examples_as_in_the_editor(
+    tree: Path, engine: Callable[..., Scripted]
+) -> None:
+    (tree / ".git").mkdir()
+    (tree / "prices.go").write_text(
+        "package a\n\n// Twice doubles a price of the shop.\n"
+        "func Twice(price int) int {\n\treturn 2 * price\n}\n"
+    )
+    scripted = engine()
+    assert (await run("summarize", "--all", tree / "sub")).exit_code == 0
+    (prompt,) = scripted.prompts
+    assert "doubles a price of the shop" in prompt
+    assert "other.go" not in prompt
+    assert (await run("summarize", "--all", tree / "sub", "--augment")).exit_code == 0
+    assert "sub/other.go" in scripted.prompts[-1], "facts of the code, as for one function"
 
 
 @pytest.mark.usefixtures("home")

@@ -23,29 +23,42 @@ MODEL = ModelIdentity("m", "Q4", "0" * 64)
 
 @attrs.define
 class Service:
-    """Answers once `go` is set."""
+    """Answers once `go` is set, one after the other, each after so many seconds."""
 
     go: asyncio.Event = attrs.field(factory=asyncio.Event)
     made: int = 0
     examples: Sequence[Example] = ()
     fails: bool = False
+    has_nothing: bool = False
+    seconds: float = 0.0
+    order: list[str] = attrs.field(factory=list)
+    one_at_a_time: asyncio.Lock = attrs.field(factory=asyncio.Lock)
 
     async def summarize(
         self,
-        _function: Any,
+        function: Any,
         language: str,
         _priority: object,
         *,
         examples: Sequence[Example],
         seed: int | None = None,
+        document: str = "",
     ) -> Any:
         self.examples = examples
-        await self.go.wait()
+        async with self.one_at_a_time:
+            await self.go.wait()
+            if self.seconds:
+                await asyncio.sleep(self.seconds)
         self.made += 1
+        self.order.append(function.name)
+        if self.has_nothing:
+            return None
         if self.fails:
             raise EngineError("The model is gone.")
         text = "Do nothing." if seed is None else f"Wording {seed}."
-        return Summary(suggestion(text, str(self.made)), Evidence((-0.1,)), MODEL, "v", language)
+        return Summary(
+            suggestion(text, str(self.made)), Evidence((-0.1,)), MODEL, "v", language, "", document
+        )
 
     def assessed_again(self, summary: Summary) -> Summary:
         again = attrs.evolve(summary.suggestion.confidence, tier=Tier.ACCEPT)
@@ -53,7 +66,12 @@ class Service:
 
 
 def requests(
-    service: Any, made: list[str], *, admits: bool = True, known: list[None] | None = None
+    service: Any,
+    made: list[str],
+    *,
+    admits: bool = True,
+    known: list[None] | None = None,
+    pending: list[str] | None = None,
 ) -> SummaryRequests:
     async def _admits(_uri: str) -> bool:
         return admits
@@ -68,6 +86,7 @@ def requests(
         on_request=lambda: None,
         on_made=lambda one: made.append(one.id),
         on_known=lambda: None if known is None else known.append(None),
+        on_pending=lambda _, name: None if pending is None else pending.append(name),
     )
 
 
@@ -92,7 +111,7 @@ async def test_a_new_policy_gives_what_is_remembered_another_tier() -> None:
     asked = requests(service, made, known=known)
     await _identity(asked)
     asked.assess_again()
-    summary = asked.known(FUNCTION, "python")
+    summary = asked.known(URI, FUNCTION, "python")
     assert summary is not None
     assert summary.suggestion.confidence.tier is Tier.ACCEPT
     assert service.made == 1
@@ -106,11 +125,11 @@ async def test_each_model_has_its_own() -> None:
     asked = requests(service, [])
     await _identity(asked)
     asked.loaded(ModelIdentity("n", "Q4", "1" * 64))
-    assert asked.known(FUNCTION, "python") is None
+    assert asked.known(URI, FUNCTION, "python") is None
     asked.loaded(MODEL)
-    assert asked.known(FUNCTION, "python") is not None
-    assert asked.known(FUNCTION, "go") is None
-    assert asked.known(OTHER, "python") is None
+    assert asked.known(URI, FUNCTION, "python") is not None
+    assert asked.known(URI, FUNCTION, "go") is None
+    assert asked.known(URI, OTHER, "python") is None
 
 
 async def test_keys_tell_nothing_of_the_code() -> None:
@@ -150,7 +169,7 @@ async def test_each_rewording_is_another_one_and_takes_the_place() -> None:
         made = await asked.reword(URI, FUNCTION, "python")
         assert made is not None
         assert made.text == wanted
-    known = asked.known(FUNCTION, "python")
+    known = asked.known(URI, FUNCTION, "python")
     assert known is not None
     assert known.suggestion.text == "Wording 2."
 
@@ -187,3 +206,84 @@ async def test_closing_cancels_what_is_being_made() -> None:
     assert await _identity(asked, patience=0) == "pending"
     await asked.close()
     assert made == []
+
+
+def named(name: str) -> Any:
+    return SimpleNamespace(code=f"def {name}(): pass", name=name)
+
+
+async def test_functions_that_the_mouse_passed_over_are_not_made_before_the_one_it_rests_on() -> None:
+    """But for the one that is at work; and one whose hover said that it is coming stays."""
+    service = Service(seconds=0.02)
+    asked = requests(service, [])
+    promised = named("promised")
+    assert await asked.of(URI, promised, "python", patience=0) == "pending"
+    for name in "abcd":
+        passing = asyncio.create_task(asked.of(URI, named(name), "python", patience=5.0))
+        await asyncio.sleep(0.001)
+        passing.cancel()
+        await asyncio.gather(passing, return_exceptions=True)
+    service.go.set()
+    assert await asked.of(URI, named("wanted"), "python", patience=5.0) is not None
+    assert service.order == ["promised", "wanted"]
+
+
+async def test_a_hover_after_one_that_was_cancelled_shows_progress() -> None:
+    service, pending = Service(), list[str]()
+    asked = requests(service, [], pending=pending)
+    first = asyncio.create_task(_identity(asked))
+    await asyncio.sleep(0.01)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert pending == []
+    for _ in range(2):
+        assert await _identity(asked, patience=0) == "pending"
+    assert pending == ["f"], "once"
+    await asked.close()
+
+
+async def test_a_command_that_waits_shows_progress() -> None:
+    service, pending = Service(), list[str]()
+    asked = requests(service, [], pending=pending)
+    waiting = [asyncio.create_task(asked.of(URI, FUNCTION, "python")) for _ in range(2)]
+    await asyncio.sleep(1.2)
+    assert pending == ["f"]
+    service.go.set()
+    assert [one.id for one in await asyncio.gather(*waiting)] == ["1", "1"]  # type: ignore[union-attr]
+
+
+async def test_asking_for_other_words_twice_at_once_gives_the_same() -> None:
+    service = Service()
+    asked = requests(service, [])
+    both = [asyncio.create_task(asked.reword(URI, FUNCTION, "python")) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    service.go.set()
+    assert [one and one.text for one in await asyncio.gather(*both)] == ["Wording 1.", "Wording 1."]
+    assert service.made == 1
+
+
+async def test_a_function_of_which_the_model_says_nothing_is_asked_for_once() -> None:
+    service = Service(has_nothing=True)
+    service.go.set()
+    asked = requests(service, [])
+    asked.loaded(MODEL)
+    for _ in range(3):
+        await asked.prepare(URI, FUNCTION, "python")
+        assert await _identity(asked) is None
+    assert service.made == 1
+    asked.loaded(ModelIdentity("n", "Q4", "1" * 64))
+    assert await _identity(asked) is None
+    assert service.made == 2, "another model may have something to say"
+
+
+async def test_each_document_has_its_own() -> None:
+    """Tiers may be stricter in one of them."""
+    service = Service()
+    service.go.set()
+    asked = requests(service, [])
+    await _identity(asked)
+    assert asked.known("file:///other.py", FUNCTION, "python") is None
+    await asked.of("file:///other.py", FUNCTION, "python")
+    known = asked.known("file:///other.py", FUNCTION, "python")
+    assert known is not None
+    assert known.document == "file:///other.py"

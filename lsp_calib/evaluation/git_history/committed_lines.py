@@ -16,6 +16,7 @@ from lsp_calib.evaluation.git_history.added_lines import AddedLines, Version
 from lsp_calib.evaluation.git_history.commits import Commit, newest_first
 from lsp_calib.evaluation.git_history.objects import ObjectReader
 from lsp_calib.evaluation.git_history.repository import find_repository
+from lsp_calib.evaluation.groups import FEWEST_GROUPS, grouped
 from lsp_calib.evaluation.lines import GIT, INSERTING, WRITING_ON, LineItem
 from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, plain, project_names
 
@@ -92,14 +93,12 @@ def commit_task(
             "look at more of them with --commits, or leave --from-git out. " + " ".join(said)
         )
     # Before the model is asked for hours: what is fitted on some of these is judged by the others.
-    apart = {item.group for item in items}
-    files = {item.id.rsplit(":", 2)[0] for item in items}
-    if len(apart if len(apart) > 1 else files) < 3:
+    files = set(grouped([(item.id, item.group) for item in items]))
+    if len(files) < FEWEST_GROUPS:
         raise DataError(
-            f"The {len(items)} lines are of {len(files)} files in {len(apart)} projects. A calibrator is "
-            "tried on lines of other files (or other projects, if there are several) than it is fitted on: "
-            "three are needed. Ask for more lines (--samples), or name one project or at least three. "
-            + " ".join(said)
+            f"The {len(items)} lines are of {len(files)} files. A calibrator is tried on lines of other "
+            f"files than it is fitted on: {FEWEST_GROUPS} are needed. Ask for more lines (--samples), or "
+            "name more repositories. " + " ".join(said)
         )
     return Task("line", tuple((item.id, plain(item)) for item in items), chosen), said
 

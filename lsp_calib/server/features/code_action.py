@@ -70,7 +70,7 @@ def _summaries(
     }
     if may_insert(function, language) and applies_edits(ls.client_capabilities):
         offered.append(_action(f"Insert summary as {noun(language)}", "insertSummary", argument))
-    known = ls.session.summaries.requests.known(function, language)
+    known = ls.session.summaries.requests.known(params.text_document.uri, function, language)
     if known is not None:
         offered.append(_action("Regenerate summary", "regenerateSummary", argument))
         if not ls.session.summaries.edits.is_reported(known.suggestion.id):

@@ -39,7 +39,7 @@ def register(server: CalibServer) -> None:
         lines, functions = document.bare_lines, functions_of(document)
         found = []
         for function in functions[:_MOST]:
-            known = ls.session.summaries.requests.known(function, language)
+            known = ls.session.summaries.requests.known(uri, function, language)
             place = whole_line(document, function.start, lines[function.start])
             start = {"line": place.start.line, "character": place.start.character}
             title = _UNKNOWN if known is None else _title(known.suggestion)

@@ -28,6 +28,7 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.showSummary")
     async def show(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
         """The summary in a message; made now unless it is known. Returns the suggestion."""
+        from lsp_calib.server.summary_edits import NONE_MADE
         from lsp_calib.summarization.wording import tier_sentence
 
         with errors_as_answers():
@@ -35,6 +36,7 @@ def register(server: CalibServer) -> None:
             summary = await ls.session.summaries.requests.of(document.uri, target.function, target.language)
             ls.session.summaries.hovered(document.uri, target.function.start)
             if summary is None or summary == "pending":
+                ls.session.inform(NONE_MADE)
                 return None
             ls.session.status.shown(summary)
             sentence = tier_sentence(summary.confidence)
@@ -44,9 +46,13 @@ def register(server: CalibServer) -> None:
     @server.command("lsp-calib.regenerateSummary")
     async def regenerate(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
         """Another wording in place of the summary. Returns the suggestion."""
+        from lsp_calib.server.summary_edits import NONE_MADE
+
         with errors_as_answers():
             document, target = _target(ls, arguments)
             made = await ls.session.summaries.requests.reword(document.uri, target.function, target.language)
+            # Not every editor shows a summary that has changed.
+            ls.session.inform(NONE_MADE if made is None else f"The summary is now: {made.text}")
             return None if made is None else made.to_wire()
 
     @server.command("lsp-calib.reportSummary")
@@ -54,7 +60,7 @@ def register(server: CalibServer) -> None:
         """The user says that the summary is wrong. Answered once it is on disk."""
         with errors_as_answers():
             document, target = _target(ls, arguments)
-            known = ls.session.summaries.requests.known(target.function, target.language)
+            known = ls.session.summaries.requests.known(document.uri, target.function, target.language)
             if known is None:
                 raise SettingsError("This function has no summary yet, so there is nothing to report.")
             await ls.session.summaries.edits.report_wrong(document.uri, known)

@@ -101,16 +101,15 @@ local subcommands = {
   end },
   summary = { desc = 'the summary of the function at the cursor', run = function()
     require('lsp_calib.notice').expect(true)
-    ask('showSummary', { place() }, function(result)
-      return not result and 'there is no summary yet. Ask again in a moment.' or nil
-    end)
+    ask('showSummary', { place() }, function() end) -- the server shows it
   end },
   insert = { desc = 'insert that summary as documentation', run = function()
     require('lsp_calib.notice').expect(true) -- of the reason, if there is nothing to insert
     ask('insertSummary', { place() }, function(result) return words().insert(result) end)
   end },
   regenerate = { desc = 'word that summary anew', run = function()
-    ask('regenerateSummary', { place() }, function(result) return words().regenerate(result) end)
+    require('lsp_calib.notice').expect(true)
+    ask('regenerateSummary', { place() }, function() end)
   end },
   wrong = { desc = 'report that summary as wrong', run = function()
     ask('reportSummary', { place() }, function() return 'noted that the summary is wrong.' end)

@@ -80,8 +80,4 @@ end
 
 function M.insert(result) return result.applied and 'the summary is in place.' or nil end
 
-function M.regenerate(result)
-  return result and 'the summary is now: ' .. result.text or 'the model gave no other summary.'
-end
-
 return M

@@ -1,0 +1,24 @@
+"""What is kept together where a calibrator is tried on other items than it is fitted on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+FEWEST_GROUPS = 3
+"""Fewer groups cannot be split into parts to fit on, to choose by, and to judge by."""
+
+
+def grouped(items: Sequence[tuple[str, str]]) -> list[str]:
+    """The group of each item: its project if there are at least three, else its file.
+
+    items: (id, project); the id of an item of a file is PROJECT/FILE:LINE:COLUMN.
+
+    >>> grouped([("p/a.py:1:1", "p"), ("q/b.py:1:1", "q"), ("r/c.py:1:1", "r")])
+    ['p', 'q', 'r']
+    >>> grouped([("p/a.py:1:1", "p"), ("p/b.py:1:1", "p"), ("q/a.py:1:1", "q")])
+    ['p/a.py', 'p/b.py', 'q/a.py']
+    """
+    projects = [project for _, project in items]
+    if len(set(projects)) >= FEWEST_GROUPS:
+        return projects
+    return [item.rsplit(":", 2)[0] for item, _ in items]

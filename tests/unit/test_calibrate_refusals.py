@@ -1,0 +1,112 @@
+"""`calibrate` refuses before the model is asked, and shows it nothing that the user excludes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lsp_calib.cli import main
+from lsp_calib.commands import calibrate as command
+from lsp_calib.completion.prompt import Layout, WindowSize
+from lsp_calib.errors import DataError
+from lsp_calib.evaluation.documented_source import documented_task
+from lsp_calib.evaluation.surroundings import surroundings_of
+from lsp_calib.evaluation.tasks import Task, line_item_of, line_task
+from lsp_calib.inference.models.cards import load_cards
+
+FILE = "".join(f"value_{n} = compute({n}, 'price')\n" for n in range(60))
+FUNCTIONS = "".join(
+    f'def open_{n}(value):\n    """Open the door number {n}."""\n    return compute(value, {n})\n\n\n'
+    for n in range(12)
+)
+
+
+class AskedError(Exception):
+    """The model was asked."""
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
+    """The tasks that the model is asked for."""
+    tasks: list[Task] = []
+
+    def collect(task: Task, *_: object, **__: object) -> Any:
+        tasks.append(task)
+        raise AskedError
+
+    monkeypatch.setattr(command, "collect_records", collect)
+    return tasks
+
+
+def project(folder: Path, *names: str, text: str = FILE) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["calibrate", *map(str, arguments)])
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("options", [[], ["--task", "summary"]])
+def test_source_of_too_few_files_is_named(tmp_path: Path, asked: list[Task], options: list[str]) -> None:
+    text = FUNCTIONS * 2 if options else FILE
+    one = project(tmp_path / "one", "a.py", text=text)
+    for place in (one, one / "a.py"):
+        result = run(place, *options)
+        assert result.exit_code == DataError.exit_code
+        assert "are of 1 files (" in result.stderr
+        assert "Name more source" in result.stderr
+    two = project(tmp_path / "two", "b.py", text=text)
+    assert "are of 2 files" in run(one, two, *options).stderr
+    assert not asked
+    project(two, "c.py", text=text)
+    # Two projects are too few to keep whole ones together: their files are.
+    assert isinstance(run(one, two, *options).exception, AskedError)
+
+
+@pytest.mark.usefixtures("home")
+def test_what_is_no_day_is_named(tmp_path: Path, asked: list[Task]) -> None:
+    folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
+    result = run(folder, "--created", "1.1.2026")
+    assert result.exit_code == 2
+    assert "such as 2026-01-31" in result.stderr
+    assert not asked
+    assert isinstance(run(folder, "--created", "2026-01-31").exception, AskedError)
+
+
+@pytest.mark.parametrize("task", ["line", "summary"])
+def test_no_text_of_excluded_files_is_shown(tmp_path: Path, home: Path, asked: list[Task], task: str) -> None:
+    """By the user's file, and by the option, with which an editor hands on what is excluded there."""
+    text = FUNCTIONS if task == "summary" else FILE
+    names = ("a.py", "b.py", "c.py", "mine/secret.py", "generated/d.py")
+    folder = project(tmp_path / "p", *names, text=text)
+    (home / "config.toml").write_text('exclude = ["mine/**"]\n')
+    assert isinstance(run(folder, "--task", task, "--exclude", "generated").exception, AskedError)
+    files = {id_.rsplit(":", 2)[0] for id_, _ in asked[0].items}
+    assert files == {"p/a.py", "p/b.py", "p/c.py"}
+
+
+def test_nor_as_context_of_others(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p", "a.py", "b.py", "secret.py")
+    layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"], WindowSize.LARGE)
+
+    def shown(*exclude: str) -> set[str]:
+        task = line_task([folder], 40, 0, exclude=exclude)
+        items = [line_item_of(payload) for _, payload in task.items]
+        return {piece.name for item in items for piece in surroundings_of(item, layout).snippets}
+
+    assert "secret.py" in shown()
+    assert shown("secret.py") == {"a.py", "b.py"}
+
+
+def test_examples_of_summaries_are_of_files_that_are_shown(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p", "a.py", "b.py", "secret.py", text=FUNCTIONS)
+    task = documented_task([folder], 24, 0, exclude=["secret.py"])
+    assert "secret.py" not in str(task.items)
+    assert "secret.py" in str(documented_task([folder], 24, 0).items)
