@@ -159,7 +159,8 @@ class CompletionRequests:
         if not by_hand and (unwanted := self._unwanted(uri)):
             return self._nothing(uri, cursor, unwanted)
         run = self._running.get(uri)
-        if run is None or run.cursor != cursor or run.task.done():
+        # One that is being cancelled may take a moment to end, and has no answer.
+        if run is None or run.cursor != cursor or run.task.done() or run.task.cancelling():
             if (kept := self._recall(uri, cursor)) is not None:
                 self._stop(uri, cursor)
                 self._ahead.look_ahead(uri, cursor)

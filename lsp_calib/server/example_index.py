@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
-from pygls import uris
 
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import family_of
+from lsp_calib.server.paths import path_of, path_of_folder
 from lsp_calib.server.text import CalibDocument
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import SHOTS
@@ -90,7 +90,7 @@ class ExampleIndex:
     def changed(self, document: CalibDocument, language: str) -> None:
         """A document is open, or has changed."""
         self._typed = time.monotonic()
-        path = _path(document.uri)
+        path = path_of(document.uri)
         if path is not None and has_grammar(language):
             self._open[document.uri] = _Open(path, language, document.bare_lines)
 
@@ -107,8 +107,8 @@ class ExampleIndex:
 
         None for a document outside of it. It waits a second for the first ones of a folder.
         """
-        folder, path = self._folder_of(uri), _path(uri)
-        root = _path(folder) if folder else None
+        folder, path = self._folder_of(uri), path_of(uri)
+        root = path_of_folder(folder) if folder else None
         if root is None or path is None or not path.is_relative_to(root):
             return ()
         if not has_grammar(language) or not self._local():
@@ -149,9 +149,14 @@ class ExampleIndex:
             }
             self._look()
             work = asyncio.create_task(asyncio.to_thread(self._search, index, path, language, opened))
-            while not work.done():
-                await asyncio.wait({work}, timeout=_LOOK)
-                self._look()
+            try:
+                while not work.done():
+                    await asyncio.wait({work}, timeout=_LOOK)
+                    self._look()
+            except asyncio.CancelledError:
+                # The server ends, perhaps because the editor has gone; it waits for its threads.
+                self._goes_on = False
+                raise
             if work.result():
                 scan.ended = time.monotonic()
 
@@ -204,9 +209,3 @@ class ExampleIndex:
                 else:
                     index.put(name, one.language, one.lines)
         return index.best(function, language, path.relative_to(index.root).as_posix(), SHOTS, texts)
-
-
-def _path(uri: str) -> Path | None:
-    """The path of a file's address, None if it is that of something else."""
-    path = uris.to_fs_path(uri) if uri.startswith("file:") else None
-    return Path(path) if path else None

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Protocol
 
 from lsprotocol import types
-from pygls import uris
 from pygls.exceptions import JsonRpcException
 
 from lsp_calib.errors import LspCalibError
 from lsp_calib.files import write_atomically
 from lsp_calib.server.connection import Connection
+from lsp_calib.server.paths import path_of_folder
 from lsp_calib.syntax.languages import LANGUAGES
 
 logger = logging.getLogger(__name__)
@@ -97,10 +97,10 @@ class GitOffer:
 def folder_to_ask_about(connection: Connection, language: str) -> Path | None:
     """The workspace folder that the question is about; None if it is not to be asked. language: of the
     lines."""
-    folders = [uris.to_fs_path(uri) for uri in connection.workspace.folders if uri.startswith("file:")]
+    folders = [path_of_folder(one) for one in connection.workspace.folders if one.startswith("file:")]
     trusted = connection.trusted
     if not trusted.git_history or trusted.remote_url is not None or connection.over_tcp:
         return None
     if len(folders) != 1 or folders[0] is None or language not in LANGUAGES:
         return None
-    return Path(folders[0])
+    return folders[0]

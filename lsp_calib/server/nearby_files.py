@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
-from pygls import uris
-
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.neighbourhood import Neighbourhood, OpenFile
 from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.exclusion import Exclusion
+from lsp_calib.server.paths import path_of, path_of_folder
 from lsp_calib.server.text import CalibDocument
 
 
@@ -39,16 +38,10 @@ class NearbyFiles:
         opened = [
             OpenFile(path, document.bare_lines)
             for document in self._documents()
-            if document.uri != uri and (path := _path(document.uri)) is not None
+            if document.uri != uri and (path := path_of(document.uri)) is not None
         ]
         folder = self._folder_of(uri)
-        root = _path(folder) if folder else None
+        root = path_of_folder(folder) if folder else None
         # A document without a file, such as a new one, has the name that the editor shows.
-        document = _path(uri) or Path(PurePosixPath(unquote(uri.partition(":")[2])).name)
+        document = path_of(uri) or Path(PurePosixPath(unquote(uri.partition(":")[2])).name)
         return partial(self._neighbourhood.around, document, root, opened, self._exclusion(), cursor, layout)
-
-
-def _path(uri: str) -> Path | None:
-    """The path of a file's address, None if it is that of something else."""
-    path = uris.to_fs_path(uri) if uri.startswith("file:") else None
-    return Path(path) if path else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 from lsprotocol import types
+from pygls import uris
 from pygls.exceptions import FeatureNotificationError, JsonRpcException
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
@@ -65,7 +67,7 @@ class CalibProtocol(LanguageServerProtocol):
         self._workspace = CalibWorkspace(
             self.workspace.root_uri,
             self._server._text_document_sync_kind,
-            params.workspace_folders or [],
+            _folders(params),
             self.workspace.position_encoding,
         )
         capabilities = result.capabilities
@@ -74,6 +76,14 @@ class CalibProtocol(LanguageServerProtocol):
         capabilities.experimental = {"lspCalib": {"badges": BADGES}}
         self._server.on_initialize(params, capabilities)  # type: ignore[attr-defined]
         return result
+
+    @lsp_method(types.SHUTDOWN)
+    def lsp_shutdown(self, *arguments: Any) -> Generator[Any, Any, None]:
+        # Cancelled handlers leave this dictionary at once, while pygls still goes through it.
+        for msg_id, future in list(self._request_futures.items()):
+            if msg_id != self.msg_id and not future.done():
+                future.cancel()
+        yield from super().lsp_shutdown(*arguments)
 
     def _text(self, value: object, kind: type[str]) -> str:
         # Also called for string enumerations; `_number` also for integer enumerations and booleans.
@@ -121,6 +131,16 @@ class CalibProtocol(LanguageServerProtocol):
         if not future.cancelled() and (error := future.exception()) is not None:
             message = f"{type(error).__name__}: {error}"
             self._server._report_server_error(JsonRpcException(message), FeatureNotificationError)
+
+
+def _folders(params: types.InitializeParams) -> Sequence[types.WorkspaceFolder]:
+    """The workspace folders of a client; its root if it knows of no folders, such as lsp-mode and vim-lsp."""
+    if params.workspace_folders is not None:
+        return params.workspace_folders
+    root = params.root_uri or (uris.from_fs_path(params.root_path) if params.root_path else None)
+    if not root:
+        return ()
+    return (types.WorkspaceFolder(root, unquote(root).rstrip("/").rpartition("/")[2]),)
 
 
 def has_inline_completion(client: types.ClientCapabilities) -> bool:

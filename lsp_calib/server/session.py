@@ -361,6 +361,11 @@ class Session:
         self.line_replay.resume()
         self._after_labels.begin()  # perhaps some are left from an earlier session
 
+    def _has_failed(self) -> bool:
+        """Whether the model could not be loaded when it was tried last."""
+        tried = self._loading is not None and self._loading.done()
+        return self._running and tried and self.status.model is None
+
     def _languages(self) -> list[str]:
         """The languages of the open documents, the one opened last at the end; Python if there are none."""
         opened = (document for document in self._connection.open_documents() if document.language_id)
@@ -377,6 +382,9 @@ class Session:
             self._messages.error(message)
         elif state is EngineState.NO_MODEL:
             self._messages.warn(message)
+        elif state is EngineState.READY and self._has_failed():
+            # A request has loaded it since: the model was pulled, or the server started.
+            self._loading = asyncio.create_task(self._load())
         self._notify_status()
 
     def _notify_status(self) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from pygls import uris
 from pygls.progress import Progress
 
 from lsp_calib import home
@@ -27,6 +26,7 @@ from lsp_calib.feedback.removal import CALIBRATING
 from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.server.connection import Connection
 from lsp_calib.server.convert import language_of
+from lsp_calib.server.paths import path_of_folder
 from lsp_calib.server.progress import ProgressBar
 from lsp_calib.syntax.languages import LANGUAGES
 
@@ -68,8 +68,8 @@ class CalibrationWish:
             )
         folders = list(connection.workspace.folders)
         folder = folder_of(uri, folders) if uri else folders[0] if len(folders) == 1 else ""
-        path = uris.to_fs_path(folder) if folder.startswith("file:") else None
-        if not path or not Path(path).is_dir():
+        root = path_of_folder(folder)
+        if root is None or not root.is_dir():
             raise SettingsError(
                 "There is no folder to calibrate on. Open a document of the workspace folder that is meant, "
                 'and send its "uri"; or run `lsp-calib calibrate FOLDER` in a terminal.'
@@ -77,7 +77,7 @@ class CalibrationWish:
         document = connection.open_document(uri) if uri else None
         language = None if document is None else language_of(document)
         return cls(
-            root=Path(path),
+            root=root,
             samples=samples,
             from_git=from_git,
             language=language if language in LANGUAGES else None,

@@ -469,13 +469,15 @@ async def start(
     initialized: bool = True,
     forked: bool = True,
     folders: Sequence[str] = (),
+    root: str | None = None,
     name: str | None = None,
 ) -> Editor:
     """An editor connected to its own server.
 
     settings: what the editor answers to `workspace/configuration`. env: more for the server's environment.
     calibrated: with the calibrator of `install_calibrator`. initialized: with the handshake done. forked: see
-    `command`. folders: of the workspace, as URIs. name: what the editor calls itself.
+    `command`. folders: of the workspace, as URIs. root: that of an editor that knows of no folders. name:
+    what the editor calls itself.
     """
     home = folder / "home"
     journal = Journal(folder / "journal.jsonl")
@@ -496,6 +498,7 @@ async def start(
         process_id=os.getpid(),
         initialization_options=options,
         client_info=types.ClientInfo(name) if name else None,
+        root_uri=root,
         workspace_folders=[types.WorkspaceFolder(uri, uri.rpartition("/")[2]) for uri in folders] or None,
     )
     editor.initialized = await asyncio.wait_for(connection.initialize_async(params), PATIENCE)

@@ -7,7 +7,9 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
     readyWhen    file without which the model never gets ready
     failure      [name of a class in lsp_calib.errors, message]: the model never gets ready
     failsAfter   how often the model is ready before `failure` begins to hold
+    worksAgainAt file with which `failure` ends
     restartFailure  [name of a class in lsp_calib.errors, message]: restarting fails
+    restartSeconds  how long restarting takes
     closeSeconds how long the engine takes to close
     child        whether the engine has a process that goes when its input ends, as the model process does
     answers      {the current line up to the cursor: answer}
@@ -74,7 +76,8 @@ class ScriptedEngine:
 
     async def ready(self) -> LoadedModel:
         self._asked += 1
-        if (failure := self._script.get("failure")) and self._asked > self._script.get("failsAfter", 0):
+        failure, end = self._script.get("failure"), self._script.get("worksAgainAt")
+        if failure and self._asked > self._script.get("failsAfter", 0) and not (end and Path(end).exists()):
             state = self._states.NO_MODEL if failure[0] == "NoModelError" else self._states.ERROR
             self._on_state(state, failure[1], None)
             raise getattr(errors, failure[0])(failure[1])
@@ -128,6 +131,7 @@ class ScriptedEngine:
         self._note("linger", seconds=seconds)
 
     async def restart(self) -> None:
+        await asyncio.sleep(self._script.get("restartSeconds", 0))
         if failure := self._script.get("restartFailure"):
             raise getattr(errors, failure[0])(failure[1])
         self._note("restarted")

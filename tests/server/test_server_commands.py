@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +95,24 @@ async def test_the_status_object(connect: Connect) -> None:
     told = editor.client.statuses[-1]
     assert set(told._fields) == set(status)
     assert [s.state for s in editor.client.statuses][-1] == "ready"
+
+
+async def test_a_model_that_can_be_loaded_later_is_named(connect: Connect, tmp_path: Path) -> None:
+    """It is pulled, or a remote server is started, while the editor runs."""
+    there = tmp_path / "there"
+    script = {"failure": ["EngineError", "The server does not answer."], "worksAgainAt": str(there)}
+    editor = await connect({**script, "otherwise": {"text": "xy"}})
+    editor.open("a = ")
+    assert await editor.inline(0, 4) is None
+    assert (await editor.status())["model"] is None
+    there.touch()
+    await editor.suggestion(0, 4)
+    for _ in range(100):
+        status = await editor.status()
+        if status["model"]:
+            break
+        await asyncio.sleep(0.01)
+    assert (status["state"], status["model"]) == ("ready", "scripted")
 
 
 def learn(

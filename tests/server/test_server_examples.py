@@ -97,3 +97,27 @@ async def test_while_paused_no_workspace_is_read(root: Path, connect: Connect) -
     await editor.command("pause")
     shown = await prompt(editor, uri)
     assert "some items" not in shown
+
+
+@pytest.mark.parametrize("name", ["C#", "100% sure?", "a b"])
+async def test_a_folder_of_any_name_is_read(root: Path, connect: Connect, name: str) -> None:
+    """And no other one: `C` lies beside `C#`."""
+    for folder, sentence in (
+        (root.with_name(name), "Sum the prices of some items."),
+        (root.with_name("C"), "No."),
+    ):
+        (folder / "app").mkdir(parents=True)
+        (folder / "app" / "shop.py").write_text(SHOP.replace("Sum the prices of some items.", sentence))
+    folder = root.with_name(name)
+    editor = await connect(folders=[folder.as_uri()], options=PATIENT)
+    uri = (folder / "bill.py").as_uri()
+    editor.open(TEXT, uri=uri)
+    assert "Sum the prices of some items." in await prompt(editor, uri)
+
+
+async def test_the_root_of_an_editor_that_knows_of_no_folders_is_one(root: Path, connect: Connect) -> None:
+    """As lsp-mode and vim-lsp send it."""
+    editor = await connect(root=root.as_uri(), options=PATIENT)
+    uri = (root / "bill.py").as_uri()
+    editor.open(TEXT, uri=uri)
+    assert "Sum the prices of some items." in await prompt(editor, uri)

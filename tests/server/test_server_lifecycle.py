@@ -77,6 +77,43 @@ async def test_a_client_that_is_killed_takes_the_server_with_it(
     assert b"Traceback" not in editor.client.stderr
 
 
+async def test_a_client_that_dies_while_its_workspace_is_read_does_not_wait_for_that(
+    connect: Connect, tmp_path: Path
+) -> None:
+    """While somebody types the search for examples rests for seconds after each file."""
+    root = tmp_path / "project"
+    root.mkdir()
+    text = "".join(f'def price_{n}(items):\n    """Sum {n} prices."""\n    return {n}\n' for n in range(100))
+    for n in range(500):
+        (root / f"m{n}.py").write_text(text)
+    editor = await connect(SCRIPT, folders=[root.as_uri()], options={"hover": {"budgetMs": 0}})
+    uri = (root / "bill.py").as_uri()
+    editor.open("def bill(items):\n    return sum(items)\n", uri)
+    await editor.hover(0, 5, uri)
+    for _ in range(20):
+        editor.insert(1, 4, "x", uri)
+        await asyncio.sleep(0.1)
+    assert editor.client.process.stdin is not None
+    editor.client.process.stdin.close()
+    started = asyncio.get_running_loop().time()
+    await editor.client.gone()
+    # A rest takes 2 s; there were some 300 of them to come.
+    assert asyncio.get_running_loop().time() - started < 20
+    assert b"Traceback" not in editor.client.stderr
+
+
+async def test_a_command_that_is_under_way_does_not_disturb_the_shutdown(connect: Connect) -> None:
+    editor, child = await working(connect, {"restartSeconds": 30})
+    await editor.suggestion(1, 12)
+    restarting = asyncio.ensure_future(editor.command("restartModel"))
+    await editor.status()
+    assert await editor.leave() == 0
+    await asyncio.wait({restarting})
+    restarting.exception()
+    assert not alive(child)
+    assert editor.client.stderr == b""
+
+
 async def test_requests_during_shutdown_start_nothing(connect: Connect) -> None:
     """Requests that arrive while the engine closes get empty answers and start no second engine."""
     editor, child = await working(connect, {"closeSeconds": 0.4})

@@ -116,6 +116,34 @@ async def test_two_requests_at_one_place_are_both_answered() -> None:
         assert answer.completion.suggestion.id == "at 0"
 
 
+async def test_a_request_after_one_that_is_being_cancelled_is_answered() -> None:
+    """As when the user asks by hand while the editor's own request is under way. A remote server's connection
+    takes a moment to close."""
+
+    class Slow(Service):
+        async def complete(self, cursor: Cursor, *, document: str, hide_below: float) -> Completion:
+            try:
+                return await super().complete(cursor, document=document, hide_below=hide_below)
+            except asyncio.CancelledError:
+                await asyncio.sleep(0.01)
+                raise
+
+    service = Slow()
+    asked = requests(service)
+    cursor = Cursor.at(("a", "b"), 0, 1, "python")
+    first = asyncio.create_task(asked.newest(URI, cursor))
+    while not service.asked:
+        await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.sleep(0)
+    second = asyncio.create_task(asked.newest(URI, cursor, by_hand=True))
+    await asyncio.sleep(0.03)
+    service.go.set()
+    answer = await second
+    assert answer is not None
+    assert answer.completion is not None
+
+
 class TestPause:
     """A request leaves the model for a moment to the one that it supersedes."""
 

@@ -26,7 +26,8 @@ from lsp_calib.completion.second_decode import agreement, second_request
 from lsp_calib.errors import EngineDiedError, EngineError, ModelError, ModelFileError, NoModelError
 from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Priority, Request
 from lsp_calib.inference.models import cards, converted
-from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.inference.models.cards import ModelCard, choose, load_cards
+from lsp_calib.inference.process import client
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.converting import convert
 from lsp_calib.values import Prompt, Segment
@@ -566,6 +567,35 @@ async def test_without_a_model_the_command_that_gets_one_is_named_and_no_process
     assert engine.pid is None
     assert states[-1] is EngineState.NO_MODEL
     assert states.count(EngineState.NO_MODEL) == 1, "a failure is told once"
+
+
+async def test_a_model_that_is_pulled_later_is_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says how to get one; whoever does so need not restart anything."""
+    tries = 0
+
+    def counted(wanted: str | None) -> tuple[ModelCard, Path]:
+        nonlocal tries
+        tries += 1
+        return choose(wanted)
+
+    monkeypatch.setattr(client, "choose", counted)
+    engine = ModelProcess("smollm2-135m")
+    for _ in range(2):
+        with pytest.raises(NoModelError):
+            await engine.ready()
+    assert tries == 1
+    path = load_cards()["smollm2-135m"].path
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.write_bytes(b"GGML")
+    for _ in range(2):
+        with pytest.raises(ModelFileError, match="truncated"):
+            await engine.ready()
+    assert tries == 2
+    path.unlink()
+    with pytest.raises(NoModelError):
+        await engine.ready()
+    assert (tries, engine.pid) == (3, None)
+    assert home in path.parents
 
 
 @pytest.mark.usefixtures("home")

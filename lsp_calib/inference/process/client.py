@@ -34,6 +34,7 @@ from lsp_calib.inference.models.cards import ModelCard, choose
 from lsp_calib.inference.process import rendezvous, starting, wire
 from lsp_calib.inference.process.connection import Connection, outcome
 from lsp_calib.inference.process.deaths import Deaths
+from lsp_calib.inference.process.failure import Failure
 from lsp_calib.inference.process.rendezvous import Rendezvous
 from lsp_calib.inference.process.starting import Child
 from lsp_calib.values import Generation, ModelIdentity, Token
@@ -89,7 +90,7 @@ class ModelProcess:
         self._card: ModelCard | None = None
         self._where: Rendezvous | None = None
         self._deaths = Deaths()
-        self._failure: LspCalibError | None = None
+        self._failure: Failure | None = None
 
     @property
     def pid(self) -> int | None:
@@ -100,7 +101,7 @@ class ModelProcess:
         """Start the process if need be and wait until the model is loaded.
 
         A process that dies while it loads is started again, in a safer way. Raises ModelError if there is no
-        usable model (and again at each later call, without another try).
+        usable model; again at each later call, without another try until the files of models change.
         """
         return self._model(await self._ready())
 
@@ -174,7 +175,9 @@ class ModelProcess:
             # The cause of its end is being determined; after too many deaths there is no other attempt.
             await asyncio.shield(self._connection.ended)
         if self._failure is not None:
-            raise afresh(self._failure)
+            if not self._failure.is_over(self._wanted):
+                raise afresh(self._failure.error)
+            self._failure = None
         if self._connection is not None and not self._connection.gone:
             return self._connection
         if self._opening is None:
@@ -309,7 +312,7 @@ class ModelProcess:
         if connection is not self._connection:
             return EngineDiedError("The engine was closed during the request.")
         if self._failure is not None:
-            return self._failure
+            return self._failure.error
         if connection.farewell:
             self._on_state(EngineState.STARTING, connection.farewell, None)
             return EngineDiedError(connection.farewell)
@@ -325,14 +328,14 @@ class ModelProcess:
         message = self._deaths.died(code)
         logger.error("%s Its log is %s.", message, starting.log_path())
         if self._deaths.too_many:
-            self._failure = ModelError(message)
+            self._failure = Failure(ModelError(message))
             self._on_state(EngineState.ERROR, message, None)
             return ModelError(message)
         self._on_state(EngineState.STARTING, message, None)
         return _StartsAgain(message) if self._deaths.at_once else EngineDiedError(message)
 
     def _fail(self, error: LspCalibError) -> None:
-        self._failure = error
+        self._failure = Failure.of(error, self._wanted)
         no_model = isinstance(error, ModelError) and not isinstance(error, ModelFileError)
         self._on_state(EngineState.NO_MODEL if no_model else EngineState.ERROR, str(error), None)
 
