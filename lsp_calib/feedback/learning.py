@@ -119,6 +119,8 @@ def refit_from_feedback(
             held.ledger, tried_until=_last(rows), tried_n=len({row.episode for row in rows})
         )
         if result.calibrator is not None:
+            # On a full disk, or if the process is killed: labels that count as used and were not do no harm.
+            held.save()
             calibrators.promote(result.calibrator)
         return result
 

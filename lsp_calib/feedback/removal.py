@@ -7,7 +7,9 @@ import os
 import shutil
 from pathlib import Path
 
-from lsp_calib.errors import LspCalibError
+from lsp_calib.calibration.calibrators.calibrator_store import CERTIFICATES
+from lsp_calib.calibration.calibrators.ledger_file import editing
+from lsp_calib.errors import CalibratorError, LspCalibError
 from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
 
@@ -66,7 +68,7 @@ def remove_report(state: Path) -> None:
 def remove_calibrators(folder: Path) -> int:
     """Remove the user's calibrators, the earlier ones as well; returns how many files there were.
 
-    Raises LspCalibError if one cannot be removed.
+    Of their certificates stays how many were asked for. Raises LspCalibError if one cannot be removed.
     """
     removed = 0
     for path in (*folder.glob("*"), *(folder / "history").glob("*")):
@@ -78,4 +80,21 @@ def remove_calibrators(folder: Path) -> int:
             raise LspCalibError(f"{path} cannot be removed: {error.strerror}.") from error
     with contextlib.suppress(OSError):
         (folder / "history").rmdir()
+    for path in sorted((folder / CERTIFICATES).glob("*.json")):
+        _begin_anew(path)
+    with contextlib.suppress(OSError):
+        (folder / CERTIFICATES).rmdir()
     return removed
+
+
+def _begin_anew(path: Path) -> None:
+    """Keep of a ledger how many certificates were asked for; nothing if none was, or if it cannot be read."""
+    try:
+        with editing(path) as held:
+            held.ledger = held.ledger.begun_anew()
+            is_needed = held.ledger.asked > 0
+    except CalibratorError:
+        is_needed = False
+    if not is_needed:
+        path.unlink(missing_ok=True)
+        path.with_suffix(".lock").unlink(missing_ok=True)

@@ -127,12 +127,23 @@ def _state_of(lines: Iterable[str]) -> int:
 
 
 class CalibCodec(PositionCodec):
-    """A position beyond the end of a line means its end, as LSP requires; pygls takes one character less."""
+    """A position beyond the end of a line means its end, as LSP requires; pygls takes one character less.
+
+    Characters of ASCII are units in every encoding. pygls counts them one by one, several times for each
+    position: for a line of a megabyte that took a second at every key.
+    """
+
+    def client_num_units(self, string: str) -> int:
+        return len(string) if string.isascii() else int(super().client_num_units(string))
 
     def position_from_client_units(
         self, lines: Sequence[str], position: types.Position
     ) -> ServerTextPosition:
         if position.line < len(lines):
+            line = lines[position.line]
+            if line.isascii():
+                most = len(line.rstrip("\r\n"))
+                return ServerTextPosition(position.line, max(0, min(position.character, most)))
             most = self.client_num_units(lines[position.line].rstrip("\r\n"))
             position = types.Position(position.line, min(position.character, most))
         return super().position_from_client_units(lines, position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from test_calibration_calibrator import make, platt
 from test_feedback_learning import MODEL, PURPOSE, START, TODAY, settle, show
 
+from lsp_calib.calibration.calibrators import ledger_file
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Curve, Weighted
 from lsp_calib.calibration.calibrators.ledger_file import editing
@@ -135,6 +137,30 @@ class TestSettingAside:
         assert later.certificate is not None
         assert later.certificate["reason"] == "not enough labels yet: 0 of 27"
         assert later.n == 300, "they are for fitting from now on"
+
+    def test_nothing_is_in_force_whose_labels_do_not_count_as_used(
+        self, store: FeedbackStore, calibrators: CalibratorStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On a full disk, or if the process is killed between the two files."""
+        live(store, 300)
+        before = calibrators.choose(PURPOSE).calibrator
+
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as context:
+            context.setattr(ledger_file, "write_atomically", full)
+            with pytest.raises(CalibratorError, match="No space left"):
+                refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=None)
+        assert calibrators.choose(PURPOSE).calibrator == before
+
+        def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(CalibratorStore, "promote", killed)
+        with pytest.raises(KeyboardInterrupt):
+            refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=None)
+        assert calibrators.ledger(PURPOSE).used_until == max(row.at for row in labels_for(store, PURPOSE))
 
     def test_the_same_where_a_calibrator_is_older_than_the_ledger(
         self, store: FeedbackStore, calibrators: CalibratorStore

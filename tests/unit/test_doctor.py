@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -25,17 +26,25 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import Layout
+from lsp_calib.errors import EngineDiedError, EngineError, LspCalibError, ModelError
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.models.inventory import inventory
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
+from lsp_calib.tools.doctor import run, speed
 from lsp_calib.tools.doctor.bundle import safe_lines, scrubbed
 from lsp_calib.tools.doctor.calibrator_checks import calibrators, certificate
 from lsp_calib.tools.doctor.finding import Level
 from lsp_calib.tools.doctor.speed import BUDGET_MS, Measurement, measurement, recommend
 from lsp_calib.values import Evidence, ModelIdentity
+
+REPORT: dict[str, Any] = {
+    "latencyMs": {"typingModel": {"p50": [40.0], "p95": [90.0], "n": 30}, "cold": None},
+    "threads": 2,
+    "machine": {"processors": 2, "load": None},
+}
 
 
 def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
@@ -329,6 +338,45 @@ class TestRecommendation:
 
     def test_a_report_without_questions_to_the_model_is_no_measurement(self) -> None:
         assert measurement("good", {"latencyMs": {"typingModel": None}}) is None
+
+
+class TestModelsThatCannotRun:
+    """doctor ends with 0 if completions work."""
+
+    @pytest.mark.parametrize(
+        ("error", "failing", "named", "usable"),
+        [
+            (EngineDiedError, {"small", "good"}, None, False),
+            (ModelError, {"small", "good"}, None, False),
+            (EngineDiedError, {"small"}, None, True),
+            (EngineDiedError, {"small"}, "small", False),
+            (EngineDiedError, {"small"}, "good", True),
+            (EngineError, {"small", "good"}, None, True),  # its time was over
+        ],
+    )
+    def test_it_is_a_problem_that_must_be_solved_if_no_other_answers(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        error: type[LspCalibError],
+        failing: set[str],
+        named: str | None,
+        usable: bool,
+    ) -> None:
+        def bench(options: Any, _progress: object) -> dict[str, Any]:
+            if Path(options.trusted.model).stem in failing:
+                raise error("The model process died.")
+            return REPORT
+
+        monkeypatch.setattr(speed, "bench", bench)
+        entries: list[Any] = [
+            SimpleNamespace(card=SimpleNamespace(name=name, path=Path(f"/{name}.gguf")), fits=True)
+            for name in ("small", "good")
+        ]
+        found = run._speeds(entries, Trusted(model=named), lambda _: None)
+        assert run.to_json(found)["usable"] is usable
+        assert sum("could not be measured" in one.says for one in found) == len(failing)
+        elsewhere = run._speeds(entries, Trusted(model=named, remote_url="http://h/v1"), lambda _: None)
+        assert run.to_json(elsewhere)["usable"]
 
 
 class TestBundle:

@@ -8,12 +8,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from click.testing import CliRunner, Result
 from feedback_scene import suggestion
 
 from lsp_calib import home as state
+from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
 from lsp_calib.calibration.metrics.binomial import least_rate
+from lsp_calib.calibration.policies.ledger import Ledger, Promise
 from lsp_calib.cli import main
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.store import FeedbackStore
@@ -174,6 +177,20 @@ class TestPurge:
         assert log.read_text() == ""
         assert json.loads(invoke("purge", "--yes", "--json", "--calibrators").stdout)["calibrators"] == 2
         assert list((state.home() / "calibrators").iterdir()) == []
+
+    def test_learning_begins_anew_and_the_number_of_certificates_stays(self) -> None:
+        """The promise of certificates is over all there will ever be; how many labels a refit had is over."""
+        folder = state.home() / "calibrators" / "certificates"
+        used = Ledger(promise=Promise(), key="k", read_until=5.0, aside=45, tried_n=2000, tried_until=9.0)
+        for name, ledger in (("asked", attrs.evolve(used, asked=3, asked_n=40)), ("none", used)):
+            with editing(folder / f"{name}.json") as held:
+                held.ledger = ledger
+        (folder / "damaged.json").write_text("{}")
+        invoke("purge", "--yes", "--json", "--calibrators")
+        assert {path.name for path in folder.glob("*.json")} == {"asked.json"}
+        assert read_ledger(folder / "asked.json") == Ledger(
+            promise=Promise(), key="k", used_until=9.0, asked=3
+        )
 
     def test_before_a_day(self) -> None:
         keep("old", True, days=10)

@@ -18,6 +18,9 @@ from lsp_calib.calibration.policies.ledger import Ledger
 from lsp_calib.errors import CalibratorError
 from lsp_calib.values import ModelIdentity
 
+CERTIFICATES = "certificates"
+"""The folder with the ledgers, below that of the calibrators."""
+
 
 @attrs.frozen
 class Choice:
@@ -196,7 +199,7 @@ class CalibratorStore:
 
     def ledger_path(self, purpose: Purpose) -> Path:
         """The file with the ledger of the certificates of a purpose; there may be none yet."""
-        return self.personal / "certificates" / _slot(purpose)
+        return self.personal / CERTIFICATES / _slot(purpose)
 
     def ledger(self, purpose: Purpose) -> Ledger:
         """The ledger of the certificates of a purpose. Raises CalibratorError if its file cannot be read."""

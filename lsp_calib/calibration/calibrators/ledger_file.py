@@ -33,6 +33,22 @@ class Held:
     """A ledger that this process alone may change now: set `ledger`."""
 
     ledger: Ledger
+    _path: Path
+    _on_disk: Ledger
+
+    def save(self) -> None:
+        """Write it now if it was changed, before something that must not happen without it.
+
+        Raises CalibratorError if it cannot be written.
+        """
+        if self.ledger == self._on_disk:
+            return
+        text = json.dumps(_to_json(self.ledger), indent=2, allow_nan=False) + "\n"
+        try:
+            write_atomically(self._path, text.encode(), 0o600)
+        except OSError as error:
+            raise CalibratorError(f"{self._path} cannot be written: {error}.") from error
+        self._on_disk = self.ledger
 
 
 def read_ledger(path: Path) -> Ledger:
@@ -77,15 +93,10 @@ def editing(path: Path) -> Iterator[Held]:
                     f"{path} is in use by another lsp-calib, perhaps by a refit: try again later."
                 )
             time.sleep(0.02)
-        held = Held(read_ledger(path))
-        before = held.ledger
+        ledger = read_ledger(path)
+        held = Held(ledger, path, ledger)
         yield held
-        if held.ledger != before:
-            text = json.dumps(_to_json(held.ledger), indent=2, allow_nan=False) + "\n"
-            try:
-                write_atomically(path, text.encode(), 0o600)
-            except OSError as error:
-                raise CalibratorError(f"{path} cannot be written: {error}.") from error
+        held.save()
     finally:
         os.close(descriptor)
 

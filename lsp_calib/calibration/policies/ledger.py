@@ -108,6 +108,12 @@ class Ledger:
             self, promise=None, used_until=max(self.used_until, until), aside=0, watch=None, given=None
         )
 
+    def begun_anew(self) -> Self:
+        """After the labels and the calibrators were removed. How often certificates were asked for stays: the
+        promise is over all there will ever be; and no removed label counts again."""
+        used = max(self.used_until, self.read_until, self.tried_until)
+        return type(self)(promise=self.promise, key=self.key, used_until=used, asked=self.asked)
+
     @property
     def _watched(self) -> float:
         return self.read_until if self.watch is not None else 0.0

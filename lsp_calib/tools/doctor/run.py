@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 from rich.console import Console
 from rich.text import Text
 
@@ -101,6 +102,11 @@ def _speeds(usable: Sequence[Entry], trusted: Trusted, progress: Callable[[str],
         else:
             measured.append(one)
             found.append(speed.described(one))
+    # Completions need the model that the settings name, or else any; or a server elsewhere.
+    for at, one in enumerate(found):
+        needed = not measured or one.data.get("model") == trusted.model
+        if needed and speed.does_not_run(one) and not trusted.remote_url:
+            found[at] = attrs.evolve(one, fatal=True)
     advice = speed.recommend(measured, [entry.card.name for entry in usable], trusted)
     return found if advice is None else [*found, advice]
 

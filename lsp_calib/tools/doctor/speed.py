@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.errors import LspCalibError
+from lsp_calib.errors import EngineDiedError, LspCalibError, ModelError
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.inference.models.speeds import LATENCY_BUDGET
 from lsp_calib.settings import Trusted
@@ -51,7 +51,7 @@ class Measurement:
 
 
 def measure(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -> Finding | Measurement:
-    """The speed of one installed model, or why it could not be measured."""
+    """The speed of one installed model, or why it could not be measured (see `does_not_run`)."""
     name = entry.card.name
     options = short_options(attrs.evolve(trusted, model=str(entry.card.path), remote_url=None))
     try:
@@ -62,11 +62,18 @@ def measure(entry: Entry, trusted: Trusted, progress: Callable[[str], None]) -> 
             Level.PROBLEM,
             f"{name} could not be measured: {error}",
             f"Run `lsp-calib models verify {name}`, then `lsp-calib bench --model {name}`.",
+            # Any other error is one of measuring, as when its time is over.
+            data={"model": name, "runs": not isinstance(error, ModelError | EngineDiedError)},
         )
     found = measurement(name, report)
     if found is None:
         return Finding("speed", Level.NOTE, f"{name} could not be timed: every answer came from memory.")
     return found
+
+
+def does_not_run(finding: Finding) -> bool:
+    """Whether a finding of `measure` says that the model cannot answer."""
+    return finding.data.get("runs") is False
 
 
 def measurement(model: str, report: dict[str, Any]) -> Measurement | None:
