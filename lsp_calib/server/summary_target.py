@@ -11,7 +11,7 @@ from lsprotocol import types
 
 from lsp_calib.server.convert import cursor_at, language_of, part_of_line, whole_line
 from lsp_calib.server.text import CalibDocument
-from lsp_calib.syntax import Function, called_name, functions, has_grammar
+from lsp_calib.syntax import Function, call_at, functions, has_grammar, may_mean
 
 Scope = Literal["signature", "function"]
 
@@ -64,10 +64,10 @@ def target_at(document: CalibDocument, position: types.Position, scope: Scope) -
     found = functions_of(document)
     function = next((one for one in found if one.start <= line < one.signature_end), None)
     if function is None:
-        name = called_name(lines[line], cursor.column)
-        called = [one for one in found if name is not None and one.name == name[0]]
-        if name is not None and len(called) == 1:
-            return Target(called[0], language, part_of_line(document, line, lines[line], *name[1]))
+        call = call_at(lines[line], cursor.column)
+        called = [one for one in found if call is not None and may_mean(call, one, lines, language)]
+        if call is not None and len(called) == 1:
+            return Target(called[0], language, part_of_line(document, line, lines[line], *call.span))
         if scope == "function":
             function = _innermost(found, line)
     if function is None:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 import attrs
 
 from lsp_calib.characters import without_hidden
+from lsp_calib.summarization.go_wording import after_name
 from lsp_calib.syntax import Function, functions
 
 WIDTH = 100
@@ -92,7 +93,8 @@ def insertion(lines: Sequence[str], function: Function, language: str, sentence:
     style = _STYLES.get(language)
     if style is None or not may_insert(function, language):
         return None
-    text = style.safe(_worded(without_hidden(" ".join(sentence.split())), function.name, language))
+    plain = without_hidden(" ".join(sentence.split()))
+    text = style.safe(after_name(plain, function.name) if language == "go" else plain)
     text = " ".join(text.split())
     if not text:
         return None
@@ -144,43 +146,6 @@ def _documents_only(
         elif new.docstring != old.docstring:
             return False
     return documented == 1
-
-
-def _worded(sentence: str, name: str, language: str) -> str:
-    """The sentence as the convention begins it. In Go that is with the name of the function."""
-    if language != "go" or not name or sentence.startswith(name):
-        return sentence
-    first, _, rest = sentence.partition(" ")
-    if re.fullmatch(r"[A-Z][a-z]+", first) and rest:
-        verb = first.lower()
-        if not verb.endswith("s"):
-            verb = _third_person(verb)
-        if verb:
-            return f"{name} {verb} {rest}"
-    return f"{name}: {sentence}"
-
-
-# Verbs with which summaries often begin; only of these is it certain that the word is a verb.
-_VERBS = """
-    add append apply build calculate call change check clear close compare compile compute configure convert
-    copy count create decode decrement delete determine disable display divide download draw emit enable
-    encode end execute extract fetch fill filter find flush format generate get handle hash implement
-    increment initialize insert install iterate join limit list load log look make map mark match measure
-    merge move multiply normalize open order parse perform play pop post prepare print process produce provide
-    push put query raise read receive record register release remove rename render replace report request
-    reset resolve restore retrieve return reverse run save scan search select send set show sort split start
-    stop store strip subtract sum swap take test transform traverse trim try turn update upload use validate
-    verify visit wait walk wrap write
-"""
-
-
-def _third_person(verb: str) -> str:
-    """`returns` for `return`; "" for a word that may be no verb."""
-    if verb not in _VERBS.split():
-        return ""
-    if verb.endswith("y") and verb[-2] not in "aeiou":
-        return f"{verb[:-1]}ies"
-    return f"{verb}es" if verb.endswith(("ch", "sh", "ss", "x", "z")) else f"{verb}s"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -1,6 +1,6 @@
 """The parts of a source file: functions, their signatures and documentation."""
 
-from lsp_calib.syntax.calls import called_name
+from lsp_calib.syntax.calls import Call, call_at, may_mean
 from lsp_calib.syntax.documentation import documentation_sentence
 from lsp_calib.syntax.function import Function
 from lsp_calib.syntax.functions import function_at, functions, has_grammar, innermost_function
@@ -8,13 +8,15 @@ from lsp_calib.syntax.prose import prose_lines
 from lsp_calib.syntax.sentences import first_sentence_end
 
 __all__ = [
+    "Call",
     "Function",
-    "called_name",
+    "call_at",
     "documentation_sentence",
     "first_sentence_end",
     "function_at",
     "functions",
     "has_grammar",
     "innermost_function",
+    "may_mean",
     "prose_lines",
 ]

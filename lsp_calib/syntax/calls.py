@@ -1,17 +1,42 @@
-"""Calls, by the text of a line alone."""
+"""Calls, by the text of a line alone, and which functions of the same file they can mean. Pure."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+import attrs
+
+from lsp_calib.languages import family_of
+from lsp_calib.syntax.function import Function
 
 _CALL = re.compile(r"(?<![\w$])([^\W\d][\w$]*)\s*\(")
-# What may stand before the dot of a call to a method of the same object.
-_OWN = re.compile(r"(?:^|[^\w$.])(?:self|cls|this|Self|super\(\))\s*(?:\.|->|::)\s*$")
+# What may stand before the dot of a call to a method of the same object; `super()` is of another class.
+_OWN = re.compile(r"(?:^|[^\w$.])(?:self|cls|\$?this|Self|static)\s*(?:\.|->|::)\s*$")
 _OTHER = re.compile(r"(?:\.|->|::)\s*$")
+# A line that holds methods, and the words with which a function is declared that is none.
+_CLASS = re.compile(
+    r"\s*(?:(?:abstract|default|export|final|pub(?:\([^)]*\))?|readonly|unsafe)\s+)*"
+    r"(?:class|enum|impl|interface|trait)\b"
+)
+# Lines that hold nothing: empty ones, comments, attributes, the end of a heading over several lines.
+_BESIDE = re.compile(r"\s*(?:$|[{)\]#]|//|/?\*)")
+_BOUND = re.compile(r"\b(?:const|function|let|var)\b")
+_GO_METHOD = re.compile(r"\s*func\s*\(")
 
 
-def called_name(text: str, column: int) -> tuple[str, tuple[int, int]] | None:
-    """The name that is called at a column of a line, and its (start, end), in code points; None if none is.
+@attrs.frozen
+class Call:
+    """A call in a line. span: of the name, (start, end), in code points. bare: nothing stands before it that
+    it is called on."""
+
+    name: str
+    span: tuple[int, int]
+    bare: bool
+
+
+def call_at(text: str, column: int) -> Call | None:
+    """The call whose name is at a column of a line; None if none is.
 
     A method counts only if it is called on its own object: `items.append(` is not the `append` of this file.
     """
@@ -19,5 +44,42 @@ def called_name(text: str, column: int) -> tuple[str, tuple[int, int]] | None:
         start, end = call.span(1)
         if start <= column <= end:
             before = text[:start]
-            return None if _OTHER.search(before) and not _OWN.search(before) else (call[1], (start, end))
+            bare = not _OTHER.search(before)
+            return Call(call[1], (start, end), bare) if bare or _OWN.search(before) else None
     return None
+
+
+def may_mean(call: Call, function: Function, lines: Sequence[str], language: str) -> bool:
+    """Whether a call can be one of a function of the same file, by its name and by what it is called on.
+
+    In most languages a method has to be called on something: a bare `open(path)` is not `Store.open`.
+    """
+    if call.name != function.name:
+        return False
+    return not call.bare or not _needs_object(function, lines, language)
+
+
+def _needs_object(function: Function, lines: Sequence[str], language: str) -> bool:
+    first = lines[function.start]
+    match family_of(language):
+        case "go":
+            return bool(_GO_METHOD.match(first))
+        case "javascript" | "typescript":
+            return not _BOUND.search(first.partition(function.name)[0])
+        case "python" | "rust" | "php":
+            return bool(_CLASS.match(_holder(function, lines)))
+    return False  # in Java, C++, C# and Ruby a method may call another one by its name alone
+
+
+def _holder(function: Function, lines: Sequence[str]) -> str:
+    """The line that the function stands below, by indentation; "" if it stands at the outermost level."""
+    deep = _indentation(lines[function.start])
+    for at in range(function.start - 1, -1, -1):
+        line = lines[at]
+        if not _BESIDE.match(line) and _indentation(line) < deep:
+            return line
+    return ""
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -12,6 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from lsp_calib.characters import has_hidden
+from lsp_calib.summarization.go_wording import after_name
 from lsp_calib.summarization.insertion import WIDTH, insertion, may_insert, noun
 from lsp_calib.syntax import Function, functions, has_grammar
 from lsp_calib.text_lines import split_lines
@@ -198,3 +199,29 @@ def test_nested_functions_are_documented_one_by_one() -> None:
 
 def test_what_it_is_called() -> None:
     assert (noun("python"), noun("java"), noun("plaintext")) == ("docstring", "comment", None)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "name", "documentation"),
+    [
+        ("Closes the connection.", "Close", "Close closes the connection."),
+        ("Close the connection.", "Close", "Close closes the connection."),
+        ("Close closes the connection.", "Close", "Close closes the connection."),
+        ("This function closes it.", "Close", "Close closes it."),
+        ("The method is used to close it.", "Close", "Close is used to close it."),
+        ("Always returns nil.", "Close", "Close: Always returns nil."),
+        ("Always the same.", "Close", "Close: Always the same."),
+        ("Process the file.", "handle", "handle processes the file."),
+        ("Issues a ticket.", "Is", "Is issues a ticket."),
+        ("Try again.", "Retry", "Retry tries again."),
+        ("Success or failure.", "Check", "Check: Success or failure."),
+        ("Sum returns the sum.", "Sum", "Sum returns the sum."),
+        ("Frobnicates the widgets.", "frob", "frob frobnicates the widgets."),
+        ("HTTP handler of the page.", "Page", "Page: HTTP handler of the page."),
+        ("Returns", "Close", "Close: Returns"),
+    ],
+)
+def test_in_go_a_sentence_begins_with_the_name_and_a_verb(
+    sentence: str, name: str, documentation: str
+) -> None:
+    assert after_name(sentence, name) == documentation

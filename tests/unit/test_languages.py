@@ -11,6 +11,7 @@ from language_samples import SAMPLES
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.languages import identifier_of, is_chosen, language_of, name_of
+from lsp_calib.summarization.insertion import insertion, may_insert
 from lsp_calib.syntax import Function, function_at, functions, has_grammar, prose_lines
 from lsp_calib.syntax.functions import MOST_BYTES
 from lsp_calib.syntax.languages import LANGUAGES
@@ -327,3 +328,40 @@ def test_functions_around_an_error_are_still_found(language: str) -> None:
     source, expected = SAMPLES[language]
     broken = source.rstrip("\n") + "\n\n)) x = = ((\n"
     assert {function.name for function in functions(broken.split("\n"), language)} >= set(expected)
+
+
+OVERLOADS = """export function other(a: string): string;
+/** Old words. */
+export function add(a: string): string;
+// In between.
+export function add(a: number): number;
+export function add(a: any) {
+  return a + a;
+}
+class Box {
+  add(a: string): void;
+  add(a: number): void;
+  private add(a: any) {
+    return a;
+  }
+  twice(a: any) {
+    return a;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("language", ["typescript", "typescriptreact"])
+def test_overloads_belong_to_the_function_that_they_share(language: str) -> None:
+    """Editors show callers what is said of an overload, never what is said of the definition below it."""
+    lines = OVERLOADS.split("\n")
+    add, method, twice = functions(lines, language)
+    assert (add.start, add.signature_end, add.end) == (2, 6, 8)
+    assert add.docstring == "/** Old words. */"
+    assert add.code == "\n".join(lines[2:8])
+    assert not may_insert(add, language)
+    assert (method.start, method.signature_end, method.docstring) == (9, 12, None)
+    made = insertion(lines, method, language, "Do it.")
+    assert made is not None
+    assert (made.line, made.lines) == (9, ("  /** Do it. */",))
+    assert twice.start == 14

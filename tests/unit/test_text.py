@@ -81,7 +81,7 @@ def test_a_whole_new_text_takes_the_place_of_the_old() -> None:
 def test_a_position_is_the_character_that_it_leads_to(
     line: str, end: str, character: int, encoding: types.PositionEncodingKind
 ) -> None:
-    """By counting units from the line's start: the first character that begins at the position or after it."""
+    """By counting units from the line's start: the first character that begins there or after it."""
     codec, units = CalibCodec(encoding), PositionCodec(encoding)
     begins = [units.client_num_units(line[:at]) for at in range(len(line) + 1)]
     found = codec.position_from_client_units([line + end], types.Position(0, character))

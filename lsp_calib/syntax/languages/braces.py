@@ -69,17 +69,21 @@ class Finder:
     documents: whether a comment is documentation, by its text.
     between: types of what may stand between documentation and definition, or before its first word:
         annotations, attributes.
+    signatures: types of overloads, which stand above the definition that they share: what is said of the
+        first one is its documentation.
     """
 
     parts: Mapping[str, Callable[[Node], Parts | None]]
     comments: frozenset[str]
     documents: Callable[[str], bool]
     between: frozenset[str] = frozenset()
+    signatures: frozenset[str] = frozenset()
 
     def function(self, node: Node, place: Place, lines: Sequence[str]) -> Function | None:
         found = self.parts[node.type](node)
         if found is None:
             return None
+        place = self._first_overload(place, found.name)
         head = self._head(place.node)
         start, end = head.start_point.row, last_row(node) + 1
         documentation = self._documentation(place, lines)
@@ -102,6 +106,19 @@ class Finder:
             if documentation
             else None,
         )
+
+    def _first_overload(self, place: Place, name: str) -> Place:
+        """Where the overloads of a definition begin; its own place if it has none."""
+        first = place.index
+        for at in range(place.index - 1, -1, -1) if self.signatures else ():
+            node = place.siblings[at]
+            if node.type == ";" or node.type in self.comments:
+                continue
+            overload = next((one for one in (node, *node.children) if one.type in self.signatures), None)
+            if overload is None or text_of(overload.child_by_field_name("name")) != name:
+                break
+            first = at
+        return Place(place.siblings, first)
 
     def _head(self, node: Node) -> Node:
         """The first part of a definition that is no annotation."""

@@ -53,9 +53,11 @@ def _react_grammar() -> Language:
     return Language(tree_sitter_typescript.language_tsx())
 
 
+_FINDER = attrs.evolve(javascript.FINDER, signatures=frozenset({"function_signature", "method_signature"}))
 RULES = attrs.evolve(
     javascript.RULES,
     grammar=_grammar,
+    function=_FINDER.function,
     names=javascript.NAMES | {"type_identifier"},
     binds=binding(javascript.IMPORTS, javascript.BINDINGS | _BINDINGS, javascript.WRAPPINGS),
     known=javascript.RULES.known | frozenset(_KNOWN.split()),
