@@ -23,7 +23,7 @@ def pull_data(name: str, data_dir: Path) -> str:
     Raises SettingsError for an unknown name, DownloadError if it cannot be obtained.
     """
     if name in pinned.SETS:
-        with download_progress("Projects") as progress:
+        with download_progress("Projects", files=True) as progress:
             folders = pinned.pull_projects(pinned.SETS[name], data_dir, progress)
         return f"{len(folders)} projects are in {data_dir / name}; their checksums are right."
     entry = catalogue.data_set(name)

@@ -85,9 +85,13 @@ def bins_text(bins: Sequence[ReliabilityBin]) -> str:
 
 
 @contextmanager
-def download_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error; yields the function that moves it: bytes done and in all, a file."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+def download_progress(title: str, *, files: bool = False) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar on standard error; yields the function that moves it: bytes done and in all, a file.
+
+    files: files or projects are counted instead of bytes.
+    """
+    counted = (MofNCompleteColumn(),) if files else (DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), *counted)
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(title, total=None)
 
