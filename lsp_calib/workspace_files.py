@@ -48,9 +48,8 @@ def walk(
     seconds: after which it ends, the caller's time included. most_names: files and folders looked at.
     """
     end, left = time.monotonic() + seconds, most_names
-    ignored = {root: _ignored(root, ())}
-    for folder in reversed(nearest.parents[: len(nearest.relative_to(root).parts)]):
-        ignored[folder] = _ignored(folder, ignored.get(folder.parent, ()))
+    top = _top(root)
+    ignored = _ignored_above(nearest, top)
     waiting = [nearest, root] if nearest != root else [root]
     seen: set[Path] = set()
     for folder in waiting:  # grows meanwhile
@@ -70,12 +69,25 @@ def walk(
             left -= 1
             if left < 0 or time.monotonic() > end:
                 return
-            if entry.name.startswith(".") or hidden.reason(entry.relative_to(root).as_posix()):
+            if entry.name.startswith(".") or hidden.reason(entry.relative_to(top).as_posix()):
                 continue
             if wanted(entry):
                 yield entry
             elif entry.name not in _FOREIGN and not entry.is_symlink() and entry.is_dir():
                 waiting.append(entry)
+
+
+def is_left_out(path: Path, root: Path) -> bool:
+    """Whether `walk` leaves a file below `root` out, whatever it holds: git ignores it, or it lies in a
+    hidden folder or in one that the workspace does not own."""
+    inside = path.relative_to(root)
+    if any(name.startswith(".") for name in inside.parts) or _FOREIGN.intersection(inside.parts[:-1]):
+        return True
+    top = _top(root)
+    patterns = _ignored_above(path.parent, top)[path.parent]
+    hidden = Exclusion(patterns)
+    within = (path, *path.parents[: len(inside.parts) - 1])
+    return any(hidden.reason(one.relative_to(top).as_posix()) for one in within)
 
 
 def stamp_of(path: Path) -> Stamp | None:
@@ -107,12 +119,30 @@ def is_made_by_a_program(name: str, lines: Sequence[str]) -> bool:
     return ".min." in name or dense or _GENERATED.search(beginning) is not None
 
 
+def _top(root: Path) -> Path:
+    """The folder of the repository that a workspace is in: what is ignored there is ignored below."""
+    return next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+
+
+def _ignored_above(folder: Path, top: Path) -> dict[Path, tuple[str, ...]]:
+    """What is ignored in each folder from `top` down to `folder`."""
+    patterns = _patterns(top / ".git" / "info" / "exclude", ())
+    found = {}
+    for one in reversed((folder, *folder.parents[: len(folder.relative_to(top).parts)])):
+        found[one] = patterns = _ignored(one, patterns)
+    return found
+
+
 def _ignored(folder: Path, above: tuple[str, ...]) -> tuple[str, ...]:
-    """The patterns of the folder's `.gitignore`, after those of the folders above.
+    """The patterns of the folder's `.gitignore`, after those of the folders above."""
+    return _patterns(folder / ".gitignore", above)
+
+
+def _patterns(path: Path, above: tuple[str, ...]) -> tuple[str, ...]:
+    """The patterns in a file, after others.
 
     Patterns that take others back are left out: a piece that is missing does no harm.
     """
-    path = folder / ".gitignore"
     try:
         if path.is_symlink() or path.stat().st_size > MOST_BYTES:
             return above

@@ -23,6 +23,7 @@ from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, has_grammar
+from lsp_calib.workspace_files import is_left_out
 
 logger = logging.getLogger(__name__)
 
@@ -204,7 +205,7 @@ class ExampleIndex:
             texts[name] = one.lines
             if one.fresh and family_of(one.language) == family_of(language):
                 one.fresh = False
-                if exclusion.reason(str(one.path)):
+                if exclusion.reason(str(one.path)) or is_left_out(one.path, index.root):
                     index.drop(name)
                 else:
                     index.put(name, one.language, one.lines)

@@ -79,6 +79,18 @@ async def test_what_no_model_may_see_is_not_shown(root: Path, connect: Connect) 
     assert "Read a JSON file" in shown, "the shipped examples"
 
 
+async def test_a_document_that_git_ignores_is_no_example_while_it_is_open(
+    root: Path, connect: Connect
+) -> None:
+    (root / ".git").mkdir()
+    (root / ".gitignore").write_text("app/\n")
+    editor = await connect(folders=[root.as_uri()], options=PATIENT)
+    editor.open(SHOP, uri=(root / "app" / "shop.py").as_uri())
+    uri = (root / "bill.py").as_uri()
+    editor.open(TEXT, uri=uri)
+    assert "Sum the prices" not in await prompt(editor, uri)
+
+
 @pytest.mark.parametrize("uri", ["untitled:x", "file:///elsewhere/bill.py"])
 async def test_outside_of_the_workspace_the_shipped_examples_are_shown(
     uri: str, root: Path, connect: Connect
