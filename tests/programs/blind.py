@@ -1,14 +1,16 @@
 """The shipped calibrators on records of projects that they were not fitted on: the blind set.
 
-    python tests/programs/blind.py FILE...   # of `eval line $LSP_CALIB_DATA/projects-blind/*`, `eval infill`
+    python tests/programs/blind.py [--by condition|stratum] FILE...
 
-Prints a table for each file: a row for each condition and judge, scored by the calibrator of lines that
-ships for its model and prompt. No model and no source is needed. Records of a project that the calibrator
-was fitted on are refused.
+FILE: records of `eval line $LSP_CALIB_DATA/projects-blind/*`, or of `eval infill`. Prints a table for each:
+a row for each condition (or kind of place) and judge, scored by the calibrator of lines that ships for its
+model and prompt. No model and no source is needed. Records of a project that the calibrator was fitted on are
+refused.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,12 +23,14 @@ from lsp_calib.calibration.metrics.reliability import wilson_interval
 from lsp_calib.calibration.policies.tiers import PRESETS
 from lsp_calib.calibration.validation.intervals import Interval, summarise
 from lsp_calib.calibration.warnings import quietly
+from lsp_calib.completion.places import STRATA
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.blind import blind_among
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import Record, read_records, sources_of
 
+ROWS = {"condition": (INSERTING, WRITING_ON), "stratum": tuple(STRATA)}
 CALIBRATORS = Path(__file__).parents[2] / "models" / "calibrators"
 
 
@@ -42,8 +46,13 @@ def shipped_for(header: Header) -> Calibrator:
     )
 
 
-def table(header: Header, records: Sequence[Record], calibrator: Calibrator) -> Iterator[str]:
-    """Lines of Markdown. Raises DataError if the calibrator was fitted on a project of the records."""
+def table(
+    header: Header, records: Sequence[Record], calibrator: Calibrator, by: str = "condition"
+) -> Iterator[str]:
+    """Lines of Markdown. by: a field of records, a key of `ROWS`.
+
+    Raises DataError if the calibrator was fitted on a project of the records.
+    """
     projects = [source.name for source in sources_of(records)]
     fitted_on = {source.name for source in calibrator.provenance}
     seen = sorted(fitted_on.intersection(projects))
@@ -52,19 +61,18 @@ def table(header: Header, records: Sequence[Record], calibrator: Calibrator) -> 
     blind = len(blind_among(projects))
     yield f"{calibrator.id}; {len(projects)} projects, {blind} of them of the blind set"
     yield ""
-    head = "condition, judge | asked | right | offered | skill | AUC | ECE (calibrated)"
+    first = "condition" if by == "condition" else "place"
+    head = f"{first}, judge | asked | right | offered | skill | AUC | ECE (calibrated)"
     yield f"| {head} | accepted @ right (from) |"
     yield "|---|---:|---:|---:|---|---|---|---|"
-    for condition in (INSERTING, WRITING_ON):
-        chosen = [record for record in records if record.condition == condition]
+    for value in ROWS[by]:
+        chosen = [record for record in records if getattr(record, by) == value]
         if chosen:
             for judge in chosen[0].correct:
-                yield _row(condition, judge, header, chosen, calibrator)
+                yield _row(value, judge, header, chosen, calibrator)
 
 
-def _row(
-    condition: str, judge: str, header: Header, records: Sequence[Record], calibrator: Calibrator
-) -> str:
+def _row(name: str, judge: str, header: Header, records: Sequence[Record], calibrator: Calibrator) -> str:
     offered = [record for record in records if record.shown and record.logprobs]
     confidence = calibrator.probabilities([record.evidence(header) for record in offered])
     correct = np.array([record.correct[judge] for record in offered], dtype=np.bool_)
@@ -78,7 +86,7 @@ def _row(
         f" @ {right / n:.0%} ({wilson_interval(right, n)[0]:.0%})" if n else ""
     )
     share = sum(record.correct[judge] for record in records if record.shown) / len(records)
-    cells = [f"{condition}, {judge}", f"{len(records)}", f"{share:.1%}", f"{len(offered)}"]
+    cells = [f"{name}, {judge}", f"{len(records)}", f"{share:.1%}", f"{len(offered)}"]
     cells += [
         _ranged(metrics["skill"], "+.2f"),
         _ranged(metrics["auc"], ".2f"),
@@ -96,11 +104,13 @@ def _ranged(interval: Interval, form: str) -> str:
 
 
 def main() -> None:
-    if not sys.argv[1:]:
-        sys.exit(__doc__)
-    for name in sys.argv[1:]:
-        header, records = read_records(Path(name))
-        for line in table(header, records, shipped_for(header)):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--by", choices=ROWS, default="condition")
+    given = parser.parse_args()
+    for file in given.files:
+        header, records = read_records(file)
+        for line in table(header, records, shipped_for(header), given.by):
             print(line)
         print()
 

@@ -14,6 +14,7 @@ from test_runner_scores import HEADER, SHIPPED, made_up
 from lsp_calib import home as state
 from lsp_calib.calibration import Calibrator
 from lsp_calib.cli import main
+from lsp_calib.completion.places import STRATA
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets import pinned
 from lsp_calib.evaluation.datasets.blind import SET, blind_among
@@ -22,6 +23,7 @@ from lsp_calib.evaluation.records import read_records, sources_of, write_records
 
 BLIND = pinned.SETS[SET]
 FITTED_ON = sorted((state.shipped_models() / "records").glob("line-*.jsonl"))
+SCORED = sorted((state.shipped_models() / "records" / "blind").glob("*.jsonl"))
 CALIBRATORS = sorted((state.shipped_models() / "calibrators").glob("*.json"))
 
 
@@ -125,6 +127,15 @@ class TestTheTable:
         assert rows[3][2] == f"{right:.1%}"
         assert rows[3][3] == str(sum(record.shown for record in apart))
 
+    def test_or_each_kind_of_place(self) -> None:
+        header, records = read_records(SCORED[0])
+        _, _, head, _, *rows = table(header, records, shipped_for(header), "stratum")
+        assert head.startswith("| place, judge |")
+        found = {cells[0]: int(cells[1]) for row in rows for cells in [row.strip("| ").split(" | ")]}
+        assert found == {
+            f"{place}, exact": sum(record.stratum == place for record in records) for place in STRATA
+        }
+
     def test_a_prompt_that_no_calibrator_ships_for_is_named(self) -> None:
         with pytest.raises(DataError, match="line-none-9"):
             shipped_for(attrs.evolve(HEADER, prompt_version="line-none-9"))
@@ -137,9 +148,6 @@ def test_the_documentation_says_what_shipped_calibrators_are_worth_on_human_eval
     _, _, *rows = table(header, records, shipped_for(header))
     assert "\n".join(rows[2:]) in page
     assert len(rows) == 4, "exactly right, and right by tests"
-
-
-SCORED = sorted((state.shipped_models() / "records" / "blind").glob("*.jsonl"))
 
 
 @pytest.mark.parametrize("file", SCORED, ids=lambda file: file.stem)
