@@ -31,6 +31,11 @@ _GENERATED = re.compile(r"do not (?:edit|modify)|@generated|(?:auto-?|machine )?
 _BEGINNING = 2_000  # characters in which a file says that it was generated
 _DENSE = 100  # characters of an average line from which on a file is taken for minified
 
+_Ignores = tuple[tuple[Path, Exclusion], ...]
+"""Patterns as in `.gitignore`, each with the folder below which they count."""
+
+_SECRETS = Exclusion()
+
 Stamp = tuple[int, int]
 """Size in bytes and time of the last change in nanoseconds."""
 
@@ -56,20 +61,18 @@ def walk(
         if folder in seen:
             continue
         seen.add(folder)
-        patterns = ignored.get(folder)
-        if patterns is None:
-            patterns = _ignored(folder, ignored.get(folder.parent, ()))
-            ignored[folder] = patterns
+        ignores = ignored.get(folder)
+        if ignores is None:
+            ignores = ignored[folder] = _ignored(folder, ignored.get(folder.parent, ()))
         try:
             entries = sorted(folder.iterdir())
         except OSError:
             continue
-        hidden = Exclusion(patterns)
         for entry in entries:
             left -= 1
             if left < 0 or time.monotonic() > end:
                 return
-            if entry.name.startswith(".") or hidden.reason(entry.relative_to(top).as_posix()):
+            if entry.name.startswith(".") or _is_ignored(entry, ignores):
                 continue
             if wanted(entry):
                 yield entry
@@ -84,10 +87,9 @@ def is_left_out(path: Path, root: Path) -> bool:
     if any(name.startswith(".") for name in inside.parts) or _FOREIGN.intersection(inside.parts[:-1]):
         return True
     top = _top(root)
-    patterns = _ignored_above(path.parent, top)[path.parent]
-    hidden = Exclusion(patterns)
+    ignored = _ignored_above(path.parent, top)
     within = (path, *path.parents[: len(inside.parts) - 1])
-    return any(hidden.reason(one.relative_to(top).as_posix()) for one in within)
+    return any(_is_ignored(one, ignored[one.parent]) for one in within)
 
 
 def stamp_of(path: Path) -> Stamp | None:
@@ -124,22 +126,22 @@ def _top(root: Path) -> Path:
     return next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
 
 
-def _ignored_above(folder: Path, top: Path) -> dict[Path, tuple[str, ...]]:
+def _ignored_above(folder: Path, top: Path) -> dict[Path, _Ignores]:
     """What is ignored in each folder from `top` down to `folder`."""
-    patterns = _patterns(top / ".git" / "info" / "exclude", ())
+    ignores = _with_patterns(top / ".git" / "info" / "exclude", top, ())
     found = {}
     for one in reversed((folder, *folder.parents[: len(folder.relative_to(top).parts)])):
-        found[one] = patterns = _ignored(one, patterns)
+        found[one] = ignores = _ignored(one, ignores)
     return found
 
 
-def _ignored(folder: Path, above: tuple[str, ...]) -> tuple[str, ...]:
-    """The patterns of the folder's `.gitignore`, after those of the folders above."""
-    return _patterns(folder / ".gitignore", above)
+def _ignored(folder: Path, above: _Ignores) -> _Ignores:
+    """What the folder's `.gitignore` ignores, after that of the folders above."""
+    return _with_patterns(folder / ".gitignore", folder, above)
 
 
-def _patterns(path: Path, above: tuple[str, ...]) -> tuple[str, ...]:
-    """The patterns in a file, after others.
+def _with_patterns(path: Path, folder: Path, above: _Ignores) -> _Ignores:
+    """The patterns in a file, which count below `folder`, after others.
 
     Patterns that take others back are left out: a piece that is missing does no harm.
     """
@@ -150,4 +152,12 @@ def _patterns(path: Path, above: tuple[str, ...]) -> tuple[str, ...]:
     except (OSError, ValueError):
         return above
     found = (line.strip() for line in lines)
-    return (*above, *(one for one in found if one and not one.startswith("#") and is_pattern(one)))
+    patterns = tuple(one for one in found if one and not one.startswith("#") and is_pattern(one))
+    return (*above, (folder, Exclusion(patterns))) if patterns else above
+
+
+def _is_ignored(path: Path, ignores: _Ignores) -> bool:
+    """Whether patterns match a file or folder, or its name is one of secrets."""
+    return bool(_SECRETS.reason(path.name)) or any(
+        exclusion.reason(path.relative_to(folder).as_posix()) for folder, exclusion in ignores
+    )

@@ -19,7 +19,7 @@ from lsp_calib.completion.prompt import ALONE, Layout, Surroundings
 from lsp_calib.completion.related import SourceFile, head_of, near_files, related
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import language_of
-from lsp_calib.workspace_files import is_made_by_a_program, lines_of, stamp_of, walk
+from lsp_calib.workspace_files import is_left_out, is_made_by_a_program, lines_of, stamp_of, walk
 
 # A workspace is listed again after so many seconds, and never for longer than the second number: what is
 # nearest to the document comes first.
@@ -44,6 +44,7 @@ class Neighbourhood:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._files: OrderedDict[Path, tuple[tuple[int, int], tuple[str, ...]]] = OrderedDict()
+        self._left_out: dict[tuple[Path, Path], tuple[float, bool]] = {}
         self._listed: dict[tuple[Path, Path, str], tuple[float, list[str]]] = {}
 
     def around(
@@ -84,6 +85,7 @@ class Neighbourhood:
             if one.path.is_relative_to(root)
             and language_of(one.path) == cursor.language
             and not exclusion.reason(str(one.path))
+            and not self._is_left_out(one.path, root)
         }
         names = dict.fromkeys([*buffers, *self._names(root, document.parent, cursor.language)])
         allowed = [one for one in names if one in buffers or not exclusion.reason(str(root / one))]
@@ -121,6 +123,17 @@ class Neighbourhood:
         if len(self._files) > _REMEMBERED:
             self._files.popitem(last=False)
         return lines
+
+    def _is_left_out(self, path: Path, root: Path) -> bool:
+        """As `is_left_out`, which reads files, of a moment ago."""
+        now = time.monotonic()
+        at, known = self._left_out.get((path, root), (0.0, False))
+        if not at or now - at > _STALE:
+            if len(self._left_out) > _REMEMBERED:
+                self._left_out.clear()
+            known = is_left_out(path, root)
+            self._left_out[path, root] = now, known
+        return known
 
     def _names(self, root: Path, nearest: Path, language: str) -> list[str]:
         """The files of a language below a folder, by their paths below it; those near a folder first."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 FEWEST_GROUPS = 3
 """Fewer groups cannot be split into parts to fit on, to choose by, and to judge by."""
 
 
+_OF_A_FILE = re.compile(r".+:(?:[0-9a-f]+\.)?\d+:\d+", re.DOTALL)
+
+
 def grouped(items: Sequence[tuple[str, str]]) -> list[str]:
     """The group of each item: its project if there are at least three, else its file.
 
-    items: (id, project); the id of an item of a file is PROJECT/FILE:LINE:COLUMN.
+    items: (id, project); the id of an item of a file is PROJECT/FILE:LINE:COLUMN. Two projects whose items
+    are of no files are not taken apart: the user has said what belongs together.
 
     >>> grouped([("p/a.py:1:1", "p"), ("q/b.py:1:1", "q"), ("r/c.py:1:1", "r")])
     ['p', 'q', 'r']
@@ -20,5 +25,7 @@ def grouped(items: Sequence[tuple[str, str]]) -> list[str]:
     """
     projects = [project for _, project in items]
     if len(set(projects)) >= FEWEST_GROUPS:
+        return projects
+    if len(set(projects)) > 1 and not all(_OF_A_FILE.fullmatch(item) for item, _ in items):
         return projects
     return [item.rsplit(":", 2)[0] for item, _ in items]

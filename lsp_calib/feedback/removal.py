@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 from lsp_calib.calibration.calibrators.calibrator_store import CERTIFICATES
-from lsp_calib.calibration.calibrators.ledger_file import editing
-from lsp_calib.errors import CalibratorError, LspCalibError
+from lsp_calib.calibration.calibrators.ledger_file import DamagedLedgerError, editing
+from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
 
@@ -82,19 +82,18 @@ def remove_calibrators(folder: Path) -> int:
         (folder / "history").rmdir()
     for path in sorted((folder / CERTIFICATES).glob("*.json")):
         _begin_anew(path)
-    with contextlib.suppress(OSError):
-        (folder / CERTIFICATES).rmdir()
     return removed
 
 
 def _begin_anew(path: Path) -> None:
-    """Keep of a ledger how many certificates were asked for; nothing if none was, or if it cannot be read."""
+    """Keep of a ledger how many certificates were asked for; nothing if none was, or if it is damaged."""
     try:
         with editing(path) as held:
             held.ledger = held.ledger.begun_anew()
-            is_needed = held.ledger.asked > 0
-    except CalibratorError:
-        is_needed = False
-    if not is_needed:
-        path.unlink(missing_ok=True)
-        path.with_suffix(".lock").unlink(missing_ok=True)
+            if not held.ledger.asked:
+                held.remove()
+    except DamagedLedgerError:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise LspCalibError(f"{path} cannot be removed: {error.strerror}.") from error

@@ -35,7 +35,7 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
     named = next((level for level in levels if level.remote_url is not None), None)
     if named is not None:
         chosen["remote_key_file"] = named.remote_key_file
-        if any(level.model is not None for level in levels[: levels.index(named)]):
+        if any(level.model for level in levels[: levels.index(named)]):
             chosen["remote_url"] = chosen["remote_key_file"] = None
     chosen["exclude"] = tuple(dict.fromkeys(pattern for level in levels for pattern in level.exclude))
     chosen["overrides"] = tuple(dict.fromkeys(one for level in levels for one in level.overrides))

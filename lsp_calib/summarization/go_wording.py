@@ -42,17 +42,19 @@ def after_name(sentence: str, name: str) -> str:
     if not name:
         return sentence
     first, _, rest = sentence.partition(" ")
-    if first == name and (first.lower() not in _VERBS or _is_third_person(rest)):
+    is_verb = first.lower() in _VERBS and not rest.startswith("of ") and not _is_third_person(rest)
+    if re.match(rf"{re.escape(name)}(?!\w)", sentence) and not (first == name and is_verb):
         return sentence
     found = _SUBJECT.match(sentence)
     if found is not None:
-        first, _, rest = sentence[found.end() :].partition(" ")
-        if first in _AUXILIARIES:
-            return f"{name} {first} {rest}"
+        predicate = sentence[found.end() :]
+        if predicate.partition(" ")[0] in _AUXILIARIES or _is_third_person(predicate):
+            return f"{name} {predicate}"
+        return f"{name}: {sentence}"
     verb = first.lower()
     if not rest or not re.fullmatch(r"[A-Za-z]+", first):
         return f"{name}: {sentence}"
-    if verb in _VERBS:
+    if is_verb:
         return f"{name} {_third_person(verb)} {rest}"
     if _is_third_person(f"{verb} {rest}"):
         return f"{name} {verb} {rest}"

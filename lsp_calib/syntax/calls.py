@@ -20,8 +20,10 @@ _CLASS = re.compile(
     r"(?:class|enum|impl|interface|trait)\b"
 )
 # Lines that hold nothing: empty ones, comments, attributes, the end of a heading over several lines.
-_BESIDE = re.compile(r"\s*(?:$|[{)\]#]|//|/?\*)")
-_BOUND = re.compile(r"\b(?:const|function|let|var)\b")
+_BESIDE = re.compile(r"\s*(?:$|[{)\]#]|//|/?\*|where\b)")
+_MODIFIERS = (
+    r"\s*(?:(?:abstract|accessor|async|get|override|private|protected|public|readonly|set|static)\s+|\*\s*)*"
+)
 _GO_METHOD = re.compile(r"\s*func\s*\(")
 
 
@@ -65,7 +67,10 @@ def _needs_object(function: Function, lines: Sequence[str], language: str) -> bo
         case "go":
             return bool(_GO_METHOD.match(first))
         case "javascript" | "typescript":
-            return not _BOUND.search(first.partition(function.name)[0])
+            heading = re.match(rf"{_MODIFIERS}{re.escape(function.name)}\s*([(<:=])", first)
+            if heading is not None and heading[1] == "=":
+                return bool(_CLASS.match(_holder(function, lines)))
+            return heading is not None
         case "python" | "rust" | "php":
             return bool(_CLASS.match(_holder(function, lines)))
     return False  # in Java, C++, C# and Ruby a method may call another one by its name alone

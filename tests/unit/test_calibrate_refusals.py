@@ -13,6 +13,7 @@ from lsp_calib.commands import calibrate as command
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.documented_source import documented_task
+from lsp_calib.evaluation.groups import grouped
 from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.evaluation.tasks import Task, line_item_of, line_task
 from lsp_calib.inference.models.cards import load_cards
@@ -22,6 +23,19 @@ FUNCTIONS = "".join(
     f'def open_{n}(value):\n    """Open the door number {n}."""\n    return compute(value, {n})\n\n\n'
     for n in range(12)
 )
+
+
+@pytest.mark.parametrize(
+    ("items", "groups"),
+    [
+        (["p/a.py:1:1", "p/b.py:2:1", "q/a.py:1:1"], ["p/a.py", "p/b.py", "q/a.py"]),
+        (["p/a.py:0a1b.1:1", "p/b.py:0a1b.2:1"], ["p/a.py", "p/b.py"]),
+        (["p:1/x", "p:2/y", "q:1/z"], ["p", "p", "q"]),  # of no files: the user's own groups
+        (["p/1", "p/2"], ["p/1", "p/2"]),
+    ],
+)
+def test_few_projects_are_taken_apart_by_file(items: list[str], groups: list[str]) -> None:
+    assert grouped([(item, item[0]) for item in items]) == groups
 
 
 class AskedError(Exception):

@@ -52,7 +52,8 @@ METHODS = {
     "typescript": "export class Client {\n  private async open(url: string) {\n    return url;\n  }\n}\n",
     "javascript": "const client = {\n  open: function (url) {\n    return url;\n  },\n};\n",
     "go": "package a\n\nfunc (b *Box) open(at int) int {\n\treturn at\n}\n",
-    "rust": "unsafe impl<T> Store<T> {\n    #[inline]\n    fn open(&self) -> u8 {\n        1\n    }\n}\n",
+    "rust": "unsafe impl<T> Store<T>\nwhere\n    T: Copy,\n{\n    #[inline]\n    fn open(&self) -> u8 {\n        1\n"
+    "    }\n}\n",
     "php": "<?php\nfinal class Store\n{\n    function open($at)\n    {\n        return $at;\n    }\n}\n",
 }
 PLAIN = {
@@ -65,6 +66,26 @@ PLAIN = {
     "java": "class A {\n    int open(int at) {\n        return at;\n    }\n}\n",
     "ruby": "class A\n  def open(at)\n    at\n  end\nend\n",
 }
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "bare"),
+    [
+        ("export async function sync() {\n  return 1;\n}\n", "sync", True),
+        ("const t = (key) => {\n  return key;\n};\n", "t", True),
+        ("function on(event) {\n  return event;\n}\n", "on", True),
+        ("let foo;\nfoo = function (a) {\n  return a;\n};\n", "foo", True),
+        ("export default\nfunction foo(a) {\n  return a;\n}\n", "foo", True),
+        ("class A {\n  foo = (a) => {\n    return a;\n  };\n}\n", "foo", False),
+        ("class A {\n  static async *foo(a) {\n    yield a;\n  }\n}\n", "foo", False),
+    ],
+)
+def test_functions_of_javascript_by_their_headings(source: str, name: str, bare: bool) -> None:
+    lines = source.split("\n")
+    (function,) = functions(lines, "javascript")
+    call = call_at(f"{name}(1)", 0)
+    assert call is not None
+    assert may_mean(call, function, lines, "javascript") == bare
 
 
 @pytest.mark.parametrize(

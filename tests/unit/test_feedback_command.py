@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import stat
 import time
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 from feedback_scene import suggestion
 
 from lsp_calib import home as state
+from lsp_calib.calibration.calibrators import ledger_file
 from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
 from lsp_calib.calibration.metrics.binomial import least_rate
 from lsp_calib.calibration.policies.ledger import Ledger, Promise
@@ -178,8 +180,14 @@ class TestPurge:
         assert json.loads(invoke("purge", "--yes", "--json", "--calibrators").stdout)["calibrators"] == 2
         assert list((state.home() / "calibrators").iterdir()) == []
 
-    def test_learning_begins_anew_and_the_number_of_certificates_stays(self) -> None:
+    def test_learning_begins_anew_and_the_number_of_certificates_stays(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The promise of certificates is over all there will ever be; how many labels a refit had is over."""
+
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
         folder = state.home() / "calibrators" / "certificates"
         used = Ledger(promise=Promise(), key="k", read_until=5.0, aside=45, tried_n=2000, tried_until=9.0)
         for name, ledger in (("asked", attrs.evolve(used, asked=3, asked_n=40)), ("none", used)):
@@ -188,9 +196,14 @@ class TestPurge:
         (folder / "damaged.json").write_text("{}")
         invoke("purge", "--yes", "--json", "--calibrators")
         assert {path.name for path in folder.glob("*.json")} == {"asked.json"}
-        assert read_ledger(folder / "asked.json") == Ledger(
-            promise=Promise(), key="k", used_until=9.0, asked=3
-        )
+        left = Ledger(promise=Promise(), key="k", used_until=9.0, asked=3)
+        assert read_ledger(folder / "asked.json") == left
+        (folder.parent / "mine.json").write_text("{}")
+        with editing(folder / "asked.json") as held:
+            held.ledger = attrs.evolve(left, tried_n=50)
+        monkeypatch.setattr(ledger_file, "write_atomically", full)
+        assert "No space left" in invoke("purge", "--yes", "--json", "--calibrators").stderr
+        assert read_ledger(folder / "asked.json").asked == 3, "an error forgets nothing"
 
     def test_before_a_day(self) -> None:
         keep("old", True, days=10)

@@ -219,6 +219,12 @@ def test_what_it_is_called() -> None:
         ("Frobnicates the widgets.", "frob", "frob frobnicates the widgets."),
         ("HTTP handler of the page.", "Page", "Page: HTTP handler of the page."),
         ("Returns", "Close", "Close: Returns"),
+        ("parse() parses the file.", "parse", "parse() parses the file."),
+        ("Sum of all values.", "Sum", "Sum of all values."),
+        ("Close, then free it.", "Close", "Close, then free it."),
+        ("Close.", "Close", "Close."),
+        ("Parse's result is cached.", "Parse", "Parse's result is cached."),
+        ("The function call is traced.", "Trace", "Trace: The function call is traced."),
     ],
 )
 def test_in_go_a_sentence_begins_with_the_name_and_a_verb(

@@ -365,3 +365,19 @@ def test_overloads_belong_to_the_function_that_they_share(language: str) -> None
     assert made is not None
     assert (made.line, made.lines) == (9, ("  /** Do it. */",))
     assert twice.start == 14
+
+
+def test_what_each_overload_says_is_not_in_the_code() -> None:
+    """It would tell the model what it is to say."""
+    said = "/** Old words. */\n"
+    source = (
+        f"{said}function f(a: string): void;\n{said}function f(a: number): void;\nfunction f(a: any) {{}}\n"
+    )
+    function = only(source, "typescript")
+    assert function.docstring == "/** Old words. */"
+    assert function.code == source.replace(said, "").rstrip("\n")
+    below = source.replace(said, "").replace("function f(a: any)", f"{said}function f(a: any)")
+    function = only(below, "typescript")
+    assert function.docstring == "/** Old words. */"
+    assert "Old words" not in function.code
+    assert not may_insert(function, "typescript")

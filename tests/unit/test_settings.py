@@ -359,6 +359,7 @@ def test_a_model_that_is_named_above_a_remote_server_is_asked_on_this_machine(
         trusted, problems = resolve_trusted(command_line, editor)
         assert (trusted.model, trusted.remote_url, trusted.remote_key_file) == ("mine", None, None)
         assert problems == [], "nothing is sent in the clear"
+    assert resolve_trusted(Trusted(), Trusted(model=""))[0].remote_url == "http://host/v1", "none is named"
     monkeypatch.setenv("LSP_CALIB_REMOTE_URL", "https://host/v1")
     assert resolve_trusted(Trusted(), Trusted(model="mine"))[0].remote_url == "https://host/v1"
     assert resolve_trusted(Trusted(model="mine"), Trusted())[0].remote_url is None

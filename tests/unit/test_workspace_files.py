@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lsp_calib.completion import Cursor
+from lsp_calib.completion.neighbourhood import Neighbourhood, OpenFile
+from lsp_calib.completion.prompt import Layout, WindowSize
+from lsp_calib.exclusion import Exclusion
+from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.workspace_files import is_left_out, walk
 
 
@@ -52,3 +57,27 @@ def test_without_a_repository_a_workspace_has_its_own_ignores_alone(repository: 
     files = walk(root, root, lambda path: path.suffix == ".py", seconds=60)
     names = sorted(path.relative_to(root).as_posix() for path in files)
     assert names == ["a.py", "made/b.py", "mine/c.py", "sub/d.py"]
+
+
+def test_patterns_count_below_their_own_folder(tmp_path: Path) -> None:
+    """The folder of the workspace may have a name that is ignored below it, such as `lib`."""
+    root = tmp_path / "lib" / "py"
+    (root / "lib").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "lib" / ".gitignore").write_text("lib/\n")
+    for name in ("a.py", "lib/b.py"):
+        (root / name).write_text("x = 1\n")
+    files = walk(root, root, lambda path: path.suffix == ".py", seconds=60)
+    assert [path.name for path in files] == ["a.py"]
+    assert not is_left_out(root / "a.py", root)
+    assert is_left_out(root / "lib" / "b.py", root)
+
+
+def test_ignored_documents_are_no_context_while_they_are_open(repository: Path) -> None:
+    root = repository / "app"
+    layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"], WindowSize.LARGE)
+    lines = ("total = price_of(item) + tax_of(item)",) * 3
+    opened = [OpenFile(root / name, lines) for name in ("sub/d.py", "sub/e.py")]
+    cursor = Cursor.at(("total = price_of(item)", ""), 1, 0, "python")
+    found = Neighbourhood().around(root / "a.py", root, opened, Exclusion(), cursor, layout)
+    assert {snippet.name for snippet in found.snippets} == {"sub/d.py"}

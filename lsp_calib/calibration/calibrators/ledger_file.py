@@ -28,6 +28,10 @@ SCHEMA = 1
 _PATIENCE = 60.0
 
 
+class DamagedLedgerError(CalibratorError):
+    """The file of a ledger does not hold one."""
+
+
 @attrs.define
 class Held:
     """A ledger that this process alone may change now: set `ledger`."""
@@ -35,6 +39,14 @@ class Held:
     ledger: Ledger
     _path: Path
     _on_disk: Ledger
+
+    def remove(self) -> None:
+        """Remove the file: nothing of it is to stay. Raises CalibratorError if it cannot be removed."""
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            raise CalibratorError(f"{self._path} cannot be removed: {error}.") from error
+        self.ledger = self._on_disk = Ledger()
 
     def save(self) -> None:
         """Write it now if it was changed, before something that must not happen without it.
@@ -68,7 +80,7 @@ def read_ledger(path: Path) -> Ledger:
             raise CalibratorError(f"{path} is larger than {MAX_BYTES} bytes.")
         return _of_json(Fields.of(parse(data.decode("utf-8"), str(path)), str(path)))
     except (CalibratorError, DataError, UnicodeDecodeError) as error:
-        raise CalibratorError(
+        raise DamagedLedgerError(
             f"{error} It records which certificates were asked for: none is given until it is removed, and "
             "then labels count from that day on."
         ) from error

@@ -83,11 +83,12 @@ class Finder:
         found = self.parts[node.type](node)
         if found is None:
             return None
-        place = self._first_overload(place, found.name)
-        head = self._head(place.node)
+        first_one = self._first_overload(place, found.name)
+        head = self._head(first_one.node)
         start, end = head.start_point.row, last_row(node) + 1
-        documentation = self._documentation(place, lines)
-        kept = list(lines[start:end])
+        documentation = self._documentation(first_one, lines) or self._documentation(place, lines)
+        said = self._rows_of_documentation(place.siblings[first_one.index : place.index], lines)
+        kept = [line for row, line in enumerate(lines[start:end], start) if row not in said]
         if documentation and documentation[0].end_point.row >= start:
             line = lines[start]
             indentation = line[: len(line) - len(line.lstrip())]
@@ -119,6 +120,15 @@ class Finder:
                 break
             first = at
         return Place(place.siblings, first)
+
+    def _rows_of_documentation(self, nodes: Sequence[Node], lines: Sequence[str]) -> set[int]:
+        """The rows of comments that document, among overloads."""
+        documenting = (
+            one
+            for one in nodes
+            if one.type in self.comments and self.documents(text_of(one)) and begins_line(one, lines)
+        )
+        return {row for one in documenting for row in range(one.start_point.row, last_row(one) + 1)}
 
     def _head(self, node: Node) -> Node:
         """The first part of a definition that is no annotation."""
