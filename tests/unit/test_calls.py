@@ -52,8 +52,10 @@ METHODS = {
     "typescript": "export class Client {\n  private async open(url: string) {\n    return url;\n  }\n}\n",
     "javascript": "const client = {\n  open: function (url) {\n    return url;\n  },\n};\n",
     "go": "package a\n\nfunc (b *Box) open(at int) int {\n\treturn at\n}\n",
-    "rust": "unsafe impl<T> Store<T>\nwhere\n    T: Copy,\n{\n    #[inline]\n    fn open(&self) -> u8 {\n        1\n"
-    "    }\n}\n",
+    "rust": (
+        "unsafe impl<T> Store<T>\nwhere\n    T: Copy,\n{\n    #[inline]\n"
+        "    fn open(&self) -> u8 {\n        1\n    }\n}\n"
+    ),
     "php": "<?php\nfinal class Store\n{\n    function open($at)\n    {\n        return $at;\n    }\n}\n",
 }
 PLAIN = {
