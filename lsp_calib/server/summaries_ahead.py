@@ -46,6 +46,11 @@ class SummariesAhead:
         self._place = uri, line
         self.active()
 
+    def moved(self, uri: str, line: int) -> None:
+        """The cursor is at a line: as `at`, unless it was there before. Some editors say so repeatedly."""
+        if self._place != (uri, line):
+            self.at(uri, line)
+
     def active(self) -> None:
         """Something happens: stop, and begin again some seconds after the last time."""
         self.stop()

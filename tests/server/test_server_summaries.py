@@ -132,6 +132,19 @@ class TestAhead:
         await hovered(editor, 8, 9)
         assert len(asked(editor)) == 4
 
+    async def test_it_follows_the_cursor(self, connect: Connect) -> None:
+        """Editors ask for code actions where it is; asking again at the same line disturbs nothing."""
+        editor = await connect({**SUMMARY, "summariesAfter": 0.3}, client=capabilities(edits=True))
+        editor.open(TEXT + "\n" * 200 + "def last(b):\n    return b\n")
+        line = TEXT.count("\n") + 200
+        await hovered(editor, 12, 5)
+        await editor.actions(line, 4)
+        for _ in range(8):
+            await asyncio.sleep(0.1)
+            await editor.actions(line, 4)
+        await until(lambda: len(asked(editor)) > 1, "idle work")
+        assert asked(editor) == ["free", "last"]
+
     async def test_a_key_stops_it_and_a_hover_keeps_it(self, connect: Connect, tmp_path: Path) -> None:
         release = tmp_path / "release"
         release.touch()

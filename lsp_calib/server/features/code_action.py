@@ -51,6 +51,7 @@ def _summaries(
     from lsp_calib.summarization.insertion import may_insert, noun
 
     start = params.range.start
+    ls.session.summaries.ahead.moved(params.text_document.uri, start.line)
     by_hand = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
     # Editors ask at each movement of the cursor: a long document is not parsed anew for that.
     lines = document.bare_lines
