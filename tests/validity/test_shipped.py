@@ -33,7 +33,7 @@ from lsp_calib.values import Stop
 
 LINES = [file for file in RECORDS if file.stem.startswith("line-")]
 # Said in docs/confidence.md: 0.101, above a limit that chance exceeds in one of twenty rows.
-# The lines of the blind set, which are scored once, are to say whether it is chance.
+# The lines of the blind set, which were scored once, do not say that it is more.
 KNOWN_OUTSIDE = {"line-qwen2.5-coder-1.5b-large": {"line-start"}}
 INFILLING = [file for file in RECORDS if file.stem.startswith("infill-")]
 
