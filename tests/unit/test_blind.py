@@ -158,3 +158,10 @@ def test_the_documentation_says_what_the_blind_records_and_the_shipped_calibrato
     page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
     _, _, *rows = table(header, records, shipped_for(header))
     assert "\n".join(rows) in page
+
+
+def test_the_documentation_says_what_the_blind_records_say_of_each_kind_of_place() -> None:
+    header, records = read_records(next(file for file in SCORED if "qwen" in file.stem))
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
+    _, _, *rows = table(header, records, shipped_for(header), "stratum")
+    assert "\n".join(rows) in page
