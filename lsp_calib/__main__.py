@@ -6,10 +6,11 @@ import sys
 
 
 def main() -> None:
-    if sys.argv[1:] in (["serve"], ["serve", "--stdio"]):
+    command, options = sys.argv[1:2], set(sys.argv[2:])
+    if command == ["serve"] and options <= {"--stdio", "--trust-editor"}:
         from lsp_calib.server.start import serve_editor
 
-        serve_editor()
+        serve_editor(trusts_editor="--trust-editor" in options)
     else:
         from lsp_calib.cli import main as command_line
 

@@ -41,5 +41,12 @@ def tier_words(tier: Tier) -> str:
 
 
 def percent(probability: float | None) -> str:
-    """A probability from 0 to 1 in whole percent; "no probability" for None."""
-    return "no probability" if probability is None else f"{100 * probability:.0f} %"
+    """A probability from 0 to 1 in whole percent; "no probability" for None.
+
+    What is not certain reads neither 0 nor 100 %.
+    """
+    if probability is None:
+        return "no probability"
+    if 0.0 < probability < 0.005:
+        return "<1 %"
+    return ">99 %" if 0.995 <= probability < 1.0 else f"{100 * probability:.0f} %"

@@ -90,7 +90,7 @@ _ALIASES = {
     **dict.fromkeys(("ts", "typescript-ts-base"), "typescript"),
     **dict.fromkeys(("tsx", "typescript.tsx"), "typescriptreact"),
     **dict.fromkeys(("cs", "c#", "c-sharp"), "csharp"),
-    **dict.fromkeys(("sh", "bash", "shell script"), "shellscript"),
+    **dict.fromkeys(("sh", "bash", "shell-script"), "shellscript"),
     "c++": "cpp",
     "rustic": "rust",
     "enh-ruby": "ruby",
@@ -103,11 +103,13 @@ def identifier_of(name: str) -> str:
 
     >>> identifier_of("c++"), identifier_of("C#"), identifier_of("python"), identifier_of("Elm")
     ('cpp', 'csharp', 'python', 'Elm')
+    >>> identifier_of("Shell Script"), identifier_of("Git Commit")
+    ('shellscript', 'git-commit')
     """
-    lower = name.lower()
+    lower = name.lower().replace(" ", "-")  # such as "Shell Script", "Git Commit"
     if lower in _ALIASES:
         return _ALIASES[lower]
-    return lower if lower in _NAMES else name
+    return lower if lower in _NAMES or lower in PLAIN else name
 
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,39}")
@@ -140,6 +142,8 @@ PLAIN = frozenset(
             "org",
         ),
         *("latex", "tex", "bibtex", "typst", "norg", "vimwiki", "help", "mail", "csv", "tsv"),
+        *("plaintex", "context", "rmd", "rmarkdown", "pandoc", "gfm", "djot", "rtf"),
+        *("hgcommit", "jjdescription", "jj-commit", "svn", "svn-commit", "gitsendemail", "commit-message"),
         *("git-commit", "gitcommit", "git-rebase", "gitrebase", "scminput", "diff", "patch", "search-result"),
     )
 )

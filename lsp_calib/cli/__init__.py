@@ -76,6 +76,11 @@ def main() -> None:
 @click.option(
     "--log-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the log to this file."
 )
+@click.option(
+    "--trust-editor",
+    is_flag=True,
+    help="Obey initializationOptions.trusted: for an editor that never takes it from a workspace.",
+)
 @serve_model_option
 @threads_option
 @click.option(
@@ -90,6 +95,7 @@ def serve(
     tcp_any_host: bool,
     token_file: Path | None,
     log_file: Path | None,
+    trust_editor: bool,
     model: str | None,
     threads: int,
     gpu_layers: int | None,
@@ -108,7 +114,7 @@ def serve(
 
         choice = TcpChoice(*host_and_port(tcp), tcp_any_host, token_file)
     trusted = engine_given(model, remote, threads=threads, gpu_layers=gpu_layers)
-    run(trusted, tcp=choice, log_file=log_file)
+    run(trusted, trusts_editor=trust_editor, tcp=choice, log_file=log_file)
 
 
 @main.command()

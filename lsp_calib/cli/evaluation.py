@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lsp_calib.cli.evaluation_options import (
     replay_option,
     resamples_option,
     run_or_replay,
+    said,
     seed_option,
     take_workers,
     worker_options,
@@ -181,6 +183,7 @@ def calibrate(
         tell(recompute(options["records"], options["paths"], sources, options["model"]))
     workers = take_workers(options)
     apart = options.pop("held_out")
+    options["task"] = said("task")
     report = run(
         **options,
         from_git=wish,
@@ -274,6 +277,8 @@ def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[st
             costs[need] = float(number)
         except ValueError:
             raise click.BadParameter(f"{pair!r} must be such as text=1.5, in milliseconds.") from None
+        if not 0.0 <= costs[need] < math.inf:
+            raise click.BadParameter(f"{pair!r} must be a number of milliseconds from 0 on.")
         if need not in ("entropies", "text", "log-probabilities"):
             raise click.BadParameter(f"{need!r} must be log-probabilities, entropies or text.")
     return costs

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from lsp_calib.cli.shared import print_json, warn
 from lsp_calib.errors import SettingsError
@@ -97,6 +98,13 @@ def take_workers(options: dict[str, Any]) -> Any:
     )
 
 
+def said(option: str) -> Any:
+    """The value of an option of the command that runs; None if the user has not given it."""
+    context = click.get_current_context()
+    given = context.get_parameter_source(option)
+    return None if given in (None, ParameterSource.DEFAULT) else context.params[option]
+
+
 def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
     """Run a task or replay its records, and print the scores."""
     from lsp_calib.commands.evaluate import evaluate as run
@@ -114,6 +122,7 @@ def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, An
             resamples=resamples,
             thresholds=thresholds,
             measure=measure,
+            language=said("language"),
         )
     else:
         report = run(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from lsp_calib.errors import SettingsError
 
@@ -84,9 +85,15 @@ def engine_given(
     """The settings of the command line that choose an engine. model: the server's name if there is one."""
     from lsp_calib.settings import Trusted
 
+    context = click.get_current_context(silent=True)
+    source = context.get_parameter_source("threads") if context else None
+    # `--threads 0` overrides the places below, as no option does not.
+    given = frozenset({"threads"} if source is ParameterSource.COMMANDLINE else ())
     if remote is not None:
-        return Trusted(threads=threads, gpu_layers=gpu_layers, remote_url=remote, remote_model=model)
-    return Trusted(model=model, threads=threads, gpu_layers=gpu_layers)
+        return Trusted(
+            threads=threads, gpu_layers=gpu_layers, remote_url=remote, remote_model=model, given=given
+        )
+    return Trusted(model=model, threads=threads, gpu_layers=gpu_layers, given=given)
 
 
 def host_and_port(text: str) -> tuple[str, int]:

@@ -37,14 +37,14 @@ from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation.collect import ALONE, Workers
 from lsp_calib.evaluation.datasets.blind import refuse_blind
 from lsp_calib.evaluation.documented_source import documented_task
-from lsp_calib.evaluation.groups import FEWEST_GROUPS, grouped
+from lsp_calib.evaluation.groups import check_groups
 from lsp_calib.evaluation.header import Header, origin
 from lsp_calib.evaluation.item_worker import Observed
 from lsp_calib.evaluation.lines import GIT
-from lsp_calib.evaluation.records import Record, read_records, sources_of
+from lsp_calib.evaluation.records import Record, check_header, read_records, sources_of
 from lsp_calib.evaluation.scores import groups_of
 from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import Task, held_out, line_task
+from lsp_calib.evaluation.tasks import held_out, line_task
 from lsp_calib.settings import Trusted
 
 LINE = "line"
@@ -131,13 +131,14 @@ def calibrate(
     lines: bool = False,
     language: str | None = None,
     from_git: FromGit | None = None,
-    task: str = LINE,
+    task: str | None = None,
     exclude: Sequence[str] = (),
 ) -> Report:
     """Fit a calibrator on the source below `paths`, each a project.
 
     task: "line": lines are completed; "summary": documented functions are summarised, their documentation
-        hidden. language: of the source; None: Python if there is any, else the only one there is.
+        hidden; None: "line", or that of the records. language: of the source; None: Python if there is any,
+        else the only one there is.
     from_git: complete lines of the user's commits instead, in the repositories of `paths`.
     records: the file that keeps the generations; a run continues with those it already holds. Without `paths`
         the calibrator is fitted on these records: neither a model nor source is needed.
@@ -150,7 +151,8 @@ def calibrate(
     exclude: patterns of files that no model may see, beside those of the settings.
     model, threads, observe, window, quiet, lines, say: as for `collect_records`.
     Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
-    calibrator is for others); SettingsError if there is nothing to fit on.
+    calibrator is for others), or for records of another task or language than asked for; SettingsError if
+    there is nothing to fit on.
     """
     if install and output is not None:
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
@@ -172,11 +174,12 @@ def calibrate(
             items = line_task(paths, samples, seed, writing_on, language=language, exclude=unseen)
         else:
             items = committed_task(paths, samples, seed, language, from_git, unseen)
-        groups = [str(payload["group"]) for _, payload in items.items]
+        asked_for = [(id_, str(payload["group"])) for id_, payload in items.items]
+        groups = [group for _, group in asked_for]
         apart = held_out(groups, held_out_projects or 0, seed)
         if output is not None:
             refuse_blind(_projects(set(groups) - apart), items.language)
-        _check_groups(items, apart)
+        check_groups(asked_for, apart, _PLURAL[items.name])
         with tempfile.TemporaryDirectory() as scratch:
             header, kept = collect_records(
                 items,
@@ -195,6 +198,7 @@ def calibrate(
             )
     elif records is not None:
         header, kept = read_records(records)
+        check_header(records, header, task, language)
         if held_out_projects is not None:
             apart = held_out([record.group for record in kept], held_out_projects, seed)
             header = attrs.evolve(header, held_out=tuple(sorted(apart)))
@@ -211,18 +215,6 @@ def calibrate(
     fitted.calibrator.save(output)
     reason = "it was written to a file only"
     return Report(fitted.calibrator, output, asked, False, reason, None, judged.comparison())
-
-
-def _check_groups(items: Task, apart: frozenset[str]) -> None:
-    """Raises DataError for items of too few files, before the model is asked for hours."""
-    fitted = [(id_, str(payload["group"])) for id_, payload in items.items if payload["group"] not in apart]
-    found = sorted(set(grouped(fitted)))
-    if len(found) < FEWEST_GROUPS:
-        raise DataError(
-            f"The {len(fitted)} {_PLURAL[items.name]} are of {len(found)} files ({', '.join(found)}). A "
-            f"calibrator is tried on other files than it is fitted on: {FEWEST_GROUPS} are needed. Name more "
-            "source, such as the folder of the project."
-        )
 
 
 def _check_writable(*paths: Path | None) -> None:

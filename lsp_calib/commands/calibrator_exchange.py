@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+
+import attrs
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK
 from lsp_calib.calibration.calibrators.rolling_back import RolledBack, find, in_words, roll_back
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.feedback.importing import Imported, Use, import_calibrator, read_foreign
+from lsp_calib.feedback.importing import OTHERS, Imported, Use, import_calibrator, read_foreign
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.models.card import as_pulled, load_cards
 from lsp_calib.values import ModelIdentity
+
+# What a provenance may name besides projects: kinds of labels, and other calibrators by their ids.
+_NO_PROJECT = re.compile(
+    rf"{re.escape(FEEDBACK)}|{re.escape(OTHERS)}|{re.escape(COMMITS)}"
+    r"|(?:imported )?(?:line|infill|function|summary)-[a-z0-9.-]+-[0-9a-f]{8}"
+)
 
 
 def roll_back_calibrator(wanted: str | None) -> RolledBack:
@@ -25,13 +36,15 @@ def roll_back_calibrator(wanted: str | None) -> RolledBack:
 
 
 def export_calibrator(wanted: str, path: Path) -> Calibrator:
-    """Write a calibrator to a new file for others; returns it.
+    """Write a calibrator to a new file for others; returns what the file holds.
+
+    The projects that it was fitted on are numbered: their names may be paths, or those of customers.
 
     Raises CalibratorError if there is none of this id, SettingsError if the file exists, DataError if it
     cannot be written.
     """
     entries, _ = CalibratorStore.open().listed()
-    calibrator = find(entries, wanted).calibrator
+    calibrator = _without_names(find(entries, wanted).calibrator)
     text = json.dumps(calibrator.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     try:
         with path.open("x", encoding="utf-8", newline="\n") as stream:
@@ -44,6 +57,17 @@ def export_calibrator(wanted: str, path: Path) -> Calibrator:
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}. Give another place.") from error
     return calibrator
+
+
+def _without_names(calibrator: Calibrator) -> Calibrator:
+    if calibrator.source != "workspace":
+        return calibrator
+    numbers = count(1)
+    named = [
+        one if _NO_PROJECT.fullmatch(one.name) else attrs.evolve(one, name=f"project {next(numbers)}")
+        for one in calibrator.provenance
+    ]
+    return attrs.evolve(calibrator, provenance=tuple(named))
 
 
 def read_calibrator(path: Path) -> Calibrator:

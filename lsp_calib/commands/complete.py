@@ -13,9 +13,9 @@ from lsp_calib.completion.layouts import Layouts
 from lsp_calib.completion.nearby import NOTHING_NEARBY, Nearby
 from lsp_calib.completion.neighbourhood import Neighbourhood
 from lsp_calib.completion.prompt import Layout, Surroundings
+from lsp_calib.evaluation.lines import language_of_file
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import Engine
-from lsp_calib.languages import language_of
 from lsp_calib.settings import Trusted
 from lsp_calib.values import Suggestion
 
@@ -34,9 +34,11 @@ def complete_at(path: Path, line: int, column: int | None, given: Trusted, say: 
     lines = list(read_source(path))
     if column is None and 0 <= line < len(lines):
         lines[line] = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
-    cursor = Cursor.at(lines, line, _END_OF_LINE if column is None else column, language_of(path))
+    root, _ = project_of(path)
+    language = language_of_file(path, root)
+    cursor = Cursor.at(lines, line, _END_OF_LINE if column is None else column, language)
     trusted = settings_in_force(given, lambda _: None)
-    exclusion, (root, _) = Exclusion(trusted.exclude), project_of(path)
+    exclusion = Exclusion(trusted.exclude)
 
     def around(_document: str, cursor: Cursor, layout: Layout) -> Callable[[], Surroundings]:
         return partial(Neighbourhood().around, path.absolute(), root, (), exclusion, cursor, layout)

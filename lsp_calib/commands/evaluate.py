@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
 from lsp_calib.evaluation.collect import Workers
+from lsp_calib.evaluation.groups import check_groups
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Observed
-from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.evaluation.reflective_scores import score_reflective
+from lsp_calib.evaluation.records import Record, check_header, read_records
+from lsp_calib.evaluation.reflective_scores import needed_by, score_reflective
 from lsp_calib.evaluation.scores import RESAMPLES, Scores, score
 from lsp_calib.evaluation.summary_observation import SummaryObserved
+from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import Task, held_out
 from lsp_calib.evaluation.thresholds import Thresholds, shipped_thresholds
 
@@ -65,11 +68,17 @@ def evaluate(
 
     The same call resumes a run that was stopped. thresholds, measure: as for `replay`. The other arguments
     are as for `collect_records`.
-    Raises SettingsError if the folder cannot be made, and what `collect` and `score` raise.
+    Raises SettingsError if the folder cannot be made, or if nothing that `measure` needs is observed;
+    DataError for items of too few files; and what `collect` and `score` raise.
     """
-    # An impossible split fails before the model is asked.
-    apart = held_out([str(payload["group"]) for _, payload in task.items], held_out_projects, seed)
+    # What cannot be scored fails before the model is asked.
+    groups = [(id_, str(payload["group"])) for id_, payload in task.items]
+    apart = held_out([group for _, group in groups], held_out_projects, seed)
+    check_groups(groups, apart, "functions" if task.name == SUMMARY else "lines")
+    rules = None if thresholds is None else Thresholds.load(thresholds)
     _make(output)
+    if measure is not None and not (output / RECORDS).exists():
+        _check_observed(measure, observe)
     header, records = collect_records(
         task,
         workers,
@@ -85,7 +94,7 @@ def evaluate(
         augment=augment,
     )
     apart = frozenset(header.held_out).intersection(record.group for record in records)
-    records = _judged(header, records, thresholds)
+    records = _judged(header, records, rules)
     scores = _scores(header, records, apart, measure, resamples=resamples, seed=seed)
     report.write(scores, output)
     return Report(scores, output)
@@ -101,23 +110,26 @@ def replay(
     resamples: int = RESAMPLES,
     thresholds: Path | None = None,
     measure: str | None = None,
+    language: str | None = None,
 ) -> Report:
     """Score existing records, without a model.
 
     held_out_projects: their number; None: those that the records name. thresholds: of similarities, by which
     records that hold some are judged; None: the shipped ones. measure: of `reflective_scores.FORMS`, to score
-    what the model says of its answers in the place of their probabilities; None: these. Raises DataError if
-    the records are of another task, or the thresholds are for other similarities.
+    what the model says of its answers in the place of their probabilities; None: these. language: that they
+    are said to be of. Raises DataError if the records are of another task or language, or the thresholds are
+    for other similarities.
     """
     header, found = read_records(records)
     if header.task != task:
         raise DataError(f"{records} holds records of the task {header.task!r}, not of {task!r}.")
+    check_header(records, header, None, language)
     groups = [record.group for record in found]
     if held_out_projects is None:
         apart = frozenset(header.held_out).intersection(groups)
     else:
         apart = held_out(groups, held_out_projects, seed)
-    judged = _judged(header, found, thresholds)
+    judged = _judged(header, found, None if thresholds is None else Thresholds.load(thresholds))
     scores = _scores(header, judged, apart, measure, resamples=resamples, seed=seed)
     if output is not None:
         _make(output)
@@ -139,12 +151,22 @@ def _scores(
     return score_reflective(header, records, measure, apart, resamples=resamples, seed=seed)
 
 
-def _judged(header: Header, records: list[Record], thresholds: Path | None) -> list[Record]:
+def _check_observed(measure: str, observe: Collection[str]) -> None:
+    """Raises SettingsError if the records will hold nothing that a measure is made of."""
+    needed = needed_by(measure)
+    if not needed.intersection(observe):
+        raise SettingsError(
+            f"--measure {measure} is made of what is observed with --observe {' or '.join(sorted(needed))}: "
+            "add it, or leave --measure out."
+        )
+
+
+def _judged(header: Header, records: list[Record], thresholds: Thresholds | None) -> list[Record]:
     """The records, those with similarities judged by these thresholds and not by those of their time."""
     if header.similarity is None and thresholds is None:
         return records
     if thresholds is not None:
-        return Thresholds.load(thresholds).judge(header, records)
+        return thresholds.judge(header, records)
     assert header.similarity is not None
     return shipped_thresholds(header.similarity).judge(header, records)
 

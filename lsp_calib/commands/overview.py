@@ -14,9 +14,8 @@ from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, wit
 from lsp_calib.commands.repository_examples import RepositoryExamples
 from lsp_calib.commands.source_files import project_of, read_source
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.lines import languages_below, source_files
+from lsp_calib.evaluation.lines import language_of_file, languages_below, source_files
 from lsp_calib.inference.engine import Engine
-from lsp_calib.languages import language_of
 from lsp_calib.markdown import code_span, escape_markdown, escape_prose
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization import Example, SummaryService
@@ -145,8 +144,7 @@ def overview(
 
 def _functions(root: Path, into: Overview) -> Iterator[tuple[Path, str, str, Function, Entry]]:
     """The functions of a tree with their files, these files' names below it, and languages."""
-    for path in _files(root):
-        language = language_of(path)
+    for path, language in _files(root):
         try:
             lines = read_source(path)
         except DataError:
@@ -162,16 +160,17 @@ def _functions(root: Path, into: Overview) -> Iterator[tuple[Path, str, str, Fun
             holding.append(function)
 
 
-def _files(root: Path) -> Iterator[Path]:
+def _files(root: Path) -> Iterator[tuple[Path, str]]:
+    """The files with the languages as whose source they are found: a header is C's or C++'s."""
     if root.is_file():
-        yield root
+        yield root, language_of_file(root, project_of(root)[0])
         return
     inside = root.resolve()
-    found = {path for language in languages_below(root) for path in source_files(root, language)}
-    for path in sorted(found):
+    found = {path: language for language in languages_below(root) for path in source_files(root, language)}
+    for path, language in sorted(found.items()):
         # A link may lead out of what the user has named.
         if path.is_file() and path.resolve().is_relative_to(inside):
-            yield path
+            yield path, language
 
 
 def _entry(function: Function, lines: Sequence[str], depth: int) -> Entry:

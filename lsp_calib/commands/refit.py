@@ -43,7 +43,7 @@ def _layout_of_labels(store: FeedbackStore, loaded: LoadedModel) -> Layout | Non
     """The layout of the prompts that this user's editor sends, by the last label: its settings name a window
     that a command does not know of. None if there is no label of a layout in use."""
     layouts = {layout.version: layout for layout in (Layout.of(loaded.card, size) for size in WindowSize)}
-    version = store.latest_prompt(loaded.identity.sha256, "line", list(layouts))
+    version = store.latest_prompt(loaded.identity, "line", list(layouts))
     return None if version is None else layouts[version]
 
 

@@ -10,8 +10,9 @@ from lsp_calib.commands.engine import Say, estimator_for, settings_in_force, wit
 from lsp_calib.commands.repository_examples import RepositoryExamples
 from lsp_calib.commands.source_files import project_of, read_source
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.lines import language_of_file
 from lsp_calib.inference.engine import Engine
-from lsp_calib.languages import language_of, name_of
+from lsp_calib.languages import name_of
 from lsp_calib.settings import Trusted
 from lsp_calib.summarization import Example, SummaryService
 from lsp_calib.summarization.installed_encoder import installed_encoder
@@ -29,12 +30,13 @@ def summarize_at(path: Path, line: int, given: Trusted, say: Say, *, augment: bo
     text of the file goes there. augment: as for `SummaryService`.
     Raises DataError if the file cannot be used or no function is there, and what `with_engine` raises.
     """
-    lines, language = read_source(path), language_of(path)
+    lines = read_source(path)
+    root, at = project_of(path)
+    language = language_of_file(path, root)
     function = innermost_function(lines, line, language)
     if function is None:
         what = f"{name_of(language)} function" if has_grammar(language) else "function that can be found"
         raise DataError(f"There is no {what} at line {line + 1} of {path}.")
-    root, at = project_of(path)
     trusted = settings_in_force(given, lambda _: None)
 
     async def ask(engine: Engine) -> Suggestion:

@@ -8,6 +8,7 @@ from typing import overload
 
 import attrs
 
+from lsp_calib.completion.brackets import closed_by_editors
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.hiding import Hidden
 from lsp_calib.completion.service import Completion, Nothing
@@ -45,10 +46,13 @@ class CompletionMemory:
 
     def __init__(self, key: Callable[[str, Cursor], bytes | None]) -> None:
         self._key = key
-        self._documents: dict[str, OrderedDict[bytes, _Remembered]] = {}
+        self._documents: dict[str, OrderedDict[tuple[bytes, int], _Remembered]] = {}
 
     def remember(self, uri: str, cursor: Cursor, outcome: Outcome) -> None:
-        """Keep the outcome of a request at `cursor`; it takes the place of an earlier one for this prompt."""
+        """Keep the outcome of a request at `cursor`; it takes the place of an earlier one for this prompt.
+
+        An alternative (rank 2 or 3) stands beside the first: it is recalled once its beginning is typed.
+        """
         key = self._key(uri, cursor)
         if key is None:
             return
@@ -56,9 +60,10 @@ class CompletionMemory:
         if isinstance(outcome, Completion):
             text = outcome.suggestion.text
             outcome = attrs.evolve(outcome, cursor=_NOWHERE)
+        rank = outcome.suggestion.rank if isinstance(outcome, Completion) else 1
         known = self._documents.setdefault(uri, OrderedDict())
-        known[key] = _Remembered(outcome, cursor.column, text)
-        known.move_to_end(key)
+        known[key, rank] = _Remembered(outcome, cursor.column, text)
+        known.move_to_end((key, rank))
         if len(known) > MOST:
             known.popitem(last=False)
 
@@ -73,16 +78,28 @@ class CompletionMemory:
         if not known:
             return None
         before = cursor.before
-        keys: dict[int, bytes | None] = {}
-        for key, one in reversed(known.items()):
+        keys: dict[tuple[int, int], bytes | None] = {}
+
+        def key_of(typed: int, closed: int) -> bytes | None:
+            if (typed, closed) not in keys:
+                keys[typed, closed] = self._key(uri, _without(cursor, typed, closed))
+            return keys[typed, closed]
+
+        # What is typed may begin several of one place: the first suggestion counts, not an alternative.
+        latest = reversed(known.items())
+        for (key, rank), one in sorted(latest, key=lambda item: item[0][1]):
             typed = cursor.column - one.column
             if typed and not (0 < typed < len(one.text) and before.endswith(one.text[:typed])):
                 continue
-            if typed not in keys:
-                keys[typed] = self._key(uri, _without(cursor, typed))
-            if keys[typed] == key:
-                known.move_to_end(key)
-                return _rest(one.outcome, cursor, typed)
+            if not typed and rank > 1:
+                continue
+            closed = 0
+            if key != key_of(typed, 0):
+                closed = len(_closed(one.text, typed, cursor.after))
+                if not closed or typed + closed == len(one.text) or key != key_of(typed, closed):
+                    continue
+            known.move_to_end((key, rank))
+            return _rest(one.outcome, cursor, typed, closed)
         return None
 
     def forget(self, uri: str) -> None:
@@ -93,33 +110,44 @@ class CompletionMemory:
         self._documents.clear()
 
 
-def _rest(outcome: Outcome, cursor: Cursor, typed: int) -> Outcome:
-    """An outcome at `cursor`, once so many characters of its text stand before it."""
+def _closed(text: str, typed: int, after: str) -> str:
+    """What an editor has added after the cursor while the beginning of a text was typed: the closers that it
+    leaves open, if they are the end of the rest."""
+    closers = closed_by_editors(text[:typed])
+    while not after.startswith(closers):
+        closers = closers[:-1]
+    return closers if text[typed:].endswith(closers) else ""
+
+
+def _rest(outcome: Outcome, cursor: Cursor, typed: int, closed: int) -> Outcome:
+    """An outcome at `cursor`, once so many characters of its text stand before it and after it."""
     if not isinstance(outcome, Completion):
         return outcome
+    text = outcome.suggestion.text[typed : len(outcome.suggestion.text) - closed]
     suggestion = attrs.evolve(
         outcome.suggestion,
-        text=outcome.suggestion.text[typed:],
+        text=text,
         source="memory",
         timing=Timing(),
-        doubt=_moved(outcome.suggestion.doubt, typed),
+        doubt=_moved(outcome.suggestion.doubt, typed, len(text)),
     )
     return attrs.evolve(outcome, suggestion=suggestion, cursor=cursor)
 
 
-def _moved(span: tuple[int, int] | None, by: int) -> tuple[int, int] | None:
-    """A span of a text in what is left without the first `by` characters; None if nothing of it is."""
-    if span is None or span[1] <= by:
+def _moved(span: tuple[int, int] | None, by: int, most: int) -> tuple[int, int] | None:
+    """A span of a text in what is left without the first `by` characters, of which there are `most`; None if
+    nothing of it is."""
+    if span is None or span[1] <= by or span[0] - by >= most:
         return None
-    return max(span[0] - by, 0), span[1] - by
+    return max(span[0] - by, 0), min(span[1] - by, most)
 
 
-def _without(cursor: Cursor, typed: int) -> Cursor:
-    """The cursor before the last characters were typed."""
+def _without(cursor: Cursor, typed: int, closed: int) -> Cursor:
+    """The cursor before the last characters were typed, and so many after it added."""
     if not typed:
         return cursor
     column = cursor.column - typed
-    lines = _OtherLine(cursor.lines, cursor.line, cursor.before[:column] + cursor.after)
+    lines = _OtherLine(cursor.lines, cursor.line, cursor.before[:column] + cursor.after[closed:])
     return Cursor(lines, cursor.line, column, cursor.language)
 
 

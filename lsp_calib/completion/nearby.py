@@ -27,6 +27,7 @@ class Nearby:
     def __init__(self, find: Find) -> None:
         self._find = find
         self._documents: dict[str, OrderedDict[tuple[str, int], Surroundings]] = {}
+        self._cleared = 0
 
     async def of(self, document: str, cursor: Cursor, layout: Layout) -> Surroundings:
         """The surroundings for a prompt at `cursor`."""
@@ -35,7 +36,10 @@ class Nearby:
             return known
         # Of a document that is closed meanwhile nothing is kept: `forget` lets go of these.
         windows = self._documents.setdefault(document, OrderedDict())
-        found = await asyncio.to_thread(self._find(document, cursor, layout))
+        cleared = -1
+        while cleared != self._cleared:  # what was found before may show what is excluded now
+            cleared = self._cleared
+            found = await asyncio.to_thread(self._find(document, cursor, layout))
         # Another request may have been faster: its prompt is the one that is cached.
         found = windows.setdefault(_window(cursor, layout), found)
         if len(windows) > _MOST:
@@ -60,6 +64,7 @@ class Nearby:
     def clear(self) -> None:
         """Drop everything: other documents may be excluded now."""
         self._documents.clear()
+        self._cleared += 1
 
 
 def _window(cursor: Cursor, layout: Layout) -> tuple[str, int]:

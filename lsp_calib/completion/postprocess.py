@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import enum
-import itertools
 import re
 
 import attrs
 
 from lsp_calib.characters import has_hidden
-from lsp_calib.completion.brackets import LINES_ABOVE, has_closer, is_balanced, without_surplus_closers
+from lsp_calib.completion.brackets import (
+    LINES_ABOVE,
+    has_closer,
+    is_balanced,
+    up_to_the_closer_behind,
+    without_surplus_closers,
+)
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import FIM_VERSION, PREFIX_VERSION
 
@@ -55,10 +60,10 @@ class Cleaned:
 def offered(text: str, cursor: Cursor) -> Cleaned:
     """The completion to offer at `cursor`, or why there is nothing worth offering.
 
-    After `cleaned`: a text that goes on into the beginning of the rest of the line, or over all of it, ends
-    there; closing brackets at its end that close nothing are cut off; a whole line that is the next one again
-    is not offered. tests/programs/after_the_model.py counts what each rule changes and whether that was
-    right.
+    After `cleaned`: a text that goes on into the beginning of the rest of the line, or over all of it, or
+    that closes the bracket that the rest closes, ends there; closing brackets at its end that close nothing
+    are cut off; a whole line that is the next one again is not offered. tests/programs/after_the_model.py
+    counts what each rule changes and whether that was right.
     """
     found = cleaned(text, cursor)
     if found.removal is not None:
@@ -71,6 +76,11 @@ def offered(text: str, cursor: Cursor) -> Cleaned:
         if ends != text:
             text, cuts = ends, (*cuts, Cut.PART_OF_SUFFIX)
     above = cursor.lines[max(cursor.line - LINES_ABOVE, 0) : cursor.line]
+    within = up_to_the_closer_behind(text, cursor.before, cursor.after, above)
+    if not within.strip():
+        return Cleaned("", Removal.REPEATS_SUFFIX)
+    if within != text:
+        text, cuts = within.rstrip(), (*cuts, Cut.PART_OF_SUFFIX)
     closed = without_surplus_closers(text, cursor.before, cursor.after, above)
     if not closed.strip():
         return Cleaned("", Removal.SURPLUS_CLOSERS)
@@ -126,7 +136,18 @@ def _without_rest(text: str, rest: str) -> str:
 def _is_next_line(text: str, cursor: Cursor) -> bool:
     """Whether a whole line would stand there twice, one below the other."""
     line = (cursor.before + text + cursor.after).rstrip()
-    if cursor.before.strip() or len(line.strip()) < _SHORTEST_REPEAT or not _WORD.search(line):
+    if len(line.strip()) < _SHORTEST_REPEAT or not _WORD.search(line):
         return False
-    following = itertools.islice(cursor.lines, cursor.line + 1, None)
-    return next((other for other in following if other.strip()), "").rstrip() == line
+    return next_line(cursor) == line
+
+
+def next_line(cursor: Cursor) -> str | None:
+    """The next line with something in it, without white space at its end, where a suggestion for all of the
+    line is not to be the same; "" for none. None where the suggestion is a part of the line."""
+    if cursor.before.strip():
+        return None
+    # By index: to iterate over the lines may begin with the first.
+    for at in range(cursor.line + 1, len(cursor.lines)):
+        if line := cursor.lines[at].rstrip():
+            return line
+    return ""

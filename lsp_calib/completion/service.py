@@ -17,7 +17,7 @@ from lsp_calib.completion.doubt import doubtful_span
 from lsp_calib.completion.features import FeatureExtractor, place_of
 from lsp_calib.completion.hiding import EXPLORED, Hidden, Hiding, is_explored, marked
 from lsp_calib.completion.nearby import NOTHING_NEARBY, Nearby
-from lsp_calib.completion.postprocess import Cut, Removal, offered
+from lsp_calib.completion.postprocess import Cut, Removal, next_line, offered
 from lsp_calib.completion.prompt import Layout, build_ahead, build_prompt
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.values import (
@@ -268,8 +268,9 @@ class CompletionService:
         return build_ahead(cursor, layout)
 
     def key(self, document: str, cursor: Cursor) -> bytes | None:
-        """The same for two cursors if and only if the model asked last is shown the same prompt for both, and
-        their lines are the same; None if no model has been asked, or not with the document's window there.
+        """The same for two cursors if and only if the model asked last is shown the same prompt for both,
+        their lines are the same, and so is what their answers are compared with; None if no model has been
+        asked, or not with the document's window there.
         No text can be read from it."""
         if self._loaded is None:
             return None
@@ -278,7 +279,10 @@ class CompletionService:
         if nearby is None:
             return None
         prompt = build_prompt(cursor, layout, nearby)
-        seen = (self._loaded.identity.sha256, cursor.language, cursor.before, cursor.after, prompt)
+        seen = (
+            *(self._loaded.identity.sha256, cursor.language, cursor.before, cursor.after),
+            *(next_line(cursor), prompt),
+        )
         return hashlib.blake2b(repr(seen).encode("ascii", "backslashreplace"), digest_size=16).digest()
 
     async def prepare(self, prompt: Prompt) -> None:

@@ -129,7 +129,12 @@ def collect(
         )
         if isinstance(pool, TeamPool):
             pool = TeamPool([one.expecting(answerer) for one in asks])
-        records = run(task.items, ask.expecting(answerer), pool, path, header, on_progress=on_progress)
+        records = run(
+            *(task.items, ask.expecting(answerer), pool, path, header),
+            # Summaries are judged again by the thresholds of the day, whatever they were judged by.
+            criteria=() if task.name == SUMMARY else task.criteria,
+            on_progress=on_progress,
+        )
     found, _ = read_records(path)
     return found, records
 

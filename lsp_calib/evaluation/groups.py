@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from lsp_calib.errors import DataError
 
 FEWEST_GROUPS = 3
 """Fewer groups cannot be split into parts to fit on, to choose by, and to judge by."""
@@ -29,3 +31,18 @@ def grouped(items: Sequence[tuple[str, str]]) -> list[str]:
     if len(set(projects)) > 1 and not all(_OF_A_FILE.fullmatch(item) for item, _ in items):
         return projects
     return [item.rsplit(":", 2)[0] for item, _ in items]
+
+
+def check_groups(items: Sequence[tuple[str, str]], apart: Collection[str], what: str) -> None:
+    """Raises DataError for items of too few files, before the model is asked for hours.
+
+    items: as for `grouped`. apart: the projects that are held out. what: the items' name in the plural.
+    """
+    fitted = [(item, project) for item, project in items if project not in apart]
+    found = sorted(set(grouped(fitted)))
+    if len(found) < FEWEST_GROUPS:
+        raise DataError(
+            f"The {len(fitted)} {what} are of {len(found)} files ({', '.join(found)}). A "
+            f"calibrator is tried on other files than it is fitted on: {FEWEST_GROUPS} are needed. Name more "
+            "source, such as the folder of the project."
+        )

@@ -42,6 +42,7 @@ class Journal:
         self.done: dict[str, Record] = {}
         self._timings: dict[str, dict[str, float]] = {}
         self._file: IO[bytes] | None = None
+        self._is_new = False
         try:
             if path.exists():
                 self._take_over(path)
@@ -83,6 +84,15 @@ class Journal:
         self.close()
         journal_path(self.path).unlink(missing_ok=True)
         return records[: len(order)]
+
+    def leave_as_found(self) -> None:
+        """Give the run up before anything was added: a journal that was not there before is removed."""
+        new, self._is_new = self._is_new, False
+        if new and sys.platform != "win32":
+            journal_path(self.path).unlink(missing_ok=True)
+        self.close()
+        if new:
+            journal_path(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._file is not None:
@@ -131,6 +141,7 @@ class Journal:
                 ) from error
             if new:
                 sync_folder(path.parent)
+            self._is_new = new
         except BaseException:
             self.close()
             raise

@@ -194,8 +194,9 @@ class Part:
 class Ladder:
     """The rows of one model's records.
 
-    asked: items. groups, correct: the group of each of the n items that count, and whether it is right, bool
-    array of shape (n,). parts: the last row by condition, those with `FEWEST` answers at least.
+    asked: items; left_out: further ones, of projects that are held out. groups, correct: the group of each of
+    the n items that count, and whether it is right, bool array of shape (n,). parts: the last row by
+    condition, those with `FEWEST` answers at least.
     """
 
     header: Header
@@ -204,6 +205,7 @@ class Ladder:
     correct: BoolArray
     rows: tuple[Row, ...]
     parts: Mapping[str, Part]
+    left_out: int = 0
 
     @property
     def model(self) -> str:
@@ -214,6 +216,7 @@ class Ladder:
             "model": attrs.asdict(self.header.model),
             "prompt": self.header.prompt_version,
             "asked": self.asked,
+            "leftOut": self.left_out,
             "groups": len(set(self.groups)),
             "rows": [row.to_json() for row in self.rows],
             "conditions": {name: part.to_json() for name, part in self.parts.items()},
@@ -229,24 +232,30 @@ def climb(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Ladder:
-    """The ladder of the answers that would have been offered, over all groups: no group is held out.
+    """The ladder of the answers that would have been offered, without those of projects that the header names
+    as held out: nothing is fitted on these.
 
     steps: the rows. Those whose features the records lack are left out.
     costs: milliseconds of a suggestion, by what is needed: "entropies", "text". resamples: for the intervals.
     Raises DataError if there are fewer than 20 such answers, or fewer than 3 groups of them.
     """
-    usable = [record for record in records if record.shown and record.logprobs]
+    fitted = [record for record in records if record.group not in header.held_out]
+    usable = [record for record in fitted if record.shown and record.logprobs]
     if len(usable) < FEWEST:
-        raise DataError(f"Only {len(usable)} of the records have an answer; at least {FEWEST} are needed.")
+        apart = " of projects that are not held out" if len(fitted) < len(records) else ""
+        raise DataError(
+            f"Only {len(usable)} of the records{apart} have an answer; at least {FEWEST} are needed."
+        )
     items = _Items(header, usable, resamples, seed)
     rows = []
     for step in steps:
         confidence = items.predict(step)
         if confidence is not None:
             rows.append(items.row(step.name, confidence, _cost(step, costs or {})))
-    asked = Counter(record.condition for record in records)
+    asked = Counter(record.condition for record in fitted)
     parts = items.parts(rows[-1].confidence, asked) if rows else {}
-    return Ladder(header, len(records), tuple(items.groups), items.correct, tuple(rows), parts)
+    left_out = len(records) - len(fitted)
+    return Ladder(header, len(fitted), tuple(items.groups), items.correct, tuple(rows), parts, left_out)
 
 
 def _cost(step: Step, costs: Mapping[str, float]) -> float | None:

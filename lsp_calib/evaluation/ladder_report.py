@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -88,10 +89,13 @@ def condition_rows(ladder: Ladder) -> list[list[str]]:
 def summary(ladder: Ladder) -> str:
     """The items, in a sentence."""
     n, right = ladder.correct.size, int(ladder.correct.sum())
+    apart = (
+        f" {ladder.left_out} further lines, of held-out projects, are left out." if ladder.left_out else ""
+    )
     return (
         f"{ladder.model} ({ladder.header.model.quantisation}), prompt {ladder.header.prompt_version}: {n} of "
         f"{ladder.asked} lines of {len(set(ladder.groups))} projects had an answer, {right} right "
-        f"({percent(right / n)})."
+        f"({percent(right / n)}).{apart}"
     )
 
 
@@ -108,12 +112,12 @@ def comma_separated(ladders: Sequence[Ladder]) -> str:
     """One line for each number, with its interval or limit."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("model", "evidence", "metric", "value", "low", "high"))
+    writer.writerow(("model", "prompt", "evidence", "metric", "value", "low", "high"))
     for ladder in ladders:
         for row in ladder.rows:
             for name, value, low, high in _numbers(row):
                 cells = ("" if cell is None else cell for cell in (value, low, high))
-                writer.writerow((ladder.model, row.name, name, *cells))
+                writer.writerow((ladder.model, ladder.header.prompt_version, row.name, name, *cells))
     return text.getvalue()
 
 
@@ -127,22 +131,24 @@ def write(ladders: Sequence[Ladder], folder: Path) -> None:
 
 
 def draw(ladders: Sequence[Ladder], folder: Path, suffix: str = ".svg") -> list[Path]:
-    """The ladder's figure, and a reliability diagram of each model's last row, for light and dark pages.
+    """The ladder's figure, and a reliability diagram of each ladder's last row, for light and dark pages.
 
-    Raises DataError if matplotlib is not installed, a file cannot be written, or for more than two models.
+    Raises DataError if matplotlib is not installed, a file cannot be written, or for more than two ladders.
     """
     from lsp_calib.evaluation.figures import draw_reliability, save_both
 
     files = draw_steps(ladders, folder / f"confidence-ladder{suffix}")
-    for ladder in ladders:
+    for name, ladder in zip(_names(ladders), ladders, strict=True):
         last = ladder.rows[-1]
         diagram = partial(
             draw_reliability,
             reliability(last.confidence, ladder.correct),
-            title=f"{ladder.model}: {last.name}",
+            title=f"{name}: {last.name}",
             note=f"skill {signed(last.metrics['skill'])}",
         )
-        files += save_both(diagram, folder / f"confidence-reliability-{ladder.model}{suffix}")
+        # A name may hold what no file name may: that of a remote model, a slash.
+        stem = re.sub(r"[^\w.+-]+", "-", name)
+        files += save_both(diagram, folder / f"confidence-reliability-{stem}{suffix}")
     return files
 
 
@@ -192,13 +198,28 @@ def print_ladders(ladders: Sequence[Ladder], console: Console) -> None:
 
 
 def _steps(ladders: Sequence[Ladder]) -> tuple[list[str], Mapping[str, list[Interval | None]]]:
-    """The rows' names over all models, in order, and each model's skill by row."""
+    """The rows' names over all ladders, in order, and each ladder's skill by row."""
     names = list(dict.fromkeys(row.name for ladder in ladders for row in ladder.rows))
     series: dict[str, list[Interval | None]] = {}
-    for ladder in ladders:
+    for shown, ladder in zip(_names(ladders), ladders, strict=True):
         skill = {row.name: row.metrics["skill"] for row in ladder.rows}
-        series[ladder.model] = [skill.get(name) for name in names]
+        series[shown] = [skill.get(name) for name in names]
     return names, series
+
+
+def _names(ladders: Sequence[Ladder]) -> list[str]:
+    """What each ladder is called: its model; with its prompt where there are several of the model; with its
+    number where that is not enough either."""
+    names = [ladder.model for ladder in ladders]
+    if len(set(names)) < len(names):
+        prompts = [f"{ladder.model}, {ladder.header.prompt_version}" for ladder in ladders]
+        names = [
+            long if names.count(short) > 1 else short for short, long in zip(names, prompts, strict=True)
+        ]
+    return [
+        f"{name} ({names[:at].count(name) + 1})" if names.count(name) > 1 else name
+        for at, name in enumerate(names)
+    ]
 
 
 def _quality(row: Row) -> list[str]:

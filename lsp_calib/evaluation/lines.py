@@ -16,7 +16,7 @@ from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.syntax import has_grammar, prose_lines
 from lsp_calib.text_lines import split_lines
-from lsp_calib.workspace_files import is_made_by_a_program
+from lsp_calib.workspace_files import is_made_by_a_program, walk
 
 INSERTING, WRITING_ON = "inserting", "writing-on"
 """The conditions: the text below the line stands, or everything below is left out, as where new code is
@@ -54,6 +54,8 @@ _SKIPPED_ELSEWHERE = {
 }
 # Stubs and declarations have no statements to complete.
 _NOT_DRAWN = (".pyi", ".pyw", ".d.ts", ".d.mts", ".d.cts")
+# Seconds for which a header's project is looked through.
+_LOOKING = 0.5
 _HEADER = ".h"  # C's and C++'s: it belongs to the language of the files beside it
 
 
@@ -95,8 +97,12 @@ def without_below(cursor: Cursor) -> Cursor:
 
 def source_files(root: Path, language: str = "python") -> Iterator[Path]:
     """The source files of a language below `root` (or `root` itself), sorted; folders of third-party code and
-    what a build leaves are left out."""
+    what a build leaves are left out.
+
+    Raises DataError if `root` is a file of something else.
+    """
     if root.is_file():
+        _refuse_other(root, language)
         yield root
         return
     python = language == "python"
@@ -126,6 +132,29 @@ def languages_below(root: Path) -> set[str]:
     return found or {language_of(path) for path in drawn if path.suffix == _HEADER}
 
 
+def language_of_file(path: Path, root: Path) -> str:
+    """The language of a file: of a header C++ if there is C++ beside it, or else below `root`, its project.
+
+    Raises nothing: what cannot be read says nothing.
+    """
+    own = language_of(path)
+    if path.suffix != _HEADER:
+        return own
+    try:
+        beside = {language_of(other) for other in path.absolute().parent.iterdir() if _tells(other)}
+    except OSError:
+        beside = set()
+    if not beside:
+        files = walk(root, path.absolute().parent, _tells, seconds=_LOOKING)
+        beside = {"cpp"} if any(language_of(other) == "cpp" for other in files) else set()
+    return "cpp" if "cpp" in beside else own
+
+
+def _tells(path: PurePath) -> bool:
+    """Whether a file tells C from C++."""
+    return path.suffix != _HEADER and language_of(path) in ("c", "cpp")
+
+
 def is_source(path: PurePath, language: str) -> bool:
     """Whether lines of a file are drawn for a language, by its path below the project."""
     skipped = _SKIPPED_FOLDERS if language == "python" else _SKIPPED_ELSEWHERE
@@ -136,6 +165,22 @@ def _is_of(path: PurePath, language: str) -> bool:
     if path.suffix == _HEADER:
         return language == "cpp"
     return language_of(path) == language and not path.name.endswith(_NOT_DRAWN)
+
+
+def _refuse_other(path: Path, language: str) -> None:
+    """Raises DataError for a file that the user has named and that is not of the language."""
+    # A header that is named alone is of the language that the user says.
+    if _is_of(path, language) or (path.suffix == _HEADER and language == "c"):
+        return
+    own = language_of(path)
+    if own == language:
+        what = "a stub or holds declarations only: nothing in it is to be completed"
+    else:
+        what = f"not a {name_of(language)} file: its lines would be taken for {name_of(language)}"
+    elsewhere = "or name the folder of the source"
+    if own != language and has_grammar(own):
+        elsewhere = f"name the folder of the source, or ask for this language alone with --language {own}"
+    raise DataError(f"{path} is {what}. Leave it out, {elsewhere}.")
 
 
 def _outside(folders: Sequence[str], skipped: Collection[str]) -> bool:

@@ -307,6 +307,16 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
         ) from error
 
 
+def check_header(path: Path, header: Header, task: str | None, language: str | None) -> None:
+    """Raises DataError if records are of another task or language than these, as far as they are said."""
+    for what, wanted, found in (("task", task, header.task), ("language", language, header.language)):
+        if wanted is not None and wanted != found:
+            raise DataError(
+                f"{path} holds records of the {what} {found!r}, not of {wanted!r}: the {what} of records is "
+                "that of the run that made them. Leave the option out, or name other records."
+            )
+
+
 def write_records(path: Path, header: Header, records: Iterable[Record]) -> None:
     """Replace `path` completely or not at all. Raises DataError if it cannot be written."""
     lines = [header.to_line(), *(record.to_line() for record in records)]

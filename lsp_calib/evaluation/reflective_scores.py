@@ -116,6 +116,21 @@ FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
 first."""
 
 
+_NEEDED: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "ask": frozenset({"ask", "follow-up"}),
+        "normalised": frozenset({"ask", "follow-up"}),
+        "verbalised": frozenset({"verbalised"}),
+        "scale": frozenset({"scale"}),
+    }
+)
+
+
+def needed_by(measure: str) -> frozenset[str]:
+    """The observations of which each is enough for some form of a measure of `FORMS`."""
+    return _NEEDED[measure]
+
+
 def score_reflective(
     header: Header,
     records: Sequence[Record],

@@ -7,13 +7,13 @@ stopped: see `journal`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import attrs
 
-from lsp_calib.errors import EngineError, StoppedError
+from lsp_calib.errors import DataError, EngineError, StoppedError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import Journal, journal_path
 from lsp_calib.evaluation.records import Record
@@ -67,18 +67,26 @@ def run(
     path: Path,
     header: Header,
     *,
+    criteria: Collection[str] = (),
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> list[Record]:
     """Write the records of all items to `path`, and return them, in the order of the items.
 
     items: (id, payload for `ask`) pairs with unique ids. Items that `path` or its journal already holds are
         not asked for again.
+    criteria: by which all answers are judged; none: those found there are not compared with any.
     on_progress: called with (done, all), first with the number found at the start.
     Raises StoppedError when interrupted (Ctrl-C), and EngineError if items got no answer; answers are kept in
-    both cases. Raises DataError as `Journal` does.
+    both cases. Raises DataError as `Journal` does, and before anything is asked for kept records of another
+    condition than their items', or judged by other criteria.
     """
     assert len({item for item, _ in items}) == len(items), "an item is asked for once"
     with Journal(path, header) as journal:
+        try:
+            _check_kept(items, journal.done, criteria, path)
+        except DataError:
+            journal.leave_as_found()
+            raise
         left = {item: payload for item, payload in _shuffled(items) if item not in journal.done}
         done = len(items) - len(left)
         on_progress(done, len(items))
@@ -102,6 +110,35 @@ def run(
                 "for the others."
             )
         return journal.finish([item for item, _ in items])
+
+
+def _check_kept(
+    items: Sequence[tuple[str, Plain]], done: Mapping[str, Record], criteria: Collection[str], path: Path
+) -> None:
+    """Raises DataError if kept records and those of this run cannot stand in one file."""
+    other = [
+        item
+        for item, payload in items
+        if item in done and done[item].condition != payload.get("condition", done[item].condition)
+    ]
+    if other:
+        raise DataError(
+            f"{path} holds {len(other)} answers under another condition than this run asks for, such as "
+            f"{other[0]} ({done[other[0]].condition}): other numbers of lines divide a project's lines into "
+            "inserting and writing on in another way. Give the same --samples and --writing-on as before, or "
+            "name another folder or file."
+        )
+    judged = next((set(one.correct) for one in done.values() if set(one.correct) != set(criteria)), None)
+    if criteria and judged is not None:
+        raise DataError(
+            f"{path} holds answers judged by {_listed(judged)}; this run judges by {_listed(criteria)}: an "
+            "answer that is kept is not judged again. Give the same --tests or --no-tests as before, or name "
+            "another folder or file."
+        )
+
+
+def _listed(criteria: Collection[str]) -> str:
+    return " and ".join(sorted(criteria)) or "nothing"
 
 
 def _shuffled(items: Sequence[tuple[str, Plain]]) -> list[tuple[str, Plain]]:

@@ -152,8 +152,20 @@ def draw(
 
 
 def project_names(paths: Iterable[Path]) -> list[tuple[Path, str]]:
-    """The resolved paths, sorted, each once, with the names of their projects."""
+    """The resolved paths, sorted, each once, with the names of their projects.
+
+    Raises DataError if one of them holds another: the same lines would be of two projects, and what is fitted
+    on one would be judged by the other.
+    """
     roots = sorted({path.resolve() for path in paths})
+    for root in roots:
+        holding = next((other for other in roots if other in root.parents), None)
+        # Lines of the user's own are read from no source.
+        if holding is not None and not root.name.endswith(JSON_LINES):
+            raise DataError(
+                f"{root} lies in {holding}: each PATH is a project of its own, and the same lines would be "
+                "fitted on in one and judged in the other. Leave one of the two out."
+            )
     names = Counter(root.name for root in roots)
     # Two folders named src are two projects.
     return [(root, root.name if names[root.name] == 1 else root.as_posix().lstrip("/")) for root in roots]

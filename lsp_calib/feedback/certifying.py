@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -20,7 +21,7 @@ from lsp_calib.calibration.policies.ledger import LEAST_CONFIDENCE, Ledger, Prom
 from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.training_rows import labels_for, line_of, settled_until
+from lsp_calib.feedback.training_rows import is_ahead, labels_for, line_of, settled_until
 
 
 def watch_labels(
@@ -40,6 +41,8 @@ def open_for(
     held: Held, store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose, wish: Wish
 ) -> None:
     """Bring a ledger up to date with the wish for a promise and with the labels in the store."""
+    if any(map(is_ahead, held.ledger.moments)):
+        held.ledger = held.ledger.not_beyond(time.time())
     promise = held.ledger.promise if wish == "as before" else wish
     if promise is None:
         return

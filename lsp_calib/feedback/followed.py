@@ -99,6 +99,12 @@ class Followed:
         return len(places) == 1 + len(self.below) and places == sorted(set(places))
 
     @property
+    def is_open(self) -> bool:
+        """Whether it may be on the screen, for the user who is still at its line to take or leave."""
+        waits = self.visible_since is not None and self.moved_on_at is None
+        return waits and self.inserted_at is None and not self.as_expected
+
+    @property
     def settles_at(self) -> float | None:
         if self.missing is not None:
             return self.missing.at + SETTLE_AFTER

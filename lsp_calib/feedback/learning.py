@@ -61,7 +61,7 @@ def refit_languages(
 
     If there is none, the language of `purpose` is used.
     """
-    languages = store.languages(purpose.model.sha256, purpose.prompt_version, purpose.task)
+    languages = store.languages(purpose.model, purpose.prompt_version, purpose.task)
     return Refits(
         tuple(
             (
@@ -105,7 +105,7 @@ def refit_from_feedback(
             [row.evidence for row in fitting],
             [row.correct for row in fitting],
             created=today,
-            base=calibrators.choose(purpose, personal=False).calibrator,
+            base=calibrators.base(purpose),
             seen=seen_by(current, fitting),
             until=_until(fitting) if fitting else None,
             earlier=earlier.calibrator if earlier else None,

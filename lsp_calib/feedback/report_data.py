@@ -23,7 +23,7 @@ from lsp_calib.feedback.followed import SURVIVAL
 from lsp_calib.feedback.learning import seen_by
 from lsp_calib.feedback.outcomes import Sums
 from lsp_calib.feedback.report import ReportData
-from lsp_calib.feedback.rows import COLUMNS, LabelledRow
+from lsp_calib.feedback.rows import COLUMNS, LabelledRow, readable
 from lsp_calib.feedback.schema import EPISODE, SHOWN
 from lsp_calib.feedback.statistics import DAY, statistics
 from lsp_calib.feedback.store import FeedbackStore
@@ -178,8 +178,8 @@ def _compared(store: FeedbackStore, calibrators: CalibratorStore, measure: Wante
     by_purpose: dict[tuple[str, str, str, str], list[tuple[int, LabelledRow]]] = {}
     names: dict[tuple[str, str, str, str], str] = {}
     for at, (model, sha256, prompt, *columns) in enumerate(reversed(rows)):
-        row = LabelledRow.of(tuple(columns))
-        if believable(row):
+        row = next(readable([tuple(columns)]), None)
+        if row is not None and believable(row):
             # Models with a checksum are the same if the checksums are, whatever their names.
             key = ("" if sha256 else model, sha256, prompt, row.language)
             names[key] = model

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import attrs
@@ -12,6 +14,8 @@ from lsp_calib.confidence.features import VERSION
 from lsp_calib.feedback.events import How, Source
 from lsp_calib.feedback.schema import EPISODE, SOURCE
 from lsp_calib.values import Evidence
+
+_log = logging.getLogger(__name__)
 
 # What `LabelledRow.of` takes, of `suggestions s` and `labels l`.
 COLUMNS = (
@@ -64,26 +68,39 @@ class LabelledRow:
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Self:
-        """row: the values of `COLUMNS`."""
+        """row: the values of `COLUMNS`. Raises ValueError or TypeError if they cannot be those of a label."""
         id_, language, raw, confidence, tier, calibrator_id, logprobs, *rest = row
         features, version, place, line, chance, correct, how, shown, at, episode, source = rest
         return cls(
-            suggestion_id=id_,
-            language=language,
-            raw=raw,
-            confidence=confidence,
-            tier=tier,
+            suggestion_id=_text(id_),
+            language=_text(language),
+            raw=None if raw is None else float(raw),
+            confidence=None if confidence is None else float(confidence),
+            tier=_text(tier),
             calibrator_id=calibrator_id,
             evidence=evidence_of(json.loads(logprobs), json.loads(features or "null"), version, place),
             correct=bool(correct),
             how=How(how),
-            shown_at=shown,
-            at=at,
-            episode=episode,
+            shown_at=float(shown),
+            at=float(at),
+            episode=_text(episode),
             line=line,
-            shown_probability=1.0 if chance is None else chance,
+            shown_probability=1.0 if chance is None else float(chance),
             source=Source(source),
         )
+
+
+def readable(rows: Iterable[tuple[Any, ...]]) -> Iterator[LabelledRow]:
+    """The labels that rows of `COLUMNS` hold. A damaged one is left out: SQLite notices no damage in a value,
+    and one label is not worth the others."""
+    damaged = 0
+    for row in rows:
+        try:
+            yield LabelledRow.of(row)
+        except (ValueError, TypeError, AttributeError):
+            damaged += 1
+    if damaged:
+        _log.warning("%d labels of the feedback store are damaged and are left out.", damaged)
 
 
 def alike(row: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], str]:
@@ -99,6 +116,31 @@ def evidence_of(
     logprobs: Sequence[float], features: Mapping[str, float] | None, version: int | None, place: str | None
 ) -> Evidence:
     """The evidence of a suggestion in the store, from its columns as `export` gives them."""
+    known = features if features is not None and version == VERSION else {}
     return Evidence(
-        tuple(logprobs), features if features is not None and version == VERSION else {}, place or ""
+        tuple(map(float, logprobs)), {name: float(value) for name, value in known.items()}, _text(place or "")
     )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} where a text belongs")
+    return value
+
+
+def parsed(text: Any) -> Any:
+    """What a column holds as JSON; None if it is damaged."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, TypeError):
+        return None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON.")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it; None for one that no column of ours holds."""
+    unknown = isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value))
+    return None if unknown else value

@@ -9,7 +9,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.feedback.learning import Refits, refit_from_feedback
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.training_rows import settled_until
+from lsp_calib.feedback.training_rows import is_ahead, latest, settled_until
 
 # Visits to a line with a label since the last refit, and their share of those that it had. Fewer change a
 # calibrator by less than the comparison of two can show, and each refit under a promise asks for a
@@ -30,7 +30,7 @@ def refit_where_due(
     Raises LspCalibError if store or calibrators cannot be used.
     """
     results = []
-    for language in store.languages(purpose.model.sha256, purpose.prompt_version, purpose.task):
+    for language in store.languages(purpose.model, purpose.prompt_version, purpose.task):
         one = attrs.evolve(purpose, language=language)
         if is_due(store, calibrators, one):
             results.append((language, refit_from_feedback(store, calibrators, one, today, promise=promise)))
@@ -41,5 +41,6 @@ def is_due(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose)
     """Whether there are LEAST_NEW visits since the last refit, and LEAST_SHARE of those before."""
     ledger, current = calibrators.ledger(purpose), calibrators.choose(purpose).calibrator
     before = max(ledger.tried_n, current.n if settled_until(current) else 0)
-    new = store.visits_after(purpose, max(ledger.tried_until, settled_until(current)))
+    tried_until = 0.0 if is_ahead(ledger.tried_until) else ledger.tried_until
+    new = store.visits_after(purpose, max(tried_until, settled_until(current)), until=latest())
     return new >= max(LEAST_NEW, LEAST_SHARE * before)

@@ -16,6 +16,8 @@ from lsp_calib.values import Tier
 DAY = 86_400.0
 # Upper ends of the groups of ages, in days. The last group has none.
 _AGES = (1, 7, 30, 90, 365)
+# Times that a clock can have shown, up to the year 9892: others are of damaged rows.
+_POSSIBLE = "s.shown_at BETWEEN 0 AND 2.5e11"
 
 
 @attrs.frozen
@@ -86,7 +88,9 @@ def moment(at: float | None) -> str | None:
 def statistics(store: FeedbackStore, now: float) -> Statistics:
     """The statistics of a store. now: Unix seconds. Raises LspCalibError as the store does."""
     counts = store.counts()
-    ((first, last),) = store.read(f"SELECT MIN(shown_at), MAX(shown_at) FROM suggestions s WHERE {SHOWN}")
+    ((first, last),) = store.read(
+        f"SELECT MIN(shown_at), MAX(shown_at) FROM suggestions s WHERE {SHOWN} AND {_POSSIBLE}"
+    )
     return Statistics(
         suggestions=counts.suggestions,
         labelled=counts.labelled,

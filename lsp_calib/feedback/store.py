@@ -21,7 +21,7 @@ from lsp_calib.feedback.accepted_lines import AcceptedLines
 from lsp_calib.feedback.database import translated
 from lsp_calib.feedback.events import Event, EventKind, Label, Source
 from lsp_calib.feedback.keyed_hash import KeyedHash
-from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, alike
+from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, alike, parsed, plain, readable
 from lsp_calib.feedback.schema import EPISODE, SHOWN
 from lsp_calib.feedback.store_file import StoreFile
 from lsp_calib.feedback.window import last_of_each
@@ -39,6 +39,8 @@ SETTLES_WITHIN = 7 * 86_400.0
 
 _BY_TIME = "INDEXED BY suggestions_by_time "
 _AFTER = "AND l.at > ? AND s.shown_at > ?"
+# Models behind a server have no checksum: those are told apart by their names.
+_OF_MODEL = "s.model_sha256 = ? AND (s.model_sha256 <> '' OR s.model = ?)"
 
 
 class FeedbackStore(StoreFile):
@@ -152,7 +154,7 @@ class FeedbackStore(StoreFile):
 
     def labels(
         self,
-        model_sha256: str,
+        model: ModelIdentity,
         prompt_version: str,
         task: str,
         *,
@@ -174,22 +176,22 @@ class FeedbackStore(StoreFile):
         by_time = _by_time(after) if newest is None else _BY_TIME
         last = "l.at, s.shown_at, s.id" if newest is None else "s.shown_at DESC, s.id"
         chosen = f"{'' if language is None else 'AND s.language = ? '}{f'AND {SHOWN} ' if shown else ''}"
-        values = model_sha256, prompt_version, task, after, after - SETTLES_WITHIN
+        values = (*_of(model), prompt_version, task, after, after - SETTLES_WITHIN)
         with self._reading():
             rows = self._connection.execute(
                 f"SELECT {COLUMNS} FROM suggestions s {by_time}"
                 "JOIN labels l ON l.suggestion_id = s.id "
-                "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
+                f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
                 f"{_AFTER} {chosen}ORDER BY {last}",
                 values if language is None else (*values, language),
             )
             # The rows come one by one: what is not taken is not read.
             if newest is None:
-                found = [LabelledRow.of(row) for row in rows]
+                found = list(readable(rows))
             elif mixed:
-                found = [LabelledRow.of(row) for row in last_of_each(map(alike, rows), newest)]
+                found = list(readable(last_of_each(map(alike, rows), newest)))
             else:
-                found = [LabelledRow.of(row) for row in rows.fetchmany(newest)]
+                found = list(readable(rows.fetchmany(newest)))
             rows.close()
         if newest is not None:
             found.sort(key=lambda row: (row.at, row.shown_at, row.suggestion_id))
@@ -206,32 +208,33 @@ class FeedbackStore(StoreFile):
         """A number that tells the key of the hashes: with another key there is another, and other halves."""
         return self._write(lambda _: self._hash.of(_HALF, ""))
 
-    def languages(self, model_sha256: str, prompt_version: str, task: str) -> list[str]:
+    def languages(self, model: ModelIdentity, prompt_version: str, task: str) -> list[str]:
         """The languages of `labels`, the one with most of them first."""
         with self._reading():
             rows = self._connection.execute(
                 "SELECT s.language FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
-                "WHERE s.model_sha256 = ? AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
+                f"WHERE {_OF_MODEL} AND s.prompt_version = ? AND s.kind = ? AND l.correct IS NOT NULL "
                 "GROUP BY s.language ORDER BY COUNT(*) DESC, s.language",
-                (model_sha256, prompt_version, task),
+                (*_of(model), prompt_version, task),
             ).fetchall()
         return [language for (language,) in rows]
 
-    def latest_prompt(self, model_sha256: str, task: str, versions: Sequence[str]) -> str | None:
+    def latest_prompt(self, model: ModelIdentity, task: str, versions: Sequence[str]) -> str | None:
         """Of these versions of the prompt, that of the last suggestion of a model and task with a known
         outcome; None without one."""
         with self._reading():
             found = self._connection.execute(
                 "SELECT s.prompt_version FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
-                "WHERE s.model_sha256 = ? AND s.kind = ? AND l.correct IS NOT NULL "
+                f"WHERE {_OF_MODEL} AND s.kind = ? AND l.correct IS NOT NULL "
                 f"AND s.prompt_version IN ({', '.join('?' * len(versions))}) "
                 "ORDER BY s.shown_at DESC LIMIT 1",
-                (model_sha256, task, *versions),
+                (*_of(model), task, *versions),
             ).fetchone()
         return None if found is None else str(found[0])
 
-    def visits_after(self, purpose: Purpose, moment: float) -> int:
-        """How many visits to a line of a purpose have a label that settled later (Unix seconds).
+    def visits_after(self, purpose: Purpose, moment: float, *, until: float = math.inf) -> int:
+        """How many visits to a line of a purpose have a label that settled later, but not after `until` (both
+        in Unix seconds).
 
         They were shown at most SETTLES_WITHIN before it.
         """
@@ -239,11 +242,11 @@ class FeedbackStore(StoreFile):
             (n,) = self._connection.execute(
                 f"SELECT COUNT(DISTINCT {EPISODE}) "
                 f"FROM suggestions s {_by_time(moment)}JOIN labels l ON l.suggestion_id = s.id "
-                "WHERE l.correct IS NOT NULL AND s.model_sha256 = ? AND s.prompt_version = ? "
-                f"AND s.kind = ? AND s.language = ? {_AFTER}",
+                f"WHERE l.correct IS NOT NULL AND {_OF_MODEL} AND s.prompt_version = ? "
+                f"AND s.kind = ? AND s.language = ? {_AFTER} AND l.at <= ?",
                 (
-                    *(purpose.model.sha256, purpose.prompt_version, purpose.task, purpose.language),
-                    *(moment, moment - SETTLES_WITHIN),
+                    *(*_of(purpose.model), purpose.prompt_version, purpose.task, purpose.language),
+                    *(moment, moment - SETTLES_WITHIN, until),
                 ),
             ).fetchone()
         return int(n)
@@ -284,7 +287,10 @@ class FeedbackStore(StoreFile):
         return Counts(suggestions, labelled, int(correct), events, labels)
 
     def export(self) -> Iterator[dict[str, Any]]:
-        """One JSON-ready object per suggestion, oldest first, with its `events` and its `label` (or None)."""
+        """One JSON-ready object per suggestion, oldest first, with its `events` and its `label` (or None).
+
+        What is damaged in it is None.
+        """
         with self._reading():
             cursor = self._connection.execute(
                 f"SELECT s.*, l.correct, l.how, l.at, {EPISODE} FROM suggestions s "
@@ -303,14 +309,12 @@ class FeedbackStore(StoreFile):
                     "SELECT kind, at, data FROM events WHERE suggestion_id = ? ORDER BY number", (row[0],)
                 )
                 yield {
-                    **dict(zip(names, row, strict=False)),
+                    **{name: plain(value) for name, value in zip(names, row, strict=False)},
                     "source": row[names.index("source")] or Source.SHOWN.value,
-                    "logprobs": json.loads(row[names.index("logprobs")]),
-                    "features": json.loads(row[names.index("features")] or "null"),
+                    "logprobs": parsed(row[names.index("logprobs")]),
+                    "features": parsed(row[names.index("features")] or "null"),
                     "label": None if how is None else label,
-                    "events": [
-                        {"kind": kind, "at": at, "data": json.loads(data)} for kind, at, data in events
-                    ],
+                    "events": [{"kind": kind, "at": at, "data": parsed(data)} for kind, at, data in events],
                 }
 
     def purge(self, *, before: float | None = None, workspaces: Sequence[str] | None = None) -> int:
@@ -398,6 +402,11 @@ def _insert_labels(connection: sqlite3.Connection, labels: Iterable[Label]) -> N
         "INSERT OR REPLACE INTO labels (suggestion_id, correct, how, at, episode) VALUES (?, ?, ?, ?, ?)",
         [(one.suggestion_id, one.correct, one.how.value, one.at, one.episode) for one in labels],
     )
+
+
+def _of(model: ModelIdentity) -> tuple[str, str]:
+    """The values of _OF_MODEL."""
+    return model.sha256, model.name
 
 
 def _by_time(after: float) -> str:

@@ -206,18 +206,22 @@ class Tracker:
         )
 
     def saved(self, uri: str, now: float) -> list[Event]:
-        """The document was saved: settle all that is followed in it."""
-        events = self.tick(now)
-        document = self._documents.get(uri)
-        if document is not None:
-            events += document.each(document.followed.values(), lambda one: [document.settle(one, now)])
-            self._forget_if_empty(uri)
-        return events
+        """The document was saved: settle all that is followed in it, but for what can still be accepted."""
+        return self._settle(uri, now, lambda one: not one.is_open)
 
     def closed(self, uri: str, now: float) -> list[Event]:
         """The document was closed: settle all that is followed in it, and forget it."""
-        events = self.saved(uri, now)
+        events = self._settle(uri, now, lambda _: True)
         self._documents.pop(uri, None)
+        return events
+
+    def _settle(self, uri: str, now: float, chosen: Callable[[Followed], bool]) -> list[Event]:
+        events = self.tick(now)
+        document = self._documents.get(uri)
+        if document is not None:
+            ones = [one for one in document.followed.values() if chosen(one)]
+            events += document.each(ones, lambda one: [document.settle(one, now)])
+            self._forget_if_empty(uri)
         return events
 
     def tick(self, now: float) -> list[Event]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import time
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
@@ -17,6 +18,21 @@ from lsp_calib.feedback.store import FeedbackStore
 MOST_LABELS = 20_000
 
 
+# Seconds. A moment that lies further ahead was written while the clock was wrong. Such labels wait until it
+# has come, and nothing is taken to be learned or watched up to it: that would stop both until then.
+_AHEAD = 86_400.0
+
+
+def latest() -> float:
+    """The latest moment that can have come, in Unix seconds."""
+    return time.time() + _AHEAD
+
+
+def is_ahead(moment: float) -> bool:
+    """Whether a stored moment (Unix seconds) cannot have come yet."""
+    return moment > latest()
+
+
 def labels_for(store: FeedbackStore, purpose: Purpose, *, after: float = 0.0) -> list[LabelledRow]:
     """The last MOST_LABELS of a purpose whose log-probabilities can be believed, oldest first.
 
@@ -25,13 +41,13 @@ def labels_for(store: FeedbackStore, purpose: Purpose, *, after: float = 0.0) ->
     LspCalibError.
     """
     rows = store.labels(
-        *(purpose.model.sha256, purpose.prompt_version, purpose.task),
+        *(purpose.model, purpose.prompt_version, purpose.task),
         after=after,
         language=purpose.language,
         newest=MOST_LABELS,
         mixed=not after,
     )
-    return [row for row in rows if believable(row)]
+    return [row for row in rows if believable(row) and not is_ahead(row.at)]
 
 
 def line_of(row: LabelledRow) -> str:
@@ -41,14 +57,19 @@ def line_of(row: LabelledRow) -> str:
 
 
 def settled_until(calibrator: Calibrator) -> float:
-    """The last label that a calibrator was fitted on, in Unix seconds; 0 if it was not fitted on any."""
+    """The last label that a calibrator was fitted on, in Unix seconds; 0 if it was not fitted on any.
+
+    0 as well if the clock was ahead then: all labels count as new, and those that were not make the
+    calibrator in force look better than it is, never worse.
+    """
     until = seen_until(calibrator)
     if until is None:
         return 0.0
     moment = datetime.datetime.fromisoformat(until)
     if moment.tzinfo is None:  # only a date, from an older version: all of that day counts as seen
         moment += datetime.timedelta(days=1)
-    return moment.timestamp()
+    found = moment.timestamp()
+    return 0.0 if is_ahead(found) else found
 
 
 def believable(row: LabelledRow) -> bool:

@@ -9,7 +9,7 @@ import enum
 
 import attrs
 
-from lsp_calib.badges import percent
+from lsp_calib.calibration.policies.tiers import in_percent
 from lsp_calib.completion import Hidden, Removal
 from lsp_calib.errors import LspCalibError, NoModelError
 from lsp_calib.exclusion import SECRET_NAME
@@ -40,11 +40,18 @@ class Reason(enum.StrEnum):
 
 @attrs.frozen
 class Absence:
-    """Why there is no suggestion. message: sentences for the user."""
+    """Why there is no suggestion.
+
+    message: sentences for the user. by_hand: one more where the user can ask for a completion by hand: the
+    menu of most editors does not tell that from typing.
+    """
 
     reason: Reason
     message: str
+    by_hand: str = ""
 
+
+_BY_HAND = "A completion that you ask for by hand comes all the same."
 
 OFF = Absence(
     Reason.OFF,
@@ -85,8 +92,8 @@ SELECTED_ITEM = Absence(
 
 ON_BATTERY = Absence(
     Reason.ON_BATTERY,
-    'The machine runs on its battery, and onBattery is "off". Ask for a completion by hand, or set onBattery '
-    'to "less" or "on".',
+    'The machine runs on its battery, and onBattery is "off". Set onBattery to "less" or "on".',
+    _BY_HAND,
 )
 BULK_CHANGE = Absence(
     Reason.BULK_CHANGE,
@@ -125,16 +132,16 @@ def paused(message: str) -> Absence:
     """message: for how long, a sentence."""
     return Absence(
         Reason.PAUSED,
-        f"{message} The command lsp-calib.resume ends the pause; a completion that you ask for by hand "
-        "comes all the same.",
+        f"{message} The command lsp-calib.resume ends the pause.",
+        _BY_HAND,
     )
 
 
 def language_off(language: str) -> Absence:
     return Absence(
         Reason.LANGUAGE_OFF,
-        f"The setting `languages` does not name {language}, the language of this document. Add it there, or "
-        "ask for a completion by hand.",
+        f"The setting `languages` does not name {language}, the language of this document. Add it there.",
+        _BY_HAND,
     )
 
 
@@ -148,12 +155,13 @@ def hidden(completion: Hidden, below: float) -> Absence:
     """below: the setting `hideBelow` in force."""
     confidence = completion.confidence.calibrated
     if confidence is not None and confidence < below:
-        why = f"its confidence is {percent(confidence)}"
+        shown, limit = in_percent(confidence, (below,))
+        why = f"its confidence is {shown if confidence >= 0.01 else f'about {100 * confidence:.1g} %'}"
     else:
-        why = "its first tokens made it too likely to be wrong"
+        why, limit = "its first tokens made it too likely to be wrong", f"{100 * below:g} %"
     return Absence(
         Reason.HIDDEN,
-        f"The completion is hidden: {why}, and hideBelow is {percent(below)}. Lower hideBelow, or set it to "
+        f"The completion is hidden: {why}, and hideBelow is {limit}. Lower hideBelow, or set it to "
         "false, to see such completions.",
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import attrs
@@ -39,11 +39,12 @@ class _Before:
     """What comes before a run asks the model. Apart from the run, so that its task does not lead to itself.
 
     task: the model's work for an earlier request, to which this one leaves the model first. over: the model
-    has been asked, or need not be.
+    has been asked, or need not be. hurry: set once the user asks for it by hand.
     """
 
     task: _Task | None = None
     over: bool = False
+    hurry: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def cancel(self) -> None:
         if self.task is not None:
@@ -161,13 +162,15 @@ class CompletionRequests:
         run = self._running.get(uri)
         # One that is being cancelled may take a moment to end, and has no answer.
         if run is None or run.cursor != cursor or run.task.done() or run.task.cancelling():
-            if (kept := self._recall(uri, cursor)) is not None:
+            if (kept := self._recall(uri, cursor, by_hand)) is not None:
                 self._stop(uri, cursor)
                 self._ahead.look_ahead(uri, cursor)
                 return kept
             if not by_hand and (held_back := self._held_back(uri)):
                 return self._nothing(uri, cursor, held_back)
-            run = self._start(uri, cursor, by_hand)
+            run = self._start(uri, cursor)
+        if by_hand:
+            run.before.hurry.set()
         if patience is None:
             await self._wait(run)
         else:
@@ -177,6 +180,11 @@ class CompletionRequests:
         if run.superseded.done() or not run.task.done() or run.task.cancelled():
             return None
         return run.task.result()
+
+    def remember(self, uri: str, alternatives: Iterable[Completion]) -> None:
+        """Keep alternatives for the requests that come while they are typed."""
+        for one in alternatives:
+            self._memory.remember(uri, one.cursor, one)
 
     def forget_replies(self) -> None:
         """Drop the remembered replies: they were assessed by another calibrator or policy.
@@ -193,9 +201,10 @@ class CompletionRequests:
         self._last_requests.forget(uri)
         self._service.forget(uri)
 
-    def stop(self) -> None:
+    def stop(self, why: Absence) -> None:
         """Stop the work for all documents; what is remembered of them stays."""
-        for uri in list(self._running):
+        for uri, run in list(self._running.items()):
+            self._last_requests.cancelled(uri, run.cursor, why)
             self._stop(uri)
         self._ahead.stop()
 
@@ -207,7 +216,7 @@ class CompletionRequests:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._ahead.close()
 
-    def _recall(self, uri: str, cursor: Cursor) -> CompletionReply | None:
+    def _recall(self, uri: str, cursor: Cursor, by_hand: bool) -> CompletionReply | None:
         """The reply that is known without the model."""
         known = self._memory.recall(uri, cursor)
         if known is None:
@@ -216,6 +225,9 @@ class CompletionRequests:
             # Asking the model again would give what was hidden another chance to be shown.
             self._last_requests.concluded(uri, cursor, self._absence(known))
             return CompletionReply(None)
+        # The rest of an alternative is no first suggestion, beside which others could stand.
+        if by_hand and known.suggestion.rank > 1:
+            return None
         # The same lines may stand in two places. A prediction has one line, and one label.
         if self._is_elsewhere(uri, known.suggestion.id, cursor.line):
             return None
@@ -239,7 +251,7 @@ class CompletionRequests:
                 run.supersede()
             run.cancel()
 
-    def _start(self, uri: str, cursor: Cursor, by_hand: bool) -> _Run:
+    def _start(self, uri: str, cursor: Cursor) -> _Run:
         """Begin a completion. An earlier one goes on for a moment, but its requests are answered now."""
         earlier = self._running.pop(uri, None)
         before = _Before()
@@ -250,7 +262,7 @@ class CompletionRequests:
             if not earlier.before.over:
                 earlier.task.cancel()
                 before.task = earlier.before.task
-        task = asyncio.create_task(self._complete(uri, cursor, before, by_hand))
+        task = asyncio.create_task(self._complete(uri, cursor, before))
         run = self._running[uri] = _Run(cursor, before, task, asyncio.get_running_loop().create_future())
         return run
 
@@ -265,10 +277,8 @@ class CompletionRequests:
             if not run.waiting and not run.superseded.done():
                 run.cancel()
 
-    async def _complete(
-        self, uri: str, cursor: Cursor, before: _Before, by_hand: bool
-    ) -> CompletionReply | None:
-        kept = await self._after_pause(uri, cursor, before, by_hand)
+    async def _complete(self, uri: str, cursor: Cursor, before: _Before) -> CompletionReply | None:
+        kept = await self._after_pause(uri, cursor, before)
         before.over = True
         if kept is not None:
             return kept
@@ -287,19 +297,23 @@ class CompletionRequests:
         self._ahead.look_ahead(uri, cursor)
         return self._made(uri, cursor, outcome, below)
 
-    async def _after_pause(
-        self, uri: str, cursor: Cursor, before: _Before, by_hand: bool
-    ) -> CompletionReply | None:
+    async def _after_pause(self, uri: str, cursor: Cursor, before: _Before) -> CompletionReply | None:
         """Wait before the model is asked; the reply if it need not be asked any more."""
-        pause = None if by_hand else self._pause()
+        pause = self._pause()
+        ends: set[asyncio.Future[Any]] = set() if before.task is None else {before.task}
+        if pause is None:
+            pause = BUSY_PAUSE if ends else 0.0
+        if pause and not before.hurry.is_set():
+            hurry = asyncio.ensure_future(before.hurry.wait())
+            try:
+                await asyncio.wait({hurry, *ends}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                hurry.cancel()
         if before.task is None:
-            if pause:
-                await asyncio.sleep(pause)
             return None
-        await asyncio.wait({before.task}, timeout=0 if by_hand else BUSY_PAUSE if pause is None else pause)
         before.cancel()
         before.task = None
-        return self._recall(uri, cursor)
+        return self._recall(uri, cursor, before.hurry.is_set())
 
     def _made(self, uri: str, cursor: Cursor, outcome: Outcome, below: float) -> CompletionReply:
         if below == self._hide_below():

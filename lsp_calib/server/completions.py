@@ -81,12 +81,7 @@ class Completions:
             goes_on=lambda: connection.trusted.remote_url is None,
             hide_below=lambda: connection.settings.hide_below,
         )
-        self.alternatives: FollowUps[tuple[Completion, ...]] = FollowUps(
-            lambda uri, first: service.alternatives(
-                first, document=uri, hide_below=connection.settings.hide_below
-            ),
-            (),
-        )
+        self.alternatives: FollowUps[tuple[Completion, ...]] = FollowUps(self._alternatives, ())
         self._blocks: FollowUps[tuple[Completion, ...]] = FollowUps(
             lambda uri, first: lines_of(
                 partial(service.complete, document=uri),
@@ -174,6 +169,13 @@ class Completions:
         await self.requests.close()
         await self.alternatives.close()
         await self._blocks.close()
+
+    async def _alternatives(self, uri: str, first: Completion) -> tuple[Completion, ...]:
+        below = self._connection.settings.hide_below
+        made = await self._service.alternatives(first, document=uri, hide_below=below)
+        if below == self._connection.settings.hide_below:
+            self.requests.remember(uri, made)
+        return made
 
     def _decide_like(self, uri: str, first: Completion) -> Decide:
         return partial(

@@ -22,6 +22,7 @@ from lsp_calib.completion import Completion, Cut, Removal
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.certifying import watch_labels
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
+from lsp_calib.feedback.expiry import believed
 from lsp_calib.feedback.exporting import export_file
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.removal import remove_everything
@@ -41,7 +42,7 @@ T = TypeVar("T")
 class FeedbackRecorder:
     """Owns the thread of the feedback store: writes keep their order and never delay a keystroke.
 
-    open_store: opens the store, on that thread, when it is first needed. Raises LspCalibError.
+    file: the store's; it is opened on that thread when it is first needed. May raise LspCalibError.
     enabled: whether feedback is to be kept now.
     workspace_of: the address of the workspace folder of a document; empty if it is in none.
     retention_days: days after which records are deleted.
@@ -50,14 +51,14 @@ class FeedbackRecorder:
 
     def __init__(
         self,
-        open_store: Callable[[], FeedbackStore],
+        file: Callable[[], Path],
         *,
         enabled: Callable[[], bool],
         workspace_of: Callable[[str], str],
         retention_days: float,
         warn: Callable[[str], None],
     ) -> None:
-        self._open_store = open_store
+        self._file = file
         self._enabled = enabled
         self._workspace_of = workspace_of
         self._retention_days = retention_days
@@ -66,12 +67,13 @@ class FeedbackRecorder:
         self._store: FeedbackStore | None = None
         self._reported_damage: Path | None = None
         self._expires_at = 0.0
+        self._closed = False
 
     def shown(self, uri: str, completion: Completion, at: float) -> None:
         """Keep a suggestion that is about to be shown in a document."""
+        self._expire_daily()
         if not self._enabled():
             return
-        self._expire_daily()
         self._record(
             uri, completion, completion.expected_line, at, shown_probability=completion.shown_probability
         )
@@ -121,9 +123,9 @@ class FeedbackRecorder:
 
         line: the first of its lines in the document; "": none.
         """
+        self._expire_daily()
         if not self._enabled():
             return
-        self._expire_daily()
         workspace = self._workspace_of(uri)
         self._in_background(
             lambda store: store.record_shown(
@@ -233,7 +235,7 @@ class FeedbackRecorder:
 
         def work(store: FeedbackStore) -> Replay:
             rows = store.labels(
-                *(purpose.model.sha256, purpose.prompt_version, purpose.task), newest=MOST_LABELS, shown=True
+                *(purpose.model, purpose.prompt_version, purpose.task), newest=MOST_LABELS, shown=True
             )
             chosen = {
                 language: calibrators.choose(attrs.evolve(purpose, language=language)).calibrator
@@ -253,7 +255,7 @@ class FeedbackRecorder:
         await asyncio.wrap_future(self._submit(lambda _: None))
 
         def work() -> Report:
-            store = self._open_store()
+            store = FeedbackStore(self._file())
             try:
                 now = time.time()
                 return make_report(read_data(store, calibrators, now, measure), now, latency)
@@ -264,6 +266,7 @@ class FeedbackRecorder:
 
     async def close(self) -> None:
         """Finish the writes that are pending, then close the store."""
+        self._closed = True
 
         def finish() -> None:
             if self._store is not None:
@@ -273,25 +276,28 @@ class FeedbackRecorder:
         self._thread.shutdown()
 
     def _expire_daily(self) -> None:
-        """Delete old records, once a day, in small pieces so that other writes get their turn in between."""
+        """Delete old records, once a day, in small pieces so that other writes get their turn in between.
+
+        Also while no feedback is kept, if there is some.
+        """
         now = time.time()
         if now < self._expires_at:
             return
         self._expires_at = now + _DAY
-        self._expire(now - self._retention_days * _DAY)
+        if not (self._enabled() or self._file().exists()):
+            return
+        loop, kept = asyncio.get_running_loop(), self._retention_days * _DAY
+        self._in_background(lambda store: self._expire(store, believed(store, now) - kept, loop))
 
-    def _expire(self, before: float) -> None:
-        loop = asyncio.get_running_loop()
-
-        def work(store: FeedbackStore) -> None:
-            if store.expire(before):
-                loop.call_soon_threadsafe(self._expire_more, before)
-
-        self._in_background(work)
+    def _expire(self, store: FeedbackStore, before: float, loop: asyncio.AbstractEventLoop) -> None:
+        """On the store's thread."""
+        if store.expire(before):
+            loop.call_soon_threadsafe(self._expire_more, before)
 
     def _expire_more(self, before: float) -> None:
-        if self._enabled():
-            self._expire(before)
+        if not self._closed:
+            loop = asyncio.get_running_loop()
+            self._in_background(lambda store: self._expire(store, before, loop))
 
     def _in_background(self, work: Callable[[FeedbackStore], object]) -> None:
         self._submit(work).add_done_callback(partial(self._report_failure, asyncio.get_running_loop()))
@@ -301,7 +307,7 @@ class FeedbackRecorder:
 
         def run() -> T:
             if self._store is None:
-                self._store = self._open_store()
+                self._store = FeedbackStore(self._file())
             try:
                 return work(self._store)
             finally:

@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
 from lsprotocol import types
@@ -36,12 +36,19 @@ if TYPE_CHECKING:
 _FLUSH_SECONDS = 2.0
 
 
+_NOT_TRUSTED = (
+    "lspCalib.trusted is ignored: some editors take such settings from a workspace as well, which may not "
+    "choose files, servers or how a model is loaded. Set them in your config.toml. `lsp-calib serve "
+    "--trust-editor` is for an editor that takes them from you alone."
+)
+
+
 class CalibServer(LanguageServer):
     """One connection to one editor."""
 
     protocol: CalibProtocol
 
-    def __init__(self, command_line: settings_module.Trusted) -> None:
+    def __init__(self, command_line: settings_module.Trusted, *, trusts_editor: bool = False) -> None:
         super().__init__(
             "lsp-calib",
             __version__,
@@ -49,10 +56,12 @@ class CalibServer(LanguageServer):
             protocol_cls=CalibProtocol,
         )
         self.command_line = command_line
+        self._trusts_editor = trusts_editor
         self.initial_settings = settings_module.Settings()
         self.settings = self.initial_settings
         self.trusted = settings_module.Trusted()
         self.problems: list[str] = []
+        self.settings_request: asyncio.Future[Any] | None = None
         self.client_traits = traits_of(None)
         self.make_engine: Callable[[StateListener], Engine] = self._open_engine
         self.shut_down = False
@@ -97,6 +106,10 @@ class CalibServer(LanguageServer):
         self.settings = self.initial_settings
         if self.over_tcp and named is not None:
             problems.append(settings_module.NOT_TRUSTED_OVER_TCP)
+            named = None
+        elif named and not self._trusts_editor:
+            # Kate, Zed and Sublime Text merge what a checkout says into these options.
+            problems.append(_NOT_TRUSTED)
             named = None
         editor, more = settings_module.parse_trusted(named)
         try:

@@ -49,11 +49,11 @@ class LastRequests:
         if last is not None and last.place == _place(cursor):
             self._last[uri] = attrs.evolve(last, absence=absence)
 
-    def cancelled(self, uri: str, cursor: Cursor) -> None:
+    def cancelled(self, uri: str, cursor: Cursor, why: Absence = SUPERSEDED) -> None:
         """The request at `cursor` was cancelled; ignored if another one at this place was answered."""
         last = self._last.get(uri)
         if last is not None and last.absence is WAITING:
-            self.concluded(uri, cursor, SUPERSEDED)
+            self.concluded(uri, cursor, why)
 
     def outdated(self, uri: str) -> None:
         """The suggestion for the last request is not shown: the document has changed."""

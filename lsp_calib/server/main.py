@@ -12,24 +12,31 @@ if TYPE_CHECKING:
     from lsp_calib.server.tcp import TcpChoice
 
 
-def create_server(command_line: Trusted | None = None) -> CalibServer:
+def create_server(command_line: Trusted | None = None, *, trusts_editor: bool = False) -> CalibServer:
     """A server with all features registered."""
     from lsp_calib.server.features import register_all
 
-    server = CalibServer(command_line or Trusted())
+    server = CalibServer(command_line or Trusted(), trusts_editor=trusts_editor)
     register_all(server)
     return server
 
 
-def serve(command_line: Trusted, *, tcp: TcpChoice | None = None, log_file: Path | None = None) -> None:
+def serve(
+    command_line: Trusted,
+    *,
+    trusts_editor: bool = False,
+    tcp: TcpChoice | None = None,
+    log_file: Path | None = None,
+) -> None:
     """Serve one client over standard input and output, or over TCP, until it disconnects.
 
+    trusts_editor: whether the editor takes what it sends as `trusted` from its user alone.
     Raises SystemExit with code 1 if it disconnects without `shutdown`, as the protocol requires.
     """
     from lsp_calib.server import logs
 
     logs.set_up(log_file)
-    server = create_server(command_line)
+    server = create_server(command_line, trusts_editor=trusts_editor)
     if tcp:
         server.serve_tcp(tcp)
     else:

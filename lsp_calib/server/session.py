@@ -15,10 +15,9 @@ from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEst
 from lsp_calib.completion import Cursor
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.replay import Replay
-from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import EngineState, Lingering
-from lsp_calib.server.absence import OFF, SELECTED_ITEM
+from lsp_calib.server.absence import OFF, SELECTED_ITEM, excluded, paused
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.bulk_changes import BulkChanges
 from lsp_calib.server.completions import Completions
@@ -32,7 +31,7 @@ from lsp_calib.server.last_requests import LastRequests
 from lsp_calib.server.learning import Learning
 from lsp_calib.server.line_replay import LineReplay, Replayed
 from lsp_calib.server.progress import LoadProgress
-from lsp_calib.server.protocol import pulls_diagnostics
+from lsp_calib.server.protocol import has_inline_completion, pulls_diagnostics
 from lsp_calib.server.report_page import ReportPage
 from lsp_calib.server.status import Status
 from lsp_calib.server.suggestion_lifecycle import SuggestionLifecycle
@@ -78,7 +77,7 @@ class Session:
         self.status = Status(self._estimator.note_on, self._estimator.certificate, self.line_replay.to_wire)
         self.engine = connection.make_engine(self._engine_state)
         self._recorder = FeedbackRecorder(
-            lambda: FeedbackStore(home.home() / "feedback.db"),
+            lambda: home.home() / "feedback.db",
             enabled=lambda: self._running and connection.settings.feedback,
             workspace_of=lambda uri: folder_of(uri, connection.workspace.folders),
             retention_days=connection.trusted.retention_days,
@@ -155,6 +154,7 @@ class Session:
             last=self._last_requests,
             report_page=self._report_page,
             settings_are_known=lambda: self._admission.settings_are_known,
+            can_ask_by_hand=lambda: has_inline_completion(connection.client_capabilities),
             purpose=lambda: self.completions.purpose(self._languages()[-1]),
             on_refitted=self._refitted,
         )
@@ -167,6 +167,8 @@ class Session:
             self._loading = asyncio.create_task(self._load())
 
     def settings_changed(self) -> None:
+        if not self._running:
+            return
         self._apply_settings()
         for uri in self.suggestions.tracking.marked():
             self.diagnostics.refresh(uri)
@@ -258,7 +260,7 @@ class Session:
     def _pause_changed(self) -> None:
         self.status.pause = self.pause.message
         if self.pause.message:
-            self.completions.requests.stop()
+            self.completions.requests.stop(paused(self.pause.message))
             self.summaries.stop()
             self.line_replay.halt()
         else:
@@ -281,8 +283,11 @@ class Session:
             self.engine.set_linger(settings.linger_seconds)
         exclusion = self._admission.exclusion()
         for document in self._connection.open_documents():
-            if exclusion.reason(document.uri):
+            if why := exclusion.reason(document.uri):
+                asked = self._last_requests.of(document.uri)
                 self.completions.forget(document.uri)
+                if asked is not None:
+                    self._last_requests.refused(document.uri, excluded(why))
         policy, too_loose = tier_policy(self._connection.trusted, settings)
         self._messages.warn_together(too_loose)
         overrides = (*self._connection.trusted.overrides, *settings.overrides)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 
 
-def serve_editor() -> None:
-    """Serve one client over standard input and output, with nothing set on the command line."""
+def serve_editor(*, trusts_editor: bool = False) -> None:
+    """Serve one client over standard input and output, with nothing else set on the command line."""
     # The imports create some hundred thousand objects that all stay. Searching them for garbage repeatedly
     # would take a tenth of the time until the answer.
     gc.disable()
@@ -15,4 +15,4 @@ def serve_editor() -> None:
 
     gc.freeze()
     gc.enable()
-    serve(Trusted())
+    serve(Trusted(), trusts_editor=trusts_editor)

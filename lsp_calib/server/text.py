@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -129,24 +130,60 @@ def _state_of(lines: Iterable[str]) -> int:
 class CalibCodec(PositionCodec):
     """A position beyond the end of a line means its end, as LSP requires; pygls takes one character less.
 
-    Characters of ASCII are units in every encoding. pygls counts them one by one, several times for each
-    position: for a line of a megabyte that took a second at every key.
+    pygls counts characters one by one, several times for each position: for a line of a megabyte that took a
+    second at every key. Characters of ASCII are units in every encoding; others are looked for here.
     """
 
     def client_num_units(self, string: str) -> int:
-        return len(string) if string.isascii() else int(super().client_num_units(string))
+        if string.isascii() or self.encoding == types.PositionEncodingKind.Utf32:
+            return len(string)
+        if self.encoding == types.PositionEncodingKind.Utf8:
+            return len(string.encode("utf-8", "surrogatepass"))
+        return len(string) + len(_OF_TWO_UNITS.findall(string))
 
     def position_from_client_units(
         self, lines: Sequence[str], position: types.Position
     ) -> ServerTextPosition:
-        if position.line < len(lines):
-            line = lines[position.line]
-            if line.isascii():
-                most = len(line.rstrip("\r\n"))
-                return ServerTextPosition(position.line, max(0, min(position.character, most)))
-            most = self.client_num_units(lines[position.line].rstrip("\r\n"))
-            position = types.Position(position.line, min(position.character, most))
-        return super().position_from_client_units(lines, position)
+        if position.line >= len(lines):
+            return super().position_from_client_units(lines, position)
+        line, units = lines[position.line].rstrip("\r\n"), max(0, position.character)
+        if line.isascii() or self.encoding == types.PositionEncodingKind.Utf32:
+            at = units
+        elif self.encoding == types.PositionEncodingKind.Utf8:
+            at = _character_of_bytes(line.encode("utf-8", "surrogatepass"), units)
+        else:
+            at = _character_of_utf16(line, units)
+        return ServerTextPosition(position.line, min(at, len(line)))
+
+    def position_to_client_units(
+        self, lines: Sequence[str], position: ServerTextPosition | types.Position
+    ) -> types.Position:
+        if position.line >= len(lines):
+            return super().position_to_client_units(lines, position)
+        units = self.client_num_units(lines[position.line][: position.character])
+        return types.Position(position.line, units)
+
+
+_OF_TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
+
+
+def _character_of_utf16(line: str, units: int) -> int:
+    """The first character that begins at so many units or after."""
+    more = 0  # than characters, before the one looked at
+    for found in _OF_TWO_UNITS.finditer(line):
+        begin = found.start() + more
+        if begin >= units:
+            break
+        if units == begin + 1:
+            return found.start() + 1
+        more += 1
+    return units - more
+
+
+def _character_of_bytes(line: bytes, units: int) -> int:
+    while units < len(line) and line[units] & 0xC0 == 0x80:
+        units += 1
+    return len(line[:units].decode("utf-8", "surrogatepass"))
 
 
 class CalibWorkspace(Workspace):

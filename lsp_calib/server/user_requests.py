@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.purpose import Purpose
@@ -25,7 +27,8 @@ from lsp_calib.values import CalibratorRef
 class UserRequests:
     """The answers to commands that concern no single suggestion.
 
-    settings_are_known: whether the start has got that far. purpose: of completions in the document opened
+    settings_are_known: whether the start has got that far. can_ask_by_hand: whether the editor can ask for a
+    completion as the user's own wish. purpose: of completions in the document opened
     last, by the model that is loaded. on_refitted: called with the calibrator that a rollback has put in
     force.
     """
@@ -39,6 +42,7 @@ class UserRequests:
         last: LastRequests,
         report_page: ReportPage,
         settings_are_known: Callable[[], bool],
+        can_ask_by_hand: Callable[[], bool],
         purpose: Callable[[], Awaitable[Purpose]],
         on_refitted: Callable[[CalibratorRef], None],
     ) -> None:
@@ -48,6 +52,7 @@ class UserRequests:
         self._last = last
         self._report_page = report_page
         self._settings_are_known = settings_are_known
+        self._can_ask_by_hand = can_ask_by_hand
         self._purpose = purpose
         self._on_refitted = on_refitted
 
@@ -66,7 +71,13 @@ class UserRequests:
                 absence = STARTING
             elif self._status.state in (EngineState.STARTING, EngineState.LOADING):
                 absence = LOADING
+        if absence.by_hand and self._can_ask_by_hand():
+            absence = attrs.evolve(absence, message=f"{absence.message} {absence.by_hand}")
         return self._last.to_wire(last, absence)
+
+    def was_asked(self, uri: str | None) -> bool:
+        """Whether there was a request for a completion in a document; uri None: in any document."""
+        return self._last.of(uri) is not None
 
     async def roll_back(self, wanted: str | None) -> dict[str, Any]:
         """Take the user's calibrator out of force, and say what changed, as it goes to the client.

@@ -37,7 +37,7 @@ def parse_trusted(raw: object, stem: str = "lspCalib.trusted.") -> tuple[Trusted
     stem: the prefix of keys in messages.
     """
     changes, problems = _read(raw, TRUSTED, stem)
-    return Trusted(**changes), problems
+    return Trusted(**changes, given=frozenset(changes)), problems
 
 
 def _read(raw: object, table: Mapping[str, Setting], stem: str) -> tuple[dict[str, Any], list[str]]:
@@ -55,7 +55,8 @@ def _read(raw: object, table: Mapping[str, Setting], stem: str) -> tuple[dict[st
             problems.append(f"{stem}{shortened(key)} is not a setting; it is ignored.")
         elif value is not None:
             found, problem = setting.kind.read(value)
-            if found is not None:
+            # Without a problem None is a value too, which "auto" has become.
+            if found is not None or not problem:
                 changes[setting.attribute] = found
             if problem:
                 problems.append(f"{stem}{key} {problem}.")

@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from lsp_calib import home
 from lsp_calib.inference.choice import EngineChoice, Remote, in_the_clear
 from lsp_calib.settings.parsing import parse_trusted
@@ -23,14 +21,16 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
     """Command line over environment over editor over the user's `config.toml`, setting by setting.
 
     But a `model` that is named in a place above the one with `remote.url` is asked on this machine: the
-    address and its key are dropped. `remote.keyFile` counts only where the `remote.url` in force was set; and
-    patterns of `exclude`, and overrides of the tiers, from all places count together. Raises SettingsError if
-    there is no state folder.
+    address and its key are dropped. `remote.keyFile` counts only where the `remote.url` in force was set;
+    patterns of `exclude`, and overrides of the tiers, from all places count together; and `feedback.replay`
+    and `feedback.gitHistory` are false where one place says so. Raises SettingsError if there is no state
+    folder.
     """
     user, problems = _user_file()
     environment, more = _environment()
     levels = (command_line, environment, editor, user)
-    chosen: dict[str, Any] = {field.name: _first(levels, field) for field in attrs.fields(Trusted)}
+    names = (setting.attribute for setting in TRUSTED.values())
+    chosen: dict[str, Any] = {name: _first(levels, name) for name in names}
     # A key belongs to the server it was given for: it is not sent to a server that was named elsewhere.
     named = next((level for level in levels if level.remote_url is not None), None)
     if named is not None:
@@ -39,6 +39,8 @@ def resolve_trusted(command_line: Trusted, editor: Trusted) -> tuple[Trusted, li
             chosen["remote_url"] = chosen["remote_key_file"] = None
     chosen["exclude"] = tuple(dict.fromkeys(pattern for level in levels for pattern in level.exclude))
     chosen["overrides"] = tuple(dict.fromkeys(one for level in levels for one in level.overrides))
+    chosen["replay"] = all(level.replay for level in levels)
+    chosen["git_history"] = all(level.git_history for level in levels)
     trusted = Trusted(**chosen)
     warning = in_the_clear(trusted.remote_url or "")
     return trusted, [*problems, *more, *([warning] if warning else [])]
@@ -60,10 +62,11 @@ def engine_choice(trusted: Trusted, settings: Settings = DEFAULTS) -> EngineChoi
     )
 
 
-def _first(levels: tuple[Trusted, ...], field: attrs.Attribute[Any]) -> Any:
-    """The first value that is not the default."""
-    values = (getattr(level, field.name) for level in levels)
-    return next((value for value in values if value != field.default), field.default)
+def _first(levels: tuple[Trusted, ...], name: str) -> Any:
+    """The first value that was set. One that is not the default was, also where `given` does not say so."""
+    default = getattr(Trusted(), name)
+    values = ((getattr(level, name), name in level.given) for level in levels)
+    return next((value for value, given in values if given or value != default), default)
 
 
 def _environment() -> tuple[Trusted, list[str]]:

@@ -304,6 +304,8 @@ class Trusted:
     machine scope.
 
     A workspace is not trusted: nothing that comes with a checkout may name a file, a host or a command.
+
+    given: the fields that were set, be it to their defaults; what differs in it alone is equal.
     """
 
     model: str | None = _setting(
@@ -394,6 +396,7 @@ class Trusted:
         "offer, once for each workspace, to calibrate on lines that you have committed",
         see="[Calibrating on the workspace](#calibrating-on-the-workspace)",
     )
+    given: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, eq=False, repr=False)
 
 
 DEFAULTS = Settings()
@@ -401,7 +404,11 @@ DEFAULTS = Settings()
 
 def _declared(kind: type) -> Mapping[str, Setting]:
     """The settings that a class declares, by key."""
-    found = (attrs.evolve(field.metadata[_DECLARATION], attribute=field.name) for field in attrs.fields(kind))
+    found = (
+        attrs.evolve(field.metadata[_DECLARATION], attribute=field.name)
+        for field in attrs.fields(kind)
+        if _DECLARATION in field.metadata
+    )
     return MappingProxyType({setting.key: setting for setting in found})
 
 

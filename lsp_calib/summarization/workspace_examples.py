@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import attrs
 
@@ -110,7 +110,7 @@ class WorkspaceExamples:
         files = walk(
             self.root,
             nearest if nearest.is_relative_to(self.root) else self.root,
-            lambda path: has_grammar(language_of(path)) and family_of(language_of(path)) == family,
+            lambda path: has_grammar(of := _language_of(path, language)) and family_of(of) == family,
             seconds=seconds,
             most_names=_MOST_NAMES,
         )
@@ -121,12 +121,16 @@ class WorkspaceExamples:
             met.add(name)
             stamp = stamp_of(path)
             known = self._files.get(name)
-            if stamp is None or (known is not None and known.stamp == stamp):
+            found = _language_of(path, language)
+            # A header that was found to be C++'s stays so.
+            if known is not None and (known.language, found) == ("cpp", "c"):
+                continue
+            if stamp is None or (known is not None and (known.stamp, known.language) == (stamp, found)):
                 continue
             if self._is_full(known):
                 break
             start = time.monotonic()
-            self._keep(name, language_of(path), lines_of(path), stamp)
+            self._keep(name, found, lines_of(path), stamp)
             progress.files += 1
             if ranking.is_due and ranking.changed > len(ranking) // 2:
                 ranking.build()
@@ -276,6 +280,12 @@ class WorkspaceExamples:
             ]
         for name in gone:
             self.drop(name)
+
+
+def _language_of(path: PurePath, wanted: str) -> str:
+    """The language of a file where functions of the language `wanted` are looked for: a header is C's or
+    C++'s."""
+    return "cpp" if path.suffix == ".h" and wanted == "cpp" else language_of(path)
 
 
 def _code(place: _Place, lines: Sequence[str]) -> str:

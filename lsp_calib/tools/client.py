@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import time
 import uuid
 from collections import deque
@@ -48,6 +49,10 @@ CAPABILITIES = types.ClientCapabilities(
         publish_diagnostics=types.PublishDiagnosticsClientCapabilities(),
     ),
 )
+
+
+# It obeys the settings that the tools send as trusted: they are those of the user, resolved already.
+SERVER = (sys.executable, "-P", "-m", "lsp_calib", "serve", "--trust-editor")
 
 
 class Editor(LanguageClient):

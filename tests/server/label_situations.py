@@ -273,6 +273,26 @@ async def _(a: Author) -> None:
 
 
 @situation(
+    "read it, save, then accept it",
+    "kept",
+    why="on the screen it can still be taken: a save decides nothing on it",
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.save()
+    await a.later(1.0)
+    await a.accept()
+    await a.moves_on()
+
+
+@situation("read it, save, go on elsewhere", "ignored")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.save()
+    await a.moves_on()
+
+
+@situation(
     "accept it, stay on the line", NONE, why="not settled: you may still be at it, however long it takes"
 )
 async def _(a: Author) -> None:

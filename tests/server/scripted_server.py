@@ -280,15 +280,17 @@ def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     create_server = entry.create_server
 
-    def scripted(command_line: Trusted | None = None) -> CalibServer:
-        server = create_server(command_line)
+    def scripted(command_line: Trusted | None = None, *, trusts_editor: bool = False) -> CalibServer:
+        server = create_server(command_line, trusts_editor=trusts_editor)
 
         def make_engine(on_state: StateListener) -> Engine:
             from lsp_calib import power
             from lsp_calib.completion import hiding
             from lsp_calib.feedback import typed_lines
             from lsp_calib.server import after_labels, line_replay, summaries_ahead
+            from lsp_calib.server.features import lifecycle
 
+            lifecycle.WITHIN = script.get("settingsWithin", lifecycle.WITHIN)
             hiding.EXPLORED = script.get("explored", 0.0)
             for name, seconds in script.get("afterLabels", {}).items():
                 setattr(after_labels, name.upper(), seconds)
@@ -318,7 +320,12 @@ def main() -> None:
     if tcp and (file := tcp.pop("token_file", None)):
         tcp["token_file"] = Path(file)
     log = script.get("log")
-    entry.serve(Trusted(), tcp=TcpChoice(**tcp) if tcp else None, log_file=Path(log) if log else None)
+    entry.serve(
+        Trusted(),
+        trusts_editor=script.get("trustsEditor", True),
+        tcp=TcpChoice(**tcp) if tcp else None,
+        log_file=Path(log) if log else None,
+    )
 
 
 if __name__ == "__main__":

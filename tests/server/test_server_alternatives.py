@@ -40,6 +40,19 @@ async def test_an_invoked_request_gets_three_and_an_automatic_one_the_first(conn
     assert [entry["given"] for entry in editor.engine.read("other")] == [[50], [0, 60]]
 
 
+async def test_one_stays_while_it_is_typed(connect: Connect) -> None:
+    """As the first does; who asks by hand there gets a first one of that place again."""
+    editor = await connect({"otherwise": FIRST})
+    editor.open("task.")
+    _, second, _ = suggestions(await editor.inline(0, 5, by_hand=True))
+    editor.insert(0, 5, "sto")
+    (rest,) = suggestions(await editor.inline(0, 8))
+    assert (rest["text"], rest["id"], rest["rank"]) == ("p()", second["id"], 2)
+    assert rest["confidence"] == second["confidence"]
+    assert len(editor.engine.read("asked")) == 1, "for the first, not again while one is typed"
+    assert suggestions(await editor.inline(0, 8, by_hand=True))[0]["rank"] == 1
+
+
 async def test_the_confidences_of_a_place_add_up_to_one_at_most(connect: Connect) -> None:
     """Raw probabilities 0.4, 0.2 and 0.05: of what the first leaves, a third and a twelfth."""
     editor = await connect({"otherwise": FIRST})

@@ -92,8 +92,10 @@ async def test_a_suggestion_after_its_label_is_still_the_same_prediction(connect
     editor.open("x = \ny = 1\n")
     first = await editor.suggestion(0, 4)
     await asyncio.sleep(0.8)  # long enough to be read
+    editor.insert(0, 4, "no")
     editor.save()
-    assert await editor.settled() == {first["id"]: "ignored"}
+    assert await editor.settled() == {first["id"]: "typed over"}
+    editor.change((0, 4), (0, 6), "")
     assert (await editor.suggestion(0, 4))["id"] == first["id"]
     editor.insert(0, 4, "foo(bar)")
     editor.save()

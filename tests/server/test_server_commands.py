@@ -189,12 +189,33 @@ async def test_a_refit_that_is_promoted_is_in_force_at_once(connect: Connect) ->
 async def test_feedback_older_than_the_retention_is_deleted_in_pieces(connect: Connect) -> None:
     """Several pieces, beginning when a suggestion is shown; newer feedback stays."""
     editor = await connect(SCRIPT, options={"trusted": {"feedback": {"retentionDays": 30}}})
-    learn(editor, 10)
-    learn(editor, 450, language="rust", days_ago=31)
+    learn(editor, 10, days_ago=1.5)
+    learn(editor, 450, language="rust", days_ago=33)
     editor.open("a")
     await editor.suggestion(0, 1)
     await until(lambda: editor.rows("SELECT COUNT(*) FROM suggestions") == [(11,)], "the old to be deleted")
     assert editor.rows("SELECT COUNT(*) FROM labels") == [(10,)]
+
+
+async def test_it_is_deleted_while_no_feedback_is_kept_as_well(connect: Connect) -> None:
+    options = {"feedback": {"enabled": False}, "trusted": {"feedback": {"retentionDays": 30}}}
+    editor = await connect(SCRIPT, options=options)
+    learn(editor, 10, days_ago=1.5)
+    learn(editor, 450, language="rust", days_ago=33)
+    editor.open("a")
+    await editor.suggestion(0, 1)
+    await until(lambda: editor.rows("SELECT COUNT(*) FROM suggestions") == [(10,)], "the old to be deleted")
+
+
+async def test_a_clock_that_is_ahead_deletes_nothing(connect: Connect) -> None:
+    """What one reading of the clock would delete stays until records of another day agree with it."""
+    editor = await connect(SCRIPT, options={"trusted": {"feedback": {"retentionDays": 30}}})
+    learn(editor, 10, days_ago=400)
+    editor.open("a")
+    await editor.suggestion(0, 1)
+    await until(lambda: editor.rows("SELECT COUNT(*) FROM suggestions") == [(11,)], "it to be recorded")
+    await editor.command("exportFeedback")  # after all that waits
+    assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(11,)]
 
 
 async def test_every_language_with_labels_is_refitted(connect: Connect) -> None:

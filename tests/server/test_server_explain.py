@@ -62,8 +62,34 @@ async def test_a_hidden_completion_with_its_confidence(connect: Connect) -> None
     editor.open("a")
     for _ in range(2):
         await editor.inline(0, 1)
-        assert "its confidence is 14 %, and hideBelow is 50 %" in await explained(editor, "hidden")
+        assert "its confidence is about 14 %, and hideBelow is 50 %" in await explained(editor, "hidden")
     assert len(editor.engine.read("asked")) == 1, "the second time the model is not asked"
+
+
+@pytest.mark.parametrize(("ended_by", "reason"), [("pause", "paused"), ("exclude", "excluded")])
+async def test_a_request_that_the_user_ended_meanwhile(
+    connect: Connect, tmp_path: Path, ended_by: str, reason: str
+) -> None:
+    slow = {"otherwise": {"text": "x", "heldUntil": str(tmp_path / "never")}}
+    editor = await connect(slow)
+    editor.open("a\n")
+    request = asyncio.create_task(editor.inline(0, 1))
+    await editor.engine.until("asked")
+    if ended_by == "pause":
+        await editor.command("pause")
+    else:
+        editor.configure({"exclude": ["*.py"]}, push=True)
+    assert await request is None
+    await explained(editor, reason)
+
+
+async def test_asking_by_hand_is_advised_where_the_editor_can(connect: Connect) -> None:
+    for inline in (True, False):
+        editor = await connect({}, client=capabilities(inline=inline), options={"languages": ["rust"]})
+        editor.open("a\n")
+        await (editor.inline(0, 1) if inline else editor.complete(0, 1))
+        message = await explained(editor, "languageOff")
+        assert ("ask for by hand" in message) == inline
 
 
 async def test_nothing_to_add_and_why_each_counted_in_the_status(connect: Connect) -> None:
@@ -109,10 +135,10 @@ async def test_what_is_cut_off_is_counted_in_the_status_and_in_the_store(connect
     texts = [(await editor.suggestion(line, 2))["text"] for line in range(4)]
     assert texts == ["x", "x", "x", "x)"]
     status = await editor.status()
-    assert status["cut"] == {"suffix": 2, "partOfSuffix": 1, "surplusClosers": 2}
+    assert status["cut"] == {"suffix": 2, "partOfSuffix": 2, "surplusClosers": 1}
     await editor.in_order()
     kept = editor.rows("SELECT data, COUNT(*) FROM events WHERE kind = 'cut' GROUP BY data ORDER BY data")
-    assert kept == [('{"partOfSuffix": 1}', 1), ('{"suffix": 1}', 2), ('{"surplusClosers": 1}', 2)]
+    assert kept == [('{"partOfSuffix": 1}', 2), ('{"suffix": 1}', 2), ('{"surplusClosers": 1}', 1)]
 
 
 async def test_without_a_model_it_says_what_to_do(connect: Connect) -> None:

@@ -73,7 +73,7 @@ async def test_a_suggestion_shown_too_briefly_to_read_gets_no_label(connect: Con
     editor.open(TEXT)
     first = (await editor.suggestion(0, 4))["id"]
     await editor.suggestion(1, 6)
-    editor.save()
+    editor.close()
     await editor.settled(2)
     assert editor.rows(f"SELECT how, correct FROM labels WHERE suggestion_id = '{first}'") == [
         ("unread", None)

@@ -40,7 +40,7 @@ async def start_fixture(tmp_path: Path) -> AsyncIterator[Start]:
         if settings is not None:
             client.set_configuration(settings, section="lspCalib")
         await client.start_io(
-            *(sys.executable, "-m", "lsp_calib", "serve", *more),
+            *(sys.executable, "-m", "lsp_calib", "serve", "--trust-editor", *more),
             env=environment(home) | (env or {}),
             cwd=tmp_path,
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from conftest import Connect
+from lsprotocol import types
 from openai_server import serving
 from scripted_editor import Editor, capabilities, until
 
@@ -137,6 +139,43 @@ async def test_a_workspace_cannot_choose_the_model(connect: Connect) -> None:
     await editor.engine.until("loading", 2)
     assert {entry["model"] for entry in editor.engine.read("made")} == {None}
     assert "lspCalib.model is not a setting" in editor.messages[0]
+
+
+async def test_settings_that_come_late_hold_from_then_on(connect: Connect) -> None:
+    """A document that they exclude is no longer shown to the model."""
+    editor = await connect({**UNSURE, "settingsWithin": 0.2}, client=ASKS)
+    await tier(editor)
+
+    async def late(_params: types.ConfigurationParams) -> list[object]:
+        await asyncio.sleep(2.0)
+        return [{"exclude": ["*.py"]}]
+
+    editor.client.protocol.fm.features[types.WORKSPACE_CONFIGURATION] = late
+    editor.configure({})
+    await until(lambda: editor.messages, "the message that they are late")
+    assert "within 0.2 seconds" in editor.messages[0]
+    assert await editor.inline(0, 1) is not None
+    await asyncio.sleep(2.0)
+
+    async def excluded() -> bool:
+        return (await editor.command("explain") or {}).get("reason") == "excluded"
+
+    for _ in range(100):
+        if await editor.inline(0, 1) is None and await excluded():
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail("The document is still completed.")
+
+
+async def test_an_editor_that_may_pass_on_a_workspaces_settings_is_not_trusted(connect: Connect) -> None:
+    """Kate merges what `.kateproject` says into the options: only the command line makes them count."""
+    evil = {"trusted": {"model": "/tmp/evil.gguf", "remote": {"url": "http://127.0.0.1:9/"}}}
+    editor = await connect({**UNSURE, "trustsEditor": False}, options=evil)
+    await editor.engine.until("loading")
+    assert {entry["model"] for entry in editor.engine.read("made")} == {None}
+    (message,) = editor.messages
+    assert "lspCalib.trusted is ignored" in message
+    assert "config.toml" in message
 
 
 async def test_a_workspace_cannot_choose_where_code_is_sent(connect: Connect) -> None:

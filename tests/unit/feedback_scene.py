@@ -80,6 +80,9 @@ class Editor:
     def save(self) -> None:
         self.events += self.tracker.saved(URI, self.now)
 
+    def close(self) -> None:
+        self.events += self.tracker.closed(URI, self.now)
+
     def labels(self) -> dict[str, Label]:
         found: dict[str, Label] = {}
         for event in self.events:

@@ -19,7 +19,7 @@ from lsp_calib import home as state
 from lsp_calib.calibration import Calibrator, CalibratorStore
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.calibration.calibrators.refit import FEEDBACK
+from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK
 from lsp_calib.cli import main
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.feedback.events import Event, EventKind, How, Label
@@ -36,6 +36,24 @@ PLAIN = Curve.of_measure("total", 1.0, 0.0)
 
 def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["calibrators", *arguments])
+
+
+def test_an_export_numbers_the_projects(tmp_path: Path) -> None:
+    sources = (Origin("home/me/acme/src", "", 20), Origin("bravo", "", 30), Origin(COMMITS, "", 5))
+    own = mine(0.5, source="workspace", provenance=(*sources, Origin(SMALL.id, SMALL.created, SMALL.n)))
+    CalibratorStore.open().promote(own)
+    path = tmp_path / "shared.json"
+    assert invoke("export", own.id, str(path)).exit_code == 0
+    assert "acme" not in path.read_text("utf-8")
+    assert "bravo" not in path.read_text("utf-8")
+    names = [origin.name for origin in Calibrator.load(path).provenance]
+    assert names == ["project 1", "project 2", COMMITS, SMALL.id]
+    # One that was fitted anew is moved from no other: the last one is a project, too.
+    alone = attrs.evolve(own, provenance=sources[:2])
+    CalibratorStore.open().promote(alone)
+    other = tmp_path / "alone.json"
+    assert invoke("export", alone.id, str(other)).exit_code == 0
+    assert [origin.name for origin in Calibrator.load(other).provenance] == ["project 1", "project 2"]
 
 
 def mine(intercept: float, **changes: Any) -> Calibrator:
@@ -66,7 +84,7 @@ def label(n: int, intercept: float = 0.0, *, calibrator: Calibrator = SMALL) -> 
         logprob = -3.0 * chance.random() - 0.01
         odds = math.log(math.exp(logprob) / (1 - math.exp(logprob))) + intercept
         right = number == 1 or chance.random() < 1 / (1 + math.exp(-odds))
-        name, at = f"{number:016x}", 1.8e9 + number
+        name, at = f"{number:016x}", 1.7e9 + number
         store.record_shown(
             suggestion("x", name),
             model=calibrator.purpose.model,

@@ -12,6 +12,7 @@ from feedback_scene import suggestion
 from lsp_calib.completion import Completion, Cursor
 from lsp_calib.completion.memory import CompletionMemory
 from lsp_calib.server import completion_requests
+from lsp_calib.server.absence import BULK_CHANGE
 from lsp_calib.server.completion_requests import CompletionReply, CompletionRequests
 from lsp_calib.server.last_requests import LastRequests
 from lsp_calib.server.work_ahead import WorkAhead
@@ -207,6 +208,31 @@ class TestPause:
         service.go.set()
         assert (await second).completion is not None
 
+    async def test_nor_for_the_editors_own_request_at_the_same_place(self) -> None:
+        service = Service("other")
+        service.go.set()
+        asked = requests(service, pause=30.0)
+        (first,) = await self.started(asked, self.FIRST)
+        answer = await asyncio.wait_for(asked.newest(URI, self.FIRST, by_hand=True), 20)
+        assert answer is not None
+        assert answer.completion is not None
+        assert service.asked == [1]
+        assert (await first).completion is not None
+
+    @pytest.mark.parametrize("first_by_hand", [True, False])
+    @pytest.mark.parametrize("pause", [None, 0.3])
+    async def test_both_requests_at_one_place_are_answered(
+        self, first_by_hand: bool, pause: float | None
+    ) -> None:
+        service = Service("other")
+        service.go.set()
+        asked = requests(service, pause=pause)
+        answers = await asyncio.gather(
+            asked.newest(URI, self.FIRST, by_hand=first_by_hand), asked.newest(URI, self.FIRST, by_hand=True)
+        )
+        assert [answer is not None and answer.completion is not None for answer in answers] == [True, True]
+        assert service.asked == [1]
+
     async def test_a_pause_that_is_set_comes_before_every_question(self) -> None:
         service = Service("other")
         service.go.set()
@@ -233,7 +259,7 @@ class TestPause:
         elif how == "forget":
             asked.forget(URI)
         elif how == "stop":
-            asked.stop()
+            asked.stop(BULK_CHANGE)
         else:
             await asked.close()
         await asyncio.wait({second})

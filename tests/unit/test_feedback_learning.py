@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
 import math
 import random
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +18,7 @@ import pytest
 from feedback_scene import Editor, suggestion
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_calibration_calibrator import make
+from test_calibration_calibrator import make, platt
 
 from lsp_calib.calibration import Curve, TierPolicy, Weighted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
@@ -23,7 +26,12 @@ from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.feedback import training_rows
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
+from lsp_calib.feedback.exporting import export_to
 from lsp_calib.feedback.learning import refit_from_feedback, refit_languages
+from lsp_calib.feedback.report import make_report
+from lsp_calib.feedback.report_data import read_data
+from lsp_calib.feedback.report_wire import to_wire
+from lsp_calib.feedback.self_refit import is_due
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.window import MOST_ALIKE, REACH, last_of_each
 from lsp_calib.values import Evidence, ModelIdentity
@@ -32,8 +40,8 @@ MODEL = ModelIdentity("m", "Q8_0", "abc123")
 PURPOSE = Purpose(MODEL, "p1", "line", "python")
 SHAPE = {"promoted", "reason", "n", "before", "after", "calibrator"}
 DAY = 86400.0
-START = 1_790_000_000.0
-TODAY, LATER = "2026-09-21", "2027-09-25"
+START = 1_700_000_000.0
+TODAY, LATER = "2023-11-14", "2024-12-20"
 
 
 @pytest.fixture
@@ -229,9 +237,112 @@ def test_labels_of_before_and_after_there_were_features_are_learnt_from_together
     assert best.shift is not None
     assert total.shift is not None
     assert best.shift.intercept < 0 > total.shift.intercept
-    rows = store.labels(MODEL.sha256, "p1", "line")
+    rows = store.labels(MODEL, "p1", "line")
     measures = [personal.assess(row.evidence, TierPolicy()).measure for row in rows]
     assert measures == ["total"] * 20 + ["features-1"] * 20
+
+
+def test_models_without_a_checksum_are_told_apart_by_their_names(
+    store: FeedbackStore, calibrators: CalibratorStore
+) -> None:
+    """Those behind a server: the labels of one say nothing of another."""
+    asked, other = (attrs.evolve(PURPOSE, model=ModelIdentity(name, "", "")) for name in ("asked", "other"))
+    for number in range(40):
+        suggested = suggestion("x", f"s{number}")
+        store.record_shown(
+            suggested,
+            model=asked.model,
+            prompt_version="p1",
+            language="python",
+            evidence=Evidence((-0.3 - number / 100,)),
+            at=START + number,
+        )
+        settle(store, suggested.id, number % 3 == 0, START + number + 30)
+    for purpose, n in ((asked, 40), (other, 0)):
+        assert len(training_rows.labels_for(store, purpose)) == n
+        assert store.visits_after(purpose, 0.0) == n
+        assert store.languages(purpose.model, "p1", "line") == (["python"] if n else [])
+        assert store.latest_prompt(purpose.model, "line", ["p1"]) == ("p1" if n else None)
+        assert refit_from_feedback(store, calibrators, purpose, TODAY).n == n
+
+
+class TestTheClockWasAhead:
+    """Once, for a while; some labels, a refit perhaps, are of then."""
+
+    def test_refits_go_on(self, store: FeedbackStore, calibrators: CalibratorStore) -> None:
+        now = time.time()
+        live(store, 40, at=now - 20 * DAY)
+        live(store, 3, at=now + 30 * DAY, name="ahead-")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "time", lambda: now + 31 * DAY)
+            assert refit_from_feedback(store, calibrators, PURPOSE, TODAY).n == 43
+        live(store, 60, at=now - DAY, name="after-", right=0.9)
+        assert is_due(store, calibrators, PURPOSE)
+        result = refit_from_feedback(store, calibrators, PURPOSE, LATER)
+        assert (result.promoted, result.n) == (True, 100), result.reason
+        assert not is_due(store, calibrators, PURPOSE)
+        live(store, 40, at=now - DAY / 2, name="and-on-")
+        assert is_due(store, calibrators, PURPOSE)
+
+    def test_labels_of_then_wait(self, store: FeedbackStore, calibrators: CalibratorStore) -> None:
+        now = time.time()
+        live(store, 10, at=now - DAY)
+        live(store, 50, at=now + 30 * DAY, name="ahead-")
+        assert refit_from_feedback(store, calibrators, PURPOSE, TODAY).n == 10
+        assert not is_due(store, calibrators, PURPOSE)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "time", lambda: now + 31 * DAY)
+            assert refit_from_feedback(store, calibrators, PURPOSE, TODAY).n == 60
+
+
+class TestWhereARefitBegins:
+    def test_at_the_calibrator_of_the_users_own_source(
+        self, store: FeedbackStore, calibrators: CalibratorStore
+    ) -> None:
+        """The one after it begins there again, not at the personal one, whose labels would count twice."""
+        make(purpose=PURPOSE).save(calibrators.shipped / "shipped.json")
+        workspace = make(purpose=PURPOSE, source="workspace", **platt(1.0, 2.0, "geometric-mean-first-4"))
+        calibrators.promote(workspace)
+        for begin, today in ((0, TODAY), (40, LATER)):
+            live(store, 80, at=START + begin * DAY, name=f"{begin}-", right=0.3 + begin / 80)
+            result = refit_from_feedback(store, calibrators, PURPOSE, today)
+            assert result.calibrator is not None, result.reason
+            assert result.calibrator.provenance[-1].name == workspace.id
+        calibrators.rollback(PURPOSE, to=calibrators.choose(PURPOSE, personal=False).calibrator.id)
+        assert calibrators.base(PURPOSE).source == "shipped"
+
+
+class TestDamagedRows:
+    """SQLite notices no damage in a value. One row is not worth the others."""
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "UPDATE suggestions SET logprobs = '[-1,2' WHERE rowid = 5",
+            "UPDATE suggestions SET logprobs = '[-1,\"a\"]' WHERE rowid = 5",
+            "UPDATE suggestions SET features = '[1]', features_version = 1 WHERE rowid = 5",
+            "UPDATE suggestions SET language = x'ff00' WHERE rowid = 5",
+            "UPDATE suggestions SET shown_at = 1e15 WHERE rowid = 5",
+            "UPDATE suggestions SET shown_at = 'abc' WHERE rowid = 5",
+            "UPDATE suggestions SET source = 'zzz' WHERE rowid = 5",
+            "UPDATE labels SET how = 'strange' WHERE rowid = 5",
+            "UPDATE labels SET at = 'abc' WHERE rowid = 5",
+            "UPDATE events SET data = '{\"sec' WHERE number = 5",
+        ],
+    )
+    def test_the_others_are_read(
+        self, store: FeedbackStore, calibrators: CalibratorStore, change: str
+    ) -> None:
+        live(store, 40)
+        store._connection.execute(change)
+        assert len(training_rows.labels_for(store, PURPOSE)) >= 39
+        assert refit_from_feedback(store, calibrators, PURPOSE, TODAY).n >= 39
+        stream = io.StringIO()
+        assert export_to(store, stream) == 40
+        assert len([json.loads(line) for line in stream.getvalue().splitlines()]) == 40
+        data = read_data(store, calibrators, START + DAY)
+        assert data.statistics.suggestions >= 39
+        json.dumps(to_wire(make_report(data, START + DAY, None)), allow_nan=False)
 
 
 class TestMany:
@@ -248,7 +359,7 @@ class TestMany:
                     show(store, f"{number:02}", -0.1, shown, rng.choice(["python", "python", "go"]))
                     if rng.random() < 0.8:
                         settle(store, f"{number:02}", rng.random() < 0.5, shown + rng.randrange(1, 9))
-                every = [row for row in store.labels("abc123", "p1", "line") if row.language == "python"]
+                every = [row for row in store.labels(MODEL, "p1", "line") if row.language == "python"]
                 patch.setattr(training_rows, "MOST_LABELS", most)
                 found = training_rows.labels_for(store, PURPOSE)
             finally:

@@ -22,6 +22,7 @@ from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
 from lsp_calib.feedback.database import move_aside, private_file
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
+from lsp_calib.feedback.expiry import believed
 from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.statistics import Part, statistics
 from lsp_calib.feedback.store import FeedbackStore
@@ -94,13 +95,13 @@ class TestRecords:
             store.record_events([settled(f"rank {rank}", How.KEPT, rank == 2)])
         kinds = {"line": "rank 1", "line-2": "rank 2", "line-3": "rank 3"}
         for kind, identity in kinds.items():
-            assert [row.suggestion_id for row in store.labels("abc123", "p1", kind)] == [identity]
+            assert [row.suggestion_id for row in store.labels(MODEL, "p1", kind)] == [identity]
         assert [row["kind"] for row in store.export()] == list(kinds)
 
     def test_a_label_comes_back_with_what_it_is_fitted_on(self, store: FeedbackStore) -> None:
         show(store)
         store.record_events([settled("s", How.KEPT, True)])
-        (row,) = store.labels("abc123", "p1", "line")
+        (row,) = store.labels(MODEL, "p1", "line")
         assert attrs.asdict(row) == {
             "suggestion_id": "s",
             "language": "python",
@@ -124,7 +125,7 @@ class TestRecords:
         show(store, features=features, place=f"mid-word {SECRET}")
         show(store, "t", features={"total": 2.0})
         store.record_events([settled("s", How.KEPT, True), settled("t", How.KEPT, True, 1061.0)])
-        first, second = store.labels("abc123", "p1", "line")
+        first, second = store.labels(MODEL, "p1", "line")
         assert first.evidence == Evidence((-0.12346, -2.0), {"total": -1.23457, "new-names": 0.0}, "")
         assert (second.evidence.place, second.evidence.doubtful) == ("mid-word", "")
         assert [row["features"] for row in store.export()] == [first.evidence.features, {"total": 2.0}]
@@ -137,7 +138,7 @@ class TestRecords:
         show(store, features={"total": 1.0})
         store.record_events([settled("s", How.KEPT, True)])
         store._connection.execute("UPDATE suggestions SET features_version = ?", (VERSION + 1,))
-        (row,) = store.labels("abc123", "p1", "line")
+        (row,) = store.labels(MODEL, "p1", "line")
         assert row.evidence == Evidence((-0.12346, -2.0), {}, "mid-word")
 
     def test_only_of_that_model_prompt_and_task(self, store: FeedbackStore) -> None:
@@ -147,21 +148,21 @@ class TestRecords:
         store.record_events(
             settled(identity, How.IGNORED, False) for identity in ("mine", "other model", "other prompt")
         )
-        assert [row.suggestion_id for row in store.labels("abc123", "p1", "line")] == ["mine"]
-        assert store.labels("abc123", "p1", "summary") == []
+        assert [row.suggestion_id for row in store.labels(MODEL, "p1", "line")] == ["mine"]
+        assert store.labels(MODEL, "p1", "summary") == []
 
     def test_no_label_is_no_row(self, store: FeedbackStore) -> None:
         show(store, "unsettled")
         show(store, "unread")
         store.record_events([settled("unread", How.UNREAD, None)])
-        assert store.labels("abc123", "p1", "line") == []
+        assert store.labels(MODEL, "p1", "line") == []
 
     def test_in_order_of_time_and_the_last_label_counts(self, store: FeedbackStore) -> None:
         for identity in ("a", "b"):
             show(store, identity)
         store.record_events([settled("a", How.KEPT, True, 1.0), settled("b", How.IGNORED, False, 2.0)])
         store.record_events([settled("a", How.EDITED, False, 3.0)])
-        rows = store.labels("abc123", "p1", "line")
+        rows = store.labels(MODEL, "p1", "line")
         assert [(row.suggestion_id, row.correct, row.how) for row in rows] == [
             ("b", False, How.IGNORED),
             ("a", False, How.EDITED),
@@ -354,7 +355,7 @@ class TestReplayedLines:
         return store
 
     def test_each_label_says_where_it_comes_from(self, both: FeedbackStore) -> None:
-        rows = {row.suggestion_id: row for row in both.labels("abc123", "p1", "line")}
+        rows = {row.suggestion_id: row for row in both.labels(MODEL, "p1", "line")}
         assert {name: row.source.value for name, row in rows.items()} == {
             "shown": "shown",
             "right": "replay",
@@ -421,7 +422,7 @@ class TestOlderFormats:
         for name, (how, correct) in outcomes.items():
             show(store, name)
             store.record_events([settled(name, how, correct)])
-        rows = {row.suggestion_id: (row.how, row.correct) for row in store.labels("abc123", "p1", "line")}
+        rows = {row.suggestion_id: (row.how, row.correct) for row in store.labels(MODEL, "p1", "line")}
         known = {name: outcome for name, outcome in outcomes.items() if name != "unknown"}
         assert rows == {"old": (How.TYPED_OVER, False), **known}
         assert store.counts().labels["superseded"] == 2
@@ -445,11 +446,11 @@ class TestOlderFormats:
         connection.commit()
         connection.close()
         store = FeedbackStore(path)
-        (row,) = store.labels("abc123", "p1", "line")
+        (row,) = store.labels(MODEL, "p1", "line")
         assert row.source is Source.SHOWN
         assert store.counts().suggestions == 1
         show(store, "new", source=Source.REPLAY, label=Label("new", True, How.TYPED, 1090.5))
-        assert [row.source for row in store.labels("abc123", "p1", "line")] == [Source.SHOWN, Source.REPLAY]
+        assert [row.source for row in store.labels(MODEL, "p1", "line")] == [Source.SHOWN, Source.REPLAY]
         store.close()
 
     def test_a_store_of_format_3_is_brought_up_to_date(self, path: Path) -> None:
@@ -473,7 +474,7 @@ class TestOlderFormats:
         connection.commit()
         connection.close()
         store = FeedbackStore(path)
-        rows = {row.suggestion_id: row for row in store.labels("abc123", "p1", "line")}
+        rows = {row.suggestion_id: row for row in store.labels(MODEL, "p1", "line")}
         assert {name: row.shown_probability for name, row in rows.items()} == {"a": 1.0, "b": 0.01, "c": 1.0}
         assert {row.line for row in rows.values()} == {None}
         assert rows["c"].language == "other"
@@ -497,7 +498,7 @@ class TestOlderFormats:
         assert store.moved_aside is None
         show(store, "new", at=900.0, features={"broken": 1.0})
         store.record_events([settled("new", How.KEPT, True, 1090.5)])
-        old, new = store.labels("abc123", "p1", "line")
+        old, new = store.labels(MODEL, "p1", "line")
         assert (old.evidence, old.episode) == (Evidence((-0.5,)), "visit")
         assert new.evidence.features == {"broken": 1.0}
         assert [row["features"] for row in store.export()] == [{"broken": 1.0}, None]
@@ -523,7 +524,7 @@ class TestOlderFormats:
         assert store.moved_aside is None
         show(store, "new")
         store.record_events([settled("new", How.KEPT, True, 1090.5)])
-        episodes = {row.suggestion_id: row.episode for row in store.labels("abc123", "p1", "line")}
+        episodes = {row.suggestion_id: row.episode for row in store.labels(MODEL, "p1", "line")}
         assert set(episodes) == {"s0", "s1", "s2", "new"}
         assert episodes["s0"] == episodes["s1"]
         assert len(set(episodes.values())) == 3
@@ -625,6 +626,20 @@ def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
 
 
 class TestRetention:
+    def test_a_clock_is_believed_a_day_beyond_another_days_reading(self, store: FeedbackStore) -> None:
+        """Of a suggestion, or of its own: also where nothing is shown any more. One that jumped is not."""
+        day, start = 86_400.0, 1_700_000_000.0
+        show(store, "s", at=start)
+        assert believed(store, start + 60.0) == day
+        assert believed(store, start + 1.5 * day) == start + 60.0 + day
+        for n in range(2, 30):
+            assert believed(store, start + n * day + 60.0) >= start + (n - 1) * day
+        ahead = start + 400 * day
+        for _ in range(3):  # several servers on that day
+            assert believed(store, ahead) <= start + 31 * day
+        assert believed(store, start + 31 * day) <= start + 31 * day
+        assert stat.S_IMODE(store.path.with_suffix(".expiry").stat().st_mode) == 0o600
+
     def test_a_little_at_a_time_the_oldest_first(self, store: FeedbackStore) -> None:
         fill(store, 10)
         assert store.expire(1007.0, most=3)
@@ -800,7 +815,7 @@ class TestDamage:
         assert store.moved_aside is not None
         assert store.moved_aside.read_bytes() == damaged
         again = FeedbackStore(path)
-        assert [row.suggestion_id for row in again.labels("abc123", "p1", "line")] == ["later"]
+        assert [row.suggestion_id for row in again.labels(MODEL, "p1", "line")] == ["later"]
         again.close()
 
     def test_damage_in_the_middle_is_found_when_it_is_met(self, path: Path) -> None:

@@ -135,13 +135,38 @@ class TestLabels:
         assert editor.outcome() == UNREAD
 
     @pytest.mark.parametrize(("seconds", "outcome"), [(0.5, UNREAD), (5.0, IGNORED)])
-    def test_saving_or_closing_is_moving_on(self, seconds: float, outcome: tuple[bool | None, How]) -> None:
-        for leave in (Tracker.saved, Tracker.closed):
-            editor = Editor("return ", "")
-            editor.show(0, "x + 1")
-            editor.wait(seconds)
-            editor.events += leave(editor.tracker, URI, editor.now)
-            assert editor.outcome() == outcome
+    def test_closing_is_moving_on(self, seconds: float, outcome: tuple[bool | None, How]) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "x + 1")
+        editor.wait(seconds)
+        editor.close()
+        assert editor.outcome() == outcome
+
+    @given(begun=st.integers(0, 4), saves=st.integers(1, 3), accepted=st.booleans())
+    def test_a_save_decides_nothing_on_what_is_on_the_screen(
+        self, begun: int, saves: int, accepted: bool
+    ) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "alpha")
+        editor.type(0, "alph"[:begun])
+        for _ in range(saves):
+            editor.wait(5.0)
+            editor.save()
+            assert editor.labels() == {}
+        if accepted:
+            editor.put(0, "return alpha")
+            editor.save()
+            assert editor.outcome() == (TYPED if begun == 4 else KEPT)
+        else:
+            editor.move_on()
+            assert editor.outcome() == (TYPED_OVER if begun else IGNORED)
+
+    def test_a_save_decides_on_what_the_line_contradicts(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "alpha")
+        editor.type(0, "be")
+        editor.save()
+        assert editor.outcome() == TYPED_OVER
 
     def test_who_typed_at_once_has_seen_it(self) -> None:
         editor = Editor("return ", "")
@@ -250,7 +275,7 @@ class TestParts:
             editor.put(0, "return " + " + ".join(words[:n]))
         rest = text[len(" + ".join(words[:taken])) :]
         editor.type(0, {"as it says": rest, "another": " - 1", "nothing": ""}[end])
-        editor.save()
+        editor.close()
         assert editor.outcome() == (KEPT_IN_PARTS if end == "as it says" else TAKEN_IN_PART)
 
     @given(words=WORDS, burst=st.integers(1, 2))
@@ -354,7 +379,7 @@ class TestSuperseded:
         editor.wait(5.0)
         if changed:
             editor.type(0, "None")
-        editor.save()
+        editor.close()
         unread = SUPERSEDED if changed else SUPERSEDED_UNKNOWN
         assert editor.outcome("first") == ((TYPED_OVER if changed else IGNORED) if read else unread)
         assert editor.outcome("second") == (TYPED_OVER if changed else IGNORED)
@@ -401,7 +426,7 @@ class TestSuperseded:
         editor.show(0, "beta", "second")
         editor.show(0, "alpha", "first")
         editor.wait(1.0)
-        editor.save()
+        editor.close()
         assert editor.outcome("first") == IGNORED
         assert editor.outcome("second") == SUPERSEDED_UNKNOWN
 
@@ -537,7 +562,7 @@ class TestEpisodes:
             editor.show(0, "wrong", identity)
             editor.type(0, "x")
         editor.show(1, "2", "other line")
-        editor.save()
+        editor.close()
         assert self.episodes(editor) == {"a": "a", "b": "a", "c": "a", "other line": "other line"}
 
     def test_a_save_does_not_end_the_visit(self) -> None:
@@ -547,7 +572,7 @@ class TestEpisodes:
         editor.save()
         editor.type(0, "y")
         editor.show(0, "wrong", "after")
-        editor.save()
+        editor.close()
         assert self.episodes(editor) == {"before": "before", "after": "before"}
 
     def test_to_come_back_is_another_visit(self) -> None:
@@ -557,7 +582,7 @@ class TestEpisodes:
         editor.move_on()
         assert "first" in editor.labels()
         editor.show(0, "wrong", "second")
-        editor.save()
+        editor.close()
         assert self.episodes(editor) == {"first": "first", "second": "second"}
 
     def test_to_come_back_before_it_settled_is_none(self) -> None:
@@ -567,16 +592,16 @@ class TestEpisodes:
         editor.type(0, "x")
         editor.put(1, "elsewhere")
         editor.show(0, "wrong", "second")
-        editor.save()
+        editor.close()
         assert self.episodes(editor) == {"first": "first", "second": "first"}
 
     def test_work_in_another_document_ends_the_visit(self) -> None:
         editor = Editor("", "")
         editor.show(0, "wrong", "first")
-        editor.save()
         editor.events += editor.tracker.changed("untitled:b", ["b"], editor.now)
+        editor.wait(SETTLE_AFTER)
         editor.show(0, "wrong", "second")
-        editor.save()
+        editor.close()
         assert self.episodes(editor) == {"first": "first", "second": "second"}
 
     def test_the_line_is_followed_when_others_come_above_it(self) -> None:
@@ -584,7 +609,7 @@ class TestEpisodes:
         editor.show(1, "1", "first")
         editor.become("new", "", "x = ")
         editor.show(2, "1", "second")
-        editor.save()
+        editor.close()
         assert self.episodes(editor) == {"first": "first", "second": "first"}
 
 

@@ -141,6 +141,22 @@ def test_rows_whose_features_the_records_lack_are_left_out() -> None:
         climb(HEADER, made_up(20), FEW)
 
 
+def test_held_out_projects_are_left_out_and_counted() -> None:
+    records = made_up()
+    apart = tuple(f"project-1.{n}" for n in range(3))
+    found = climb(attrs.evolve(HEADER, held_out=apart), records, FEW[:2], resamples=20)
+    kept = [record for record in records if record.group not in apart]
+    alone = climb(HEADER, kept, FEW[:2], resamples=20)
+    assert (found.asked, found.left_out) == (180, 60)
+    assert [row.to_json() for row in found.rows] == [row.to_json() for row in alone.rows]
+    assert found.parts == alone.parts
+    assert "60 further lines, of held-out projects, are left out." in ladder_report.summary(found)
+    assert "left out" not in ladder_report.summary(alone)
+    everything = tuple({record.group for record in records})
+    with pytest.raises(DataError, match="of projects that are not held out"):
+        climb(attrs.evolve(HEADER, held_out=everything), records, FEW)
+
+
 def test_the_last_row_is_what_ships() -> None:
     assert (STEPS[-1].name, STEPS[-1].recipes) == (SHIPPED, RECIPES)
     assert len({step.name for step in STEPS}) == len(STEPS)
@@ -277,10 +293,31 @@ class TestCommand:
         assert [path.stem for path in drawn] == [f"{n}-{theme}" for n in names for theme in ("light", "dark")]
         assert ladder_report.checksum(report.ladders) in drawn[0].read_text("utf-8")
 
+    def test_two_prompts_of_a_model_are_told_apart(
+        self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(confidence, "climb", partial(climb, steps=FEW[:2]))
+        other = tmp_path / "other.jsonl"
+        write_records(other, attrs.evolve(HEADER, prompt_version="line-prefix-2"), made_up(100, 6, seed=1))
+        report = confidence.compare_evidence([file, other], tmp_path / "out", figure=True, resamples=20)
+        drawn = {path.stem for path in report.files if path.suffix == ".svg"}
+        assert {f"confidence-reliability-m-line-prefix-{n}-light" for n in (1, 2)} <= drawn
+        text = (tmp_path / "out" / "confidence.csv").read_text("utf-8")
+        lines = list(csv.DictReader(io.StringIO(text)))
+        assert {line["prompt"] for line in lines} == {"line-prefix-1", "line-prefix-2"}
+        keys = [(line["model"], line["prompt"], line["evidence"], line["metric"]) for line in lines]
+        assert len(set(keys)) == len(keys)
+        # The same prompt twice is drawn as well.
+        assert confidence.compare_evidence([file, file], tmp_path / "twice", figure=True, resamples=20).files
+
     def test_what_cannot_be_done_is_said(self, file: Path, tmp_path: Path) -> None:
         assert self.invoke(file, "--figure").exit_code == SettingsError.exit_code
         assert self.invoke(file, "--cost", "text").exit_code == 2
         assert self.invoke(file, "--cost", "else=1").exit_code == 2
+        for number in ("nan", "inf", "-1"):
+            result = self.invoke(file, "--cost", f"text={number}", "--json")
+            assert result.exit_code == 2
+            assert "from 0 on" in result.stderr
         write_records(tmp_path / "i.jsonl", attrs.evolve(HEADER, task="infill"), made_up())
         result = self.invoke(tmp_path / "i.jsonl")
         assert result.exit_code == DataError.exit_code

@@ -138,6 +138,30 @@ def test_documentation_stands_right_above(
 
 
 @pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("struct X {\nexplicit operator bool() const { }\n};", "operator bool"),
+        ("struct Ü {\noperator  const char *() const { }\n};", "operator const char *"),
+        ("struct X {\ntemplate <class T> operator std::vector<T>&() { }\n};", "operator std::vector<T>&"),
+        ("ns::Ü::operator int() const { }", "ns::Ü::operator int"),
+        ("bool operator==(X x) { }", "operator=="),
+        ("int operator()(int x) { }", "operator()"),
+    ],
+)
+def test_an_operator_is_named_by_what_it_converts_to(source: str, name: str) -> None:
+    assert [one.name for one in functions(source.split("\n"), "cpp")] == [name]
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_a_condition_that_ifdef_splits_is_no_function(language: str) -> None:
+    """Documentation would be offered in the body of another function."""
+    head = "void f(int a) {\n  if (a) {\n    foo();\n#ifdef X\n  }"
+    source = f"{head}\n  else if (b) {{\n    bar();\n#endif\n  }}\n}}\n/* D */\nvoid g(void)\n{{\n}}"
+    assert [one.name for one in functions(source.split("\n"), language)] == ["f", "g"]
+    assert not functions(["  else if (b) {", "    bar();", "  }"], language)
+
+
+@pytest.mark.parametrize(
     ("language", "source"),
     [
         ("ruby", "def f = 1"),

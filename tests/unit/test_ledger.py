@@ -52,6 +52,13 @@ class TestAsking:
         )
         assert enough.needed == 40
 
+    def test_the_threshold_with_the_best_outlook_is_tried(self) -> None:
+        """A share of labels times their number is that number of them again, whatever rounding did to it."""
+        for n in range(27, 400):
+            confidence = np.concatenate((np.full(27, 0.99), np.full(n - 27, 0.6)))
+            found = Ledger(promise=Promise(), key="k").asking("c", confidence, confidence > 0.9)
+            assert found.holds("c"), (n, found.refusal)
+
     def test_nothing_is_asked_again_before_the_labels_have_grown(self) -> None:
         wrong = np.zeros(40, dtype=bool)
         refused = OPEN.asking("c", SURE[:40], wrong)

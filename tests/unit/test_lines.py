@@ -11,7 +11,8 @@ import lsp_calib
 from lsp_calib.completion import Cursor
 from lsp_calib.completion.places import STRATA
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.lines import LineItem, sample_lines, source_files
+from lsp_calib.evaluation.documented_source import documented_task
+from lsp_calib.evaluation.lines import LineItem, language_of_file, sample_lines, source_files
 from lsp_calib.evaluation.tasks import language_below, line_task
 from lsp_calib.syntax import prose_lines
 from lsp_calib.text_lines import split_lines
@@ -210,6 +211,71 @@ def test_a_single_file_can_be_drawn_from(tmp_path: Path) -> None:
     for item in items:
         assert item.id.startswith("g/one.py:")
         assert "\r" not in item.target
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "message"),
+    [
+        ("README.md", None, r"README\.md is not a Python file"),
+        (
+            "Makefile",
+            "python",
+            r"Makefile is not a Python file.*Leave it out, or name the folder of the source\.",
+        ),
+        ("one.go", "java", r"one\.go is not a Java file.*--language go\."),
+        ("one.pyi", "python", r"one\.pyi is a stub"),
+        ("one.h", "go", r"one\.h is not a Go file"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(
+    tmp_path: Path, name: str, language: str | None, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_text("value = compute(1)\n" * 30)
+    with pytest.raises(DataError, match=message):
+        line_task([path], 20, 0, language=language)
+    with pytest.raises(DataError, match=message):
+        documented_task([path], 20, 0, language=language)
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_a_header_that_is_named_may_be_of_either_language(tmp_path: Path, language: str) -> None:
+    path = tmp_path / "one.h"
+    path.write_text("int total = compute(1, 2);\n" * 30)
+    assert line_task([path], 20, 0, language=language).language == language
+
+
+def test_a_header_is_of_the_language_of_the_files_beside_it(tmp_path: Path) -> None:
+    files = "plain/a.c", "plain/a.h", "both/a.c", "both/a.cc", "both/a.h", "include/b.h", "alone/c.h"
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    def of(name: str, root: Path = tmp_path) -> str:
+        return language_of_file(tmp_path / name, root)
+
+    assert (of("plain/a.h"), of("both/a.h"), of("plain/a.c"), of("both/a.cc")) == ("c", "cpp", "c", "cpp")
+    # Nothing is beside it: the project has C++.
+    assert of("include/b.h") == "cpp"
+    assert of("alone/c.h", tmp_path / "alone") == "c"
+    assert of("gone/c.h", tmp_path / "gone") == "c"
+
+
+def test_a_project_in_another_is_refused(tmp_path: Path) -> None:
+    """Its lines would be drawn as lines of both."""
+    inner = tmp_path / "all" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "a.py").write_text("value = compute(1)\n" * 30)
+    own = inner / "own.jsonl"
+    own.write_text(
+        "".join(f'{{"before": "x = ", "target": "{n}", "language": "python"}}\n' for n in range(30))
+    )
+    for other in (inner, inner / "a.py"):
+        with pytest.raises(DataError, match=rf"{other} lies in {tmp_path / 'all'}: "):
+            line_task([other, tmp_path / "all"], 20, 0)
+    (tmp_path / "all2").mkdir()
+    (tmp_path / "all2" / "b.py").write_text("value = compute(1)\n" * 30)
+    assert len(line_task([own, tmp_path / "all", tmp_path / "all2"], 30, 0).items) == 30
 
 
 def test_correct_is_the_whole_line_white_space_at_its_ends_aside() -> None:

@@ -181,6 +181,65 @@ def test_nothing_is_known_once_the_document_went_another_way(cursor: Cursor) -> 
     assert known.recall("file:///b.py", OLD) is None
 
 
+@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize(
+    ("text", "typed_", "added", "left"),
+    [
+        ("foo(bar, 1)", "foo(", ")", "bar, 1"),
+        ("foo(bar, 1)", "foo(ba", ")", "r, 1"),
+        ("foo([1, 2])", "foo([", "])", "1, 2"),
+        ('print("a")', 'print("', '")', "a"),
+        # Nothing is left that could be offered.
+        ("foo()", "foo(", ")", None),
+        # The rest does not end with what the editor has added: it cannot be put before that.
+        ("foo(bar) + 1", "foo(", ")", None),
+        ('print("a", 1)', 'print("', '")', None),
+        # The editor has added something else.
+        ("foo(bar, 1)", "foo(", "]", None),
+        ("foo(bar, 1)", "foo", ")", None),
+    ],
+)
+def test_brackets_that_the_editor_closes_while_one_types_change_nothing(
+    layout: str, text: str, typed_: str, added: str, left: str | None
+) -> None:
+    place = Cursor.at(("above", "x = ;", "below"), 1, 4, "python")
+    known = memory(layout)
+    old = completion(place, text)
+    known.remember(
+        URI, place, attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(1, len(text))))
+    )
+    line = place.before + typed_ + added + place.after
+    found = recalled(known, replaced(place, line, place.column + len(typed_)))
+    if left is None:
+        assert found is None
+        return
+    assert found is not None
+    assert (found.suggestion.text, found.suggestion.id) == (left, "an-id")
+    assert found.expected_line == old.expected_line
+    assert found.suggestion.doubt == (0, len(left))
+
+
+def test_an_alternative_is_recalled_once_its_beginning_is_typed() -> None:
+    known = memory()
+    for rank, text in ((1, "stop()"), (2, "stop_all(now)"), (3, "start()")):
+        one = completion(OLD, text, str(rank))
+        known.remember(URI, OLD, attrs.evolve(one, suggestion=attrs.evolve(one.suggestion, rank=rank)))
+    for beginning, rest in (("", "stop()"), ("stop", "()"), ("stop_", "all(now)"), ("star", "t()")):
+        found = recalled(known, typed(OLD, beginning))
+        assert found is not None
+        assert found.suggestion.text == rest
+
+
+@pytest.mark.parametrize("layout", FORMATS)
+def test_a_whole_line_is_known_only_above_the_line_that_it_was_compared_with(layout: str) -> None:
+    """The next line again is not offered, whether or not the model sees it."""
+    place = Cursor.at(("def f(x):", "", "", "    return x"), 1, 0, "python")
+    known = memory(layout)
+    known.remember(URI, place, Nothing(Removal.REPEATS_NEXT_LINE))
+    assert known.recall(URI, place) == Nothing(Removal.REPEATS_NEXT_LINE)
+    assert known.recall(URI, Cursor.at(("def f(x):", "", "", "    return y"), 1, 0, "python")) is None
+
+
 def test_an_edit_that_no_prompt_shows_changes_nothing() -> None:
     lines = tuple(f"value_{n:03} = {n:03}" for n in range(100))
     cursor = Cursor.at(lines, 50, 9, "python")

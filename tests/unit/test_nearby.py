@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 from lsp_calib.completion import Cursor
 from lsp_calib.completion.nearby import Nearby
@@ -24,6 +25,27 @@ async def test_it_is_found_once() -> None:
     assert len(calls) == 1
     nearby.forget(URI)
     assert nearby.known(URI, CURSOR, LAYOUT) is None
+
+
+async def test_what_was_found_before_a_change_of_what_is_excluded_is_not_shown() -> None:
+    go, names = threading.Event(), ["secret.py"]
+
+    def find(*_: object) -> Callable[[], Surroundings]:
+        name = names[0]
+
+        def read() -> Surroundings:
+            assert go.wait(60)
+            return Surroundings("p", name)
+
+        return read
+
+    nearby = Nearby(find)
+    asked = asyncio.create_task(nearby.of(URI, CURSOR, LAYOUT))
+    await asyncio.sleep(0)
+    names[0] = "open.py"
+    nearby.clear()
+    go.set()
+    assert (await asked).name == "open.py"
 
 
 async def test_nothing_is_kept_of_a_document_that_is_closed_while_its_files_are_read() -> None:

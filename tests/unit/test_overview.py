@@ -174,6 +174,29 @@ async def test_documented_functions_of_the_repository_are_examples_as_in_the_edi
     assert "sub/other.go" in scripted.prompts[-1], "facts of the code, as for one function"
 
 
+HEADER = "namespace shop {\n// Sums.\ninline int total(int n) {\n  return n;\n}\n}  // namespace shop\n"
+
+
+@pytest.mark.usefixtures("home")
+async def test_headers_of_a_c_plus_plus_project_are_read_as_such(
+    tmp_path: Path, engine: Callable[..., Scripted]
+) -> None:
+    """As C a namespace is a function, which holds all others. The tree, the file alone, and a place in it."""
+    root = tmp_path / "shop"
+    for name, text in (("include/shop.h", HEADER), ("src/a.cpp", "int one() {\n  return 1;\n}\n")):
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text(text)
+    (root / ".git").mkdir()
+    engine()
+    found = json.loads((await run("summarize", "--all", root, "--json")).stdout)
+    names = {file["path"]: [one["name"] for one in file["functions"]] for file in found["files"]}
+    assert names == {"include/shop.h": ["total"], "src/a.cpp": ["one"]}
+    found = json.loads((await run("summarize", "--all", root / "include/shop.h", "--json")).stdout)
+    assert [one["name"] for one in found["files"][0]["functions"]] == ["total"]
+    result = await run("summarize", f"{root / 'include/shop.h'}:1")
+    assert "There is no C++ function at line 1" in result.stderr
+
+
 @pytest.mark.usefixtures("home")
 async def test_what_has_no_function_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("x = 1\n")

@@ -1,5 +1,6 @@
 """What of an answer is offered."""
 
+import time
 import unicodedata
 
 import pytest
@@ -14,6 +15,54 @@ from lsp_calib.completion.prompt import (
     LARGE_PREFIX_VERSION,
     PREFIX_VERSION,
 )
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "after", "left"),
+    [
+        ("def f(", "self, x):", ")", "self, x"),
+        ("for i in range(", "10):", ")", "10"),
+        ("if (", "a === b) {", ")", "a === b"),
+        ("let x = {", "a: 1};", "}", "a: 1"),
+        ("f(", "a, b); // c", ");", "a, b"),
+        # It closes what nothing behind it closes, or what was out of order before.
+        ("f(g(", "1), 2", ")", "1), 2"),
+        ("f(", "a).b(", ")", "a).b("),
+        ("f(", "a)", "", "a)"),
+    ],
+)
+def test_it_ends_where_it_closes_what_the_editor_has_closed(
+    before: str, text: str, after: str, left: str
+) -> None:
+    found = offered(text, at(before, after))
+    assert found.text == left
+    assert (Cut.PART_OF_SUFFIX in found.cuts) == (left != text)
+
+
+@given(parts=st.lists(st.sampled_from(["a", ", ", "(", ")", "[", "]", "{", "}", " "]), max_size=12))
+def test_between_brackets_that_the_editor_has_closed_nothing_closes_them(parts: list[str]) -> None:
+    """Whatever the model writes there, and wherever it goes on."""
+    open_: list[str] = []
+    for char in offered("".join(parts), at("f(", ")")).text:
+        if char in "([{":
+            open_.append(char)
+        elif char in ")]}":
+            opener = open_.pop() if open_ else ""
+            assert opener or char != ")"
+            if opener != "([{"[")]}".index(char)]:
+                return  # out of order: no bracket is the one behind
+
+
+def test_a_line_of_escaped_quotes_takes_no_time() -> None:
+    """As JSON in a string: twice as long takes about twice as long, not four times."""
+
+    def seconds(n: int) -> float:
+        cursor = Cursor.at(["x = '" + "\\'" * n, ")"], 1, 0)
+        start = time.process_time()
+        offered(")", cursor)
+        return time.process_time() - start
+
+    assert min(seconds(80_000) for _ in range(3)) < 12 * min(seconds(20_000) for _ in range(3))
 
 
 def clean(text: str, cursor: Cursor) -> str:

@@ -283,6 +283,26 @@ def test_languages_are_kept_apart_and_dialects_together(root: Path) -> None:
     assert index.best(query(), "python", "", 3) == []
 
 
+def test_headers_are_c_plus_plus_where_that_is_looked_for(tmp_path: Path) -> None:
+    body = "inline int total_price(int items, int price) {\n  return items * price;\n}\n"
+    (tmp_path / "a.h").write_text(f"namespace shop {{\n// Multiplies the prices of items.\n{body}}}\n")
+    (tmp_path / "b.c").write_text(f"// Multiplies the prices of items.\nstatic {body}")
+    index = WorkspaceExamples(tmp_path, Exclusion)
+
+    def paths(language: str) -> list[str]:
+        assert index.scan(language, tmp_path, seconds=20).complete
+        return [one.path for one in index.best(query(), language, "", 3)]
+
+    assert index.scan("c", tmp_path, seconds=20).files == 2
+    assert paths("cpp") == ["a.h"]
+    (found,) = index.best(query(), "cpp", "", 3)
+    assert found.name == "total_price"
+    # It stays so, and is not read again.
+    assert paths("c") == ["b.c"]
+    assert index.scan("cpp", tmp_path, seconds=20).files == 0
+    assert paths("cpp") == ["a.h"]
+
+
 def test_a_scan_ends_where_it_is_told_to_and_goes_on_later(root: Path) -> None:
     index = WorkspaceExamples(root, Exclusion)
     done = index.scan("python", root / "app", seconds=20, goes_on=lambda _: False)

@@ -23,6 +23,7 @@ from lsp_calib.errors import DataError, EngineError, StoppedError
 from lsp_calib.evaluation.executors import DirectPool, JoblibPool, TeamPool
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import Journal, journal_path
+from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import read_records, write_records
 from lsp_calib.evaluation.runner import Answer, Ask, Plain, run
 from lsp_calib.values import ModelIdentity
@@ -252,6 +253,47 @@ def test_records_of_something_else_are_refused_and_left_alone(
     with pytest.raises(DataError, match=r"r\.jsonl"):
         Journal(path, other)
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_answers_under_another_condition_are_refused_before_anything_is_asked(
+    tmp_path: Path, notes: Path, finished: bool
+) -> None:
+    """A run of another size writes on where the earlier one inserted."""
+    path = tmp_path / "r.jsonl"
+    with Journal(path, HEADER) as journal:
+        journal.add(record(0), {})
+        journal.add(attrs.evolve(record(1), condition=WRITING_ON), {})
+        if finished:
+            journal.finish([record(0).item, record(1).item])
+    before = {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
+    ask = Answering(str(notes))
+    mixed = [(item, {**payload, "condition": INSERTING}) for item, payload in items(3)]
+    with pytest.raises(DataError, match=r"holds 1 answers under another condition .* \(writing-on\)"):
+        run(mixed, ask, DirectPool(), path, HEADER)
+    assert not asked(notes)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
+    mixed[1] = (mixed[1][0], {**mixed[1][1], "condition": WRITING_ON})
+    assert len(run(mixed, ask, DirectPool(), path, HEADER)) == 3
+    assert asked(notes) == {2: 1}
+
+
+@pytest.mark.parametrize(
+    ("kept", "wanted"), [(["exact"], ["exact", "tests"]), (["exact", "tests"], ["exact"])]
+)
+def test_answers_judged_by_other_criteria_are_refused_before_anything_is_asked(
+    tmp_path: Path, notes: Path, kept: list[str], wanted: list[str]
+) -> None:
+    path = tmp_path / "r.jsonl"
+    with Journal(path, HEADER) as journal:
+        journal.add(attrs.evolve(record(0), correct=dict.fromkeys(kept, True)), {})
+        journal.finish([record(0).item])
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=f"judged by {' and '.join(kept)}; .* by {' and '.join(wanted)}:"):
+        run(items(3), Answering(str(notes)), DirectPool(), path, HEADER, criteria=wanted)
+    assert not asked(notes)
+    assert path.read_bytes() == before
+    assert not journal_path(path).exists()
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.journal"])

@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 
 import lsp_calib
 from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.evaluation import collect as collecting
 from lsp_calib.evaluation.collect import Workers
 from lsp_calib.evaluation.criteria import is_correct
-from lsp_calib.evaluation.engine_host import prompt_hash
+from lsp_calib.evaluation.engine_host import Answerer, prompt_hash
 from lsp_calib.evaluation.item_worker import Completing
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
-from lsp_calib.evaluation.tasks import draw, held_out, infill_task, line_item_of, line_task
+from lsp_calib.evaluation.summary_worker import Summarising
+from lsp_calib.evaluation.tasks import Task, draw, held_out, infill_task, line_item_of, line_task
 from lsp_calib.inference.choice import EngineChoice, Remote
-from lsp_calib.values import Prompt, Segment
+from lsp_calib.values import ModelIdentity, Prompt, Segment
 
 PACKAGE = Path(lsp_calib.__file__).parent
 DATA = os.environ.get("LSP_CALIB_DATA")
@@ -153,3 +155,26 @@ class TestInfilling:
         assert drawn == sorted(drawn, key=whole.index)
         assert drawn == [item for item, _ in infill_task(None, 50, 3).items]
         assert drawn != [item for item, _ in infill_task(None, 50, 4).items]
+
+
+@pytest.mark.parametrize(("name", "criteria"), [("infill", ("exact", "tests")), ("summary", ())])
+def test_kept_answers_are_compared_by_the_criteria_of_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, criteria: tuple[str, ...]
+) -> None:
+    """But for summaries, which are judged again by the thresholds of the day."""
+    answerer = Answerer(ModelIdentity("m", "Q4", "0" * 64), "line-prefix-1", None)
+    for asking in (Completing, Summarising):
+        monkeypatch.setattr(asking, "describe", lambda _: answerer)
+    seen: list[object] = []
+
+    def run(*_: object, **options: object) -> None:
+        seen.append(options["criteria"])
+        raise DataError("Enough.")
+
+    monkeypatch.setattr(collecting, "run", run)
+    task = Task(name, (), criteria=("exact", "tests"))
+    with pytest.raises(DataError, match="Enough"):
+        collecting.collect(
+            task, EngineChoice(), Workers(), tmp_path / "r.jsonl", seed=0, created="2026-01-01"
+        )
+    assert seen == [criteria]

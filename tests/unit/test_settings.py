@@ -1,5 +1,6 @@
 """Settings: each key, and what becomes of wrong ones. Nothing an editor sends may stop the server."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -324,6 +325,55 @@ def test_command_line_over_environment_over_editor_over_the_users_file(
     monkeypatch.setenv("LSP_CALIB_MODEL", "environment")
     assert resolve_trusted(Trusted(), Trusted("editor", 2)) == (Trusted("environment", 2, 1), [])
     assert resolve_trusted(Trusted("command", 3), Trusted("editor", 2)) == (Trusted("command", 3, 1), [])
+
+
+# A value that is not the default, by key; the default is the other.
+SET_BACK = {
+    "threads": (4, 0),
+    "gpuLayers": (7, "auto"),
+    "mlock": (True, False),
+    "feedback.retentionDays": (30, 365),
+}
+
+
+@pytest.mark.parametrize("key", SET_BACK)
+def test_a_higher_place_sets_a_value_back_to_the_default(home: Path, key: str) -> None:
+    other, default = SET_BACK[key]
+    (home / "config.toml").write_text(f"{key} = {json.dumps(other)}\n")
+    name = TRUSTED[key].attribute
+    editor, problems = parse_trusted(nested(key, default))
+    assert problems == []
+    assert editor.given == {name}
+    assert getattr(resolve_trusted(Trusted(), editor)[0], name) == getattr(Trusted(), name)
+    above, _ = parse_trusted({key: default})
+    below, _ = parse_trusted({key: other})
+    assert getattr(resolve_trusted(above, below)[0], name) == getattr(Trusted(), name)
+    # Unset is not the default, nor is what cannot be used.
+    for raw in ({}, {key: None}, {key: "nonsense"}):
+        assert getattr(resolve_trusted(Trusted(), parse_trusted(raw)[0])[0], name) == other
+
+
+def test_a_command_line_that_says_what_was_given_sets_it_back(home: Path) -> None:
+    (home / "config.toml").write_text("threads = 4\n")
+    assert resolve_trusted(Trusted(threads=0), Trusted())[0].threads == 4, "the option was not given"
+    assert resolve_trusted(Trusted(given=frozenset({"threads"})), Trusted())[0].threads == 0
+
+
+@pytest.mark.parametrize("key", ["feedback.gitHistory", "feedback.replay"])
+def test_one_false_is_enough_for_what_reads_the_users_lines(home: Path, key: str) -> None:
+    name = TRUSTED[key].attribute
+    yes, no = parse_trusted({key: True})[0], parse_trusted({key: False})[0]
+    assert getattr(resolve_trusted(Trusted(), yes)[0], name) is True
+    assert getattr(resolve_trusted(yes, no)[0], name) is False
+    (home / "config.toml").write_text(f"{key} = false\n")
+    assert getattr(resolve_trusted(yes, yes)[0], name) is False
+
+
+def test_an_initial_setting_is_set_back_to_auto() -> None:
+    base, _ = parse({"debounceMs": 50})
+    assert parse({}, base)[0].debounce_ms == 50
+    assert parse({"debounceMs": None}, base)[0].debounce_ms == 50
+    assert parse({"debounceMs": "auto"}, base) == (Settings(), [])
 
 
 def test_a_remote_server_is_found_in_the_environment_and_the_users_file(

@@ -8,7 +8,9 @@ import signal
 import socket
 import stat
 import struct
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -754,6 +756,58 @@ class TestPrivacy:
             await engine.close()
             folder.rmdir()
 
+    def test_programs_with_different_temporary_folders_meet(
+        self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / ("deep" * 30) / "home"))
+        monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+        found = []
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+            monkeypatch.setenv("TMPDIR", str(tmp_path / name))
+            monkeypatch.setattr(tempfile, "tempdir", None)
+            found.append(place(model))
+        assert found[0] == found[1]
+        assert found[0].socket is not None
+        found[0].socket.parent.rmdir()
+
+    def test_a_socket_outside_the_state_folder_has_a_lock_of_its_own(
+        self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A session without XDG_RUNTIME_DIR would wait for a socket that is elsewhere."""
+        monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / ("deep" * 30) / "home"))
+        with tempfile.TemporaryDirectory(dir="/tmp") as runtime:
+            monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+            inside = place(model)
+            assert inside.socket is not None
+            assert inside.socket.parent.parent == Path(runtime)
+        found = [inside]
+        # One is gone, one relative, one makes too long a path, to one others can write.
+        (tmp_path / ("long" * 30)).mkdir()
+        (tmp_path / "open").mkdir()
+        (tmp_path / "open").chmod(0o777)
+        for unfit in (runtime, ".", str(tmp_path / ("long" * 30)), str(tmp_path / "open")):
+            monkeypatch.setenv("XDG_RUNTIME_DIR", unfit)
+            found.append(place(model))
+            assert found[-1].socket is not None
+            assert found[-1].socket.parent.parent == Path("/tmp")
+        assert len({where.lock for where in found}) == 2
+        assert found[-1].socket is not None
+        found[-1].socket.parent.rmdir()
+
+    @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user's folder")
+    def test_the_runtime_folder_of_somebody_else_is_not_used(
+        self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / ("deep" * 30) / "home"))
+        with tempfile.TemporaryDirectory(dir="/tmp") as runtime:
+            os.chown(runtime, 12345, 12345)
+            monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+            where = place(model)
+        assert where.socket is not None
+        assert where.socket.parent.parent == Path("/tmp")
+        where.socket.parent.rmdir()
+
     async def test_a_version_that_was_installed_meanwhile_is_named(
         self, model: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -779,6 +833,44 @@ class TestPrivacy:
             assert pid in (None, later.pid)
         finally:
             await later.close()
+
+
+class TestMachines:
+    """Machines that share a state folder, such as a home folder on NFS: a lock of one is seen by the other,
+    but its socket leads nowhere there, and its process numbers are those of other programs."""
+
+    def test_each_has_its_own_place(
+        self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found = []
+        for number, host in (("1f", "a"), ("2e", "a"), ("2e", "b"), ("", "a"), ("", "b")):
+            (tmp_path / "machine-id").write_text(f"{number}\n")
+            monkeypatch.setattr(rendezvous, "_MACHINE_IDS", (tmp_path / "none", tmp_path / "machine-id"))
+            monkeypatch.setattr(socket, "gethostname", lambda host=host: host)
+            assert place(model) == place(model)
+            found.append(place(model))
+        for part in ("lock", "socket", "port"):
+            assert len({getattr(where, part) for where in found}) == len(found)
+
+    async def test_the_process_of_another_is_neither_waited_for_nor_killed(
+        self, client: Client, model: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        innocent = subprocess.Popen(["sleep", "60"])
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(socket, "gethostname", lambda: "another")
+                theirs = os.open(place(model).lock, os.O_RDWR | os.O_CREAT, 0o600)
+            assert lockfile.lock(theirs)
+            os.write(theirs, f"{innocent.pid}\n".encode())
+            engine = client()
+            await engine.ready()
+            assert engine.pid != innocent.pid
+            await engine.restart()
+            assert innocent.poll() is None
+            os.close(theirs)
+        finally:
+            innocent.kill()
+            innocent.wait()
 
 
 class TestLoopback:

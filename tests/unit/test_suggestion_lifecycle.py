@@ -63,7 +63,7 @@ def make_scene(folder: Path, *, enabled: bool = True) -> Scene:
     lines, calls, warnings = ["x = ", ""], list[str](), list[str]()
     database = folder / "feedback.db"
     recorder = FeedbackRecorder(
-        lambda: FeedbackStore(database),
+        lambda: database,
         enabled=lambda: enabled,
         workspace_of=lambda _: "",
         retention_days=365,

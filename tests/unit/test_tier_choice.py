@@ -58,6 +58,19 @@ def test_the_numbers_of_a_workspace_never_exceed_the_users(
     assert len(problems) == sum(refused)
 
 
+@given(
+    threshold=st.floats(0.01, 0.99), preset=presets, which=st.sampled_from(["accept_from", "reject_below"])
+)
+def test_a_threshold_beyond_the_presets_other_one_takes_that_along(
+    threshold: float, preset: str, which: str
+) -> None:
+    policy, problems = policy_of(TierWishes(preset=preset, **{which: threshold}))
+    assert isinstance(policy, TierPolicy)
+    assert problems == []
+    assert getattr(policy, which) == threshold
+    assert policy.reject_below <= policy.accept_from
+
+
 def test_what_does_not_count_is_said_and_how_to_set_it() -> None:
     settings, _ = parse({"tiers": {"policy": "risk", "risk": 0.3}})
     policy, (problem,) = tier_policy(Trusted(), settings)

@@ -63,7 +63,8 @@ def test_the_records_make_it(records: Path) -> None:
 
 def test_it_is_pythons_moved(records: Path) -> None:
     calibrator = calibrator_of(records)
-    base = Calibrator.load(FOLDER / "calibrators" / "line-smollm2-135m-large.json")
+    model = calibrator.purpose.model.name
+    base = Calibrator.load(FOLDER / "calibrators" / f"line-{model}-large.json")
     assert calibrator.provenance[-1].name == base.id
     assert sum(origin.items for origin in calibrator.provenance[:-1]) == calibrator.n
     assert calibrator.curves[0].shift is not None
@@ -92,16 +93,30 @@ def test_an_editor_is_served_with_it(records: Path) -> None:
         assert [origin.name for origin in store.choose(dialect).calibrator.provenance] == [mine.id]
 
 
+def of_model(name: str) -> list[Path]:
+    found = [path for path in RECORDS if read_records(path)[0].model.name == name]
+    assert found
+    return found
+
+
 def test_the_readme_says_the_least_and_the_most_skill() -> None:
-    values = [calibrator_of(path).metrics["skill"].value for path in RECORDS]
+    values = [calibrator_of(path).metrics["skill"].value for path in of_model("smollm2-135m")]
     known = [value for value in values if value is not None]
-    assert len(known) == len(RECORDS)
+    assert len(known) == len(values)
     assert f"skill of {min(known):+.2f} to {max(known):+.2f} on lines" in PAGE.parents[1].joinpath(
         "README.md"
     ).read_text("utf-8")
 
 
+def test_the_readme_says_the_skill_of_qwens() -> None:
+    (path,) = of_model("qwen2.5-coder-1.5b")
+    skill = calibrator_of(path).metrics["skill"].value
+    readme = PAGE.parents[1].joinpath("README.md").read_text("utf-8")
+    assert f"Qwen has one for TypeScript, {skill:+.2f}, and " in readme
+
+
 @pytest.mark.long
 def test_the_documentation_says_what_python_is_worth_elsewhere() -> None:
     page = PAGE.read_text("utf-8")
-    assert "\n".join(table(RECORDS)) in page
+    for model in ("smollm2-135m", "qwen2.5-coder-1.5b"):
+        assert "\n".join(table(of_model(model))) in page

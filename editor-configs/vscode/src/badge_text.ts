@@ -31,9 +31,14 @@ export function badgeText(verdict: Verdict, legend: Legend, rank?: number): stri
   return `${number}${markOf(verdict.tier, legend)} ${verdict.words}`;
 }
 
-/** A probability from 0 to 1 in whole percent. Where it cannot be had or believed there is none to show. */
+/**
+ * A probability from 0 to 1 in whole percent; what is not certain reads neither 0 nor 100 %. Where it cannot be had
+ * or believed there is none to show.
+ */
 export function percent(probability: number | null): string {
-  return probability === null ? 'no probability' : `${Math.round(100 * probability)} %`;
+  if (probability === null) return 'no probability';
+  if (probability > 0 && probability < 0.005) return '<1 %';
+  return probability >= 0.995 && probability < 1 ? '>99 %' : `${Math.round(100 * probability)} %`;
 }
 
 /** Why a suggestion has its tier, in sentences. */

@@ -2,6 +2,7 @@
 
 import * as vscode from 'vscode';
 import type { BadgeView } from './badge';
+import { calibratedDocument } from './calibrated_document';
 import { run } from './install/process';
 import type { Installer } from './install/installer';
 import type { Session } from './session';
@@ -123,11 +124,16 @@ export class Commands {
     if (!folder) {
       return;
     }
-    const question = `Fit a calibrator on ${folder.name}? The model completes 200 of its lines, which takes minutes to hours.`;
+    const document = calibratedDocument(folder);
+    if (!document) {
+      inform(`Open a file of ${folder.name} in the language to calibrate, then run the command again.`);
+      return;
+    }
+    const what = `${folder.name} (${document.languageId})`;
+    const question = `Fit a calibrator on ${what}? The model completes 200 of its lines, which takes minutes to hours.`;
     const detail = 'It goes on in the background: click its progress in the status bar to cancel it. The processor is busy meanwhile.';
     if (await vscode.window.showInformationMessage(question, { modal: true, detail }, 'Calibrate')) {
-      // The server takes the folder of a document.
-      await this.session.ask('lsp-calib.calibrateWorkspace', { uri: `${folder.uri.toString()}/_` });
+      await this.session.ask('lsp-calib.calibrateWorkspace', { uri: this.session.uriOf(document) });
     }
   }
 

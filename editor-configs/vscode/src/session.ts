@@ -18,6 +18,9 @@ const DOCUMENTS = ['file', 'untitled', 'vscode-notebook-cell'].map((scheme) => (
 const OPEN_SETTINGS = 'Open settings';
 const RESTART = 'Restart';
 const LOG = 'Show log';
+// A server that hangs while it starts is not waited for: it is ended, and what follows goes on.
+const START_LIMIT_MS = 10_000;
+const END_LIMIT_MS = 5_000;
 
 class Client extends LanguageClient {
   override error(message: string, data?: unknown, show?: boolean | 'force'): void {
@@ -36,7 +39,9 @@ export interface Views {
 export class Session {
   private client: Client | undefined;
   private restarts = new Restarts();
-  private stopping = false;
+  // Starts and stops run one after the other: two at once would leave a server that nobody stops.
+  private queue: Promise<unknown> = Promise.resolve();
+  private waiting: Promise<void> | undefined;
 
   constructor(
     private readonly views: Views,
@@ -54,13 +59,13 @@ export class Session {
 
   /** Starts the server. Where there is none and `asks`, offers to install it. */
   async start(asks: boolean): Promise<void> {
-    const { program: before } = this.found;
-    if (before !== undefined && before === this.installer.program) {
-      await this.installer.update().catch((error: Error) => this.log.error(error.message));
-    }
-    const found = this.found;
+    await this.follow(await this.inTurn(() => this.launch()), asks);
+  }
+
+  /** What is said and asked after a start. Not in the queue: a question that is not answered holds up nothing. */
+  private async follow(found: Found, asks: boolean): Promise<void> {
     if (found.program !== undefined) {
-      await this.run(found.program);
+      await this.update(found.program);
     } else if (found.missing) {
       await this.missing(found.missing);
     } else {
@@ -79,11 +84,7 @@ export class Session {
   }
 
   async stop(): Promise<void> {
-    this.stopping = true;
-    this.hide();
-    const client = this.client;
-    this.client = undefined;
-    await client?.dispose().catch(() => undefined); // a server that never ran cannot be stopped
+    await this.inTurn(() => this.end());
   }
 
   /** Takes the badge away with its ghost text, and shows nothing of what is still waited for. */
@@ -96,9 +97,13 @@ export class Session {
   }
 
   async restart(): Promise<void> {
-    await this.stop();
-    this.restarts = new Restarts();
-    await this.start(false);
+    // One that has not begun yet will do for all who ask meanwhile.
+    this.waiting ??= this.inTurn(() => {
+      this.waiting = undefined;
+      this.restarts = new Restarts();
+      return this.launch();
+    }).then((found) => this.follow(found, false));
+    await this.waiting;
   }
 
   /** The server's answer to one of its commands; undefined, and a message, where there is none. */
@@ -120,27 +125,79 @@ export class Session {
     return this.client?.code2ProtocolConverter.asUri(document.uri);
   }
 
+  /** Does something after all that was asked for before, whether or not that went well. */
+  private inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.queue.then(work);
+    this.queue = done.catch(() => undefined);
+    return done;
+  }
+
+  private async launch(): Promise<Found> {
+    await this.end();
+    const { program: before } = this.found;
+    if (before !== undefined && before === this.installer.program) {
+      this.views.status.update({ state: 'starting', message: 'starting the server' });
+      await this.installer.update().catch((error: Error) => this.log.error(error.message));
+    }
+    const found = this.found;
+    if (found.program !== undefined) {
+      void this.run(found.program); // end() waits for it
+    }
+    return found;
+  }
+
+  private async end(): Promise<void> {
+    this.hide();
+    const client = this.client;
+    this.client = undefined;
+    if (!client) {
+      return;
+    }
+    // A client that is starting cannot be stopped; where it runs, this is done at once.
+    const starting = client.needsStop() ? client.start().catch(() => undefined) : Promise.resolve();
+    const hangs = !(await within(START_LIMIT_MS, starting));
+    const { serverProcess } = client; // which dispose() forgets
+    await client.dispose().catch(() => undefined); // what never ran cannot be stopped
+    if (hangs) {
+      serverProcess?.kill('SIGKILL');
+      await within(END_LIMIT_MS, starting);
+    }
+  }
+
+  /** Offers newer packages beside the server that runs without them. */
+  private async update(program: string): Promise<void> {
+    if (program === this.installer.program && (await this.installer.offerUpdate())) {
+      await this.restart();
+    }
+  }
+
   private async run(program: string): Promise<void> {
-    this.stopping = false;
     const { status, badge } = this.views;
-    const client = new Client('lspCalib', 'lsp-calib', { command: program, args: ['serve'] }, {
+    const client: Client = new Client('lspCalib', 'lsp-calib', { command: program, args: ['serve', '--trust-editor'] }, {
       documentSelector: DOCUMENTS,
       initializationOptions,
       synchronize: { configurationSection: SECTION },
       outputChannel: this.log,
-      errorHandler: this.errorHandler(),
+      errorHandler: this.errorHandler(() => this.client === client),
       middleware: this.middleware(),
       markdown: { isTrusted: false, supportHtml: false },
     });
     this.client = client;
-    client.onNotification('lsp-calib/status', (state: Status) => status.update(state));
+    client.onNotification('lsp-calib/status', (state: Status) => {
+      if (this.client === client) {
+        status.update(state);
+      }
+    });
     status.update({ state: 'starting', message: 'starting the server' });
     try {
       await client.start();
     } catch (error) {
-      if (!this.stopping) {
+      if (this.client === client) {
         await this.dead(`did not start from ${program}: ${(error as Error).message}`);
       }
+      return;
+    }
+    if (this.client !== client) {
       return;
     }
     const told = client.initializeResult?.capabilities.experimental as { lspCalib?: { badges?: Legend } } | undefined;
@@ -182,14 +239,15 @@ export class Session {
     };
   }
 
-  private errorHandler(): ErrorHandler {
+  /** current: whether the session still wants this server. */
+  private errorHandler(current: () => boolean): ErrorHandler {
     return {
       error: () => ({ action: ErrorAction.Continue, handled: true }),
       closed: () => {
-        this.hide();
-        if (this.stopping) {
+        if (!current()) {
           return { action: CloseAction.DoNotRestart, handled: true };
         }
+        this.hide();
         if (this.restarts.another(Date.now())) {
           this.views.status.update({ state: 'starting', message: 'the server ended and is started again' });
           return { action: CloseAction.Restart, handled: true };
@@ -219,4 +277,13 @@ export class Session {
       await vscode.commands.executeCommand('workbench.action.openSettings', 'lspCalib.server.path');
     }
   }
+}
+
+/** Waits for something, but not for longer than a limit. Returns whether it came. */
+async function within(limitMs: number, done: Promise<unknown>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), limitMs)));
+  const came = await Promise.race([done.then(() => true), late]);
+  clearTimeout(timer);
+  return came;
 }

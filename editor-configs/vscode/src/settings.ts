@@ -11,7 +11,10 @@ const TRUSTED = Object.keys(contributes.configuration.properties)
   .map((name) => name.slice(PREFIX.length));
 
 // The user's values of these count beside the workspace's.
-const SHARED = ['exclude', 'tiers.policy', 'tiers.risk', 'tiers.delta', 'tiers.overrides'];
+const SHARED = ['exclude', 'feedback.replay', 'tiers.policy', 'tiers.risk', 'tiers.delta', 'tiers.overrides'];
+
+// What the server reads only when it starts. `completion.enabled` decides what it can do at all, which is said once.
+const AT_START = ['server', 'serverPath', 'trusted', 'completion.enabled', ...SHARED];
 
 /**
  * A setting as the user's own settings have it, or its default.
@@ -47,6 +50,5 @@ export async function setModel(name: string): Promise<void> {
 
 /** Whether a change concerns what is only said when the server starts. */
 export function needRestart(event: vscode.ConfigurationChangeEvent): boolean {
-  const keys = ['server', 'serverPath', 'trusted', ...SHARED.slice(1)];
-  return keys.some((key) => event.affectsConfiguration(`${SECTION}.${key}`));
+  return AT_START.some((key) => event.affectsConfiguration(`${SECTION}.${key}`));
 }

@@ -70,7 +70,7 @@ class CalibratorStore:
     def choose(self, purpose: Purpose, *, personal: bool = True) -> Choice:
         """The calibrator in force for a purpose. There always is one; files that cannot be used are reported.
 
-        personal: whether the user's own calibrators count; without them, the result is the base of a refit.
+        personal: whether the user's own calibrators count.
         """
         mine, skipped = self._personal(purpose) if personal else ([], [])
         if mine and mine[0][1].schema > 1 and mine[0][1].curves[0].readable:
@@ -92,6 +92,16 @@ class CalibratorStore:
         if mine and (newest is None or newest.schema == 1):
             return Choice(mine[0][1], tuple(skipped))
         return Choice(base, tuple(skipped))
+
+    def base(self, purpose: Purpose) -> Calibrator:
+        """The calibrator at which a refit begins: the one of the user's own source or commits that is in
+        force, or that the one in force began at; without one, the shipped or borrowed one."""
+        current = self.choose(purpose).calibrator
+        named = {current.id, *(origin.name for origin in current.provenance)}
+        for one in (current, *self.fitted_for(purpose)):
+            if one.source == "workspace" and one.id in named and one.schema > 1 and one.curves[0].readable:
+                return one
+        return self.choose(purpose, personal=False).calibrator
 
     def all_shipped(self) -> list[Calibrator]:
         """The calibrators that came with the package; files that cannot be used are left out."""

@@ -121,8 +121,7 @@ def refit(
     episodes: array of shape (n,) of strings or integers: labels that share one come from one visit to one
         line, depend on each other and count as one. None: each label is an episode of its own.
     base: the calibrator that the new one is drawn towards, fitted without these labels
-        (`CalibratorStore.choose` with personal=False); None: `current`, which then must not be a personal
-        one.
+        (`CalibratorStore.base`); None: `current`, which then must not be a personal one.
     seen: how many of the labels, counted from the oldest, `current` was fitted on. None: as many as a
         personal `current` says, otherwise none.
     lines, shown: as for `LabelWeights.of`.

@@ -117,7 +117,8 @@ def certify(
     # The number accepted if the threshold is the confidence of the k-th item, equal confidences included.
     accepted = np.searchsorted(-descending, -descending[enough - 1], side="right")
     accepted = np.unique(np.append(accepted, p.size))
-    strict_enough = accepted >= least_share * p.size
+    # A share that was made of a number of labels is that number again, whatever rounding did to it.
+    strict_enough = accepted >= least_share * p.size - 1e-9 * p.size
     accepted = accepted[strict_enough]
     tolerable = np.searchsorted(enough, accepted, side="right") - 1
     errors = wrong_so_far[accepted - 1]

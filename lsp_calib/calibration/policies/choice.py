@@ -102,4 +102,5 @@ def _by_threshold(wishes: TierWishes) -> TierPolicy:
         return attrs.evolve(preset, accept_from=accept, reject_below=reject)
     except DataError:
         # Only one threshold is set, and it lies beyond the preset's other one, which follows it.
-        return attrs.evolve(preset, accept_from=max(accept, reject), reject_below=min(accept, reject))
+        both = reject if wishes.accept_from is None else accept
+        return attrs.evolve(preset, accept_from=both, reject_below=both)

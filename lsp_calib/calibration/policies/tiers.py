@@ -224,7 +224,7 @@ def _by_threshold(
     if not 0.0 <= probability <= 1.0:
         raise DataError(f"A probability must lie in [0, 1], not {probability}.")
     thresholds = (reject_below,) if accept_from is None else (reject_below, accept_from)
-    shown, *bounds = _percent(probability, thresholds)
+    shown, *bounds = in_percent(probability, thresholds)
     likely = f"{shown} likely to be right"
     if source == "prior":
         likely += f" at a guess, as {NO_LABELS}"
@@ -239,7 +239,7 @@ def _by_threshold(
     return Tier.ACCEPT, f"{likely}; at least {bounds[1]}"
 
 
-def _percent(probability: float, thresholds: tuple[float, ...]) -> list[str]:
+def in_percent(probability: float, thresholds: tuple[float, ...]) -> list[str]:
     """Probability and thresholds in words, with enough decimals not to contradict the tier."""
     for decimals in range(16):
         shown = round(probability * 100, decimals)

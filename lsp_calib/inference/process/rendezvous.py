@@ -15,9 +15,9 @@ import json
 import os
 import secrets
 import socket
+import stat
 import struct
 import sys
-import tempfile
 from pathlib import Path
 
 import attrs
@@ -32,8 +32,10 @@ LISTENING = "listening"
 LOST = 3
 # A socket's path has 108 bytes on Linux, 104 on macOS, its end included.
 _LONGEST_PATH = 100
+_LONGEST_NAME = len("/0123456789abcdef.sock")
 _NONCE = 16
 _PROOF = 32
+_MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -51,22 +53,27 @@ class Rendezvous:
 def place(model: Path, context: int) -> Rendezvous:
     """Where to meet for a model file. Raises SettingsError if the state folder is not the user's own.
 
-    The name contains everything that requires a separate process: a release never uses an older one's.
+    The name contains everything that requires a separate process: a release never uses an older one's, and
+    machines that share a state folder never each other's.
     """
+    folder = home.run_folder()
+    with_socket_file = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
+    if os.environ.get("LSP_CALIB_SOCKET") == "tcp":
+        with_socket_file = False
+    elsewhere = _folder_elsewhere(folder) if with_socket_file else None
     parts = (
         str(model.resolve()),
         str(context),
         os.environ.get("LSP_CALIB_ENGINE", ""),
         f"{wire.PROTOCOL} {__version__}",
+        _machine(),
+        # Who meets at another socket must not find its lock taken here.
+        str(elsewhere or with_socket_file),
     )
     name = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    folder = home.run_folder()
-    with_socket_file = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
-    if os.environ.get("LSP_CALIB_SOCKET") == "tcp":
-        with_socket_file = False
     return Rendezvous(
         folder / f"{name}.lock",
-        _socket_path(folder, name) if with_socket_file else None,
+        (elsewhere or folder) / f"{name}.sock" if with_socket_file else None,
         folder / f"{name}.port",
     )
 
@@ -143,18 +150,40 @@ def same_user(writer: asyncio.StreamWriter) -> bool:
     return bool(user == os.geteuid())
 
 
-def _socket_path(folder: Path, name: str) -> Path:
-    path = folder / f"{name}.sock"
-    if len(os.fsencode(path)) <= _LONGEST_PATH:
-        return path
-    # The state folder's path is too long. All users share the temporary folder: check the folder found there.
+def _machine() -> str:
+    """What tells this machine from others that share the state folder."""
+    # The name of the host as well: machines that start from one image may have one id.
+    for path in _MACHINE_IDS:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if found := Path(path).read_text("ascii").strip():
+                return f"{found} {socket.gethostname()}"
+    return socket.gethostname()
+
+
+def _folder_elsewhere(folder: Path) -> Path | None:
+    """The private folder for sockets, where paths in the state folder are too long; None if they are not."""
+    if len(os.fsencode(folder)) + _LONGEST_NAME <= _LONGEST_PATH:
+        return None
     there = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
-    private = Path(tempfile.gettempdir()) / f"lsp-calib-{os.geteuid()}-{there}"
-    if len(os.fsencode(private)) > _LONGEST_PATH - 24:
-        private = Path("/tmp") / private.name
+    name = f"lsp-calib-{os.geteuid()}-{there}"
+    private = _runtime_folder() / name
+    if len(os.fsencode(private)) + _LONGEST_NAME > _LONGEST_PATH:
+        private = Path("/tmp") / name
     with contextlib.suppress(FileExistsError):
         private.mkdir(mode=0o700)
-    return home.owned_folder(private) / f"{name}.sock"
+    # All users share /tmp: check the folder found there.
+    return home.owned_folder(private)
+
+
+def _runtime_folder() -> Path:
+    """XDG_RUNTIME_DIR if it is the user's own, else /tmp. Not TMPDIR: one user's programs differ in it."""
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")
+    with contextlib.suppress(OSError):
+        status = folder.stat()
+        mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+        if folder.is_absolute() and mine:
+            return folder
+    return Path("/tmp")
 
 
 def _write_port(path: Path, port: int) -> None:

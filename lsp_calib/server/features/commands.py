@@ -86,10 +86,14 @@ def register(server: CalibServer) -> None:
         uri = checked.uri(arguments)
         document = None if uri is None else ls.open_document(uri)
         # Clients escape one URI in several ways: the one with which the document was opened counts.
-        absence = ls.session.user_requests.explain(uri if document is None else document.uri)
-        ls.show_result(
-            "The last request was answered with a suggestion." if absence is None else absence["message"]
-        )
+        uri = uri if document is None else document.uri
+        absence = ls.session.user_requests.explain(uri)
+        if absence is not None:
+            ls.show_result(absence["message"])
+        elif ls.session.user_requests.was_asked(uri):
+            ls.show_result("The last request was answered with a suggestion.")
+        else:
+            ls.show_result("No completion has been asked for yet. Type, or open the completion menu.")
         return absence
 
     @server.command("lsp-calib.pause")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from lsprotocol import types
 
@@ -10,6 +11,8 @@ from lsp_calib.server.language_server import CalibServer
 from lsp_calib.settings import parse
 
 SECTION = "lspCalib"
+WITHIN = 5
+"""Seconds for which the start waits for the editor's settings."""
 
 
 def register(server: CalibServer) -> None:
@@ -37,8 +40,17 @@ async def _fetch_settings(ls: CalibServer) -> bool:
     if workspace is None or not workspace.configuration:
         return False
     params = types.ConfigurationParams(items=[types.ConfigurationItem(section=SECTION)])
+    request = asyncio.ensure_future(ls.workspace_configuration_async(params))
+    ls.settings_request = request
     try:
-        answer = await asyncio.wait_for(ls.workspace_configuration_async(params), 5)
+        answer = await asyncio.wait_for(asyncio.shield(request), WITHIN)
+    except TimeoutError:
+        ls.problems.append(
+            f"The editor did not give its settings within {WITHIN} seconds. They hold as soon as they come; "
+            "until then the settings so far stay in force."
+        )
+        request.add_done_callback(lambda late: _apply_late(ls, late))
+        return False
     except Exception as error:  # noqa: BLE001 - whatever the client answers, the server keeps the settings it has
         ls.problems.append(
             f"The editor did not give its settings ({error}). The settings so far stay in force."
@@ -46,6 +58,14 @@ async def _fetch_settings(ls: CalibServer) -> bool:
         return False
     _apply(ls, answer[0] if answer else None)
     return True
+
+
+def _apply_late(ls: CalibServer, request: asyncio.Future[Any]) -> None:
+    if request.cancelled() or request.exception() is not None or ls.settings_request is not request:
+        return  # the connection has ended, or another request has been made since
+    answer = request.result()
+    _apply(ls, answer[0] if answer else None)
+    ls.session.settings_changed()
 
 
 def _apply(ls: CalibServer, raw: object) -> None:

@@ -52,23 +52,46 @@ WRAPPINGS: frozenset[tuple[str, str | None]] = frozenset(
         ("pointer_declarator", "declarator"),
     }
 )
+_CONTROL = frozenset({"catch", "constexpr", "do", "else", "for", "if", "return", "switch", "try", "while"})
 BEGINS = re.compile(r"(?!(?:break|case|default|else|goto|return)\b|\w+\s*:(?!:))[A-Za-z_]")
 
 
 def definition(node: Node) -> Parts | None:
-    """Of a function: its name is the innermost of its declarators."""
+    """Of a function: its name is the innermost of its declarators. None for a statement that was taken for
+    one."""
     body = node.child_by_field_name("body")
     if body is None:
         return None
     name = node
-    while (inner := _declarator(name)) is not None:
+    while name.type != "operator_cast" and (inner := _declarator(name)) is not None:
         name = inner
-    return Parts("" if name == node else text_of(name), node, body)
+    named = "" if name == node else _up_to_parameters(name)
+    # Where #ifdef splits a chain of conditions, the rest of it reads as functions of these names.
+    return None if named in _CONTROL else Parts(named, node, body)
+
+
+def _up_to_parameters(name: Node) -> str:
+    """The text of a name; that of a conversion operator without its parameters: they are of its last part."""
+    cast: Node | None = name
+    while cast is not None and cast.type == "qualified_identifier":
+        cast = cast.child_by_field_name("name")
+    part = cast if cast is not None and cast.type == "operator_cast" else None
+    while part is not None:
+        parameters = part.child_by_field_name("parameters")
+        if parameters is not None and name.text:
+            shown = name.text[: parameters.start_byte - name.start_byte]
+            return " ".join(shown.decode("utf-8", "replace").split())
+        part = _declarator(part)
+    return text_of(name)
 
 
 def _declarator(node: Node) -> Node | None:
     found = node.child_by_field_name("declarator")
-    if found is None and node.type in ("parenthesized_declarator", "reference_declarator"):
+    if found is None and node.type in (
+        "parenthesized_declarator",
+        "reference_declarator",
+        "abstract_reference_declarator",
+    ):
         found = next((child for child in node.named_children if child.type.endswith("declarator")), None)
     return found
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +20,7 @@ from lsp_calib.completion.prompt import Layout
 from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.settings import Trusted
-from lsp_calib.tools.client import Editor
+from lsp_calib.tools.client import SERVER, Editor
 from lsp_calib.values import ModelIdentity
 
 # Seconds; enough on a busy machine.
@@ -122,8 +121,7 @@ async def serving(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[tupl
         },
     }
     began = time.perf_counter()
-    command = [sys.executable, "-P", "-m", "lsp_calib", "serve"]
-    await editor.start(command, env=env, cwd=scratch.project, own_group=True)
+    await editor.start(SERVER, env=env, cwd=scratch.project, own_group=True)
     try:
         await editor.open_session(scratch.project, options)
         await editor.until(lambda: editor.state in _STATES, "loading the model", LOAD)

@@ -21,7 +21,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.errors import LspCalibError, ModelError, NoModelError
 from lsp_calib.inference.models.cards import choose
 from lsp_calib.settings import Trusted, resolve_trusted
-from lsp_calib.tools.client import Document, Editor
+from lsp_calib.tools.client import SERVER, Document, Editor
 from lsp_calib.tools.demo import words
 from lsp_calib.tools.demo.evidence import StateReader
 from lsp_calib.tools.demo.report import Report, since
@@ -115,8 +115,7 @@ class _Demo:
             env["LSP_CALIB_MODEL"] = model
         trusted = {"threads": self.trusted.threads, "gpuLayers": self.trusted.gpu_layers}
         with self.report.step("initialize") as step:
-            command = [sys.executable, "-P", "-m", "lsp_calib", "serve"]
-            await self.editor.start(command, env=env, cwd=self.folder)
+            await self.editor.start(SERVER, env=env, cwd=self.folder)
             offered = (await self.editor.open_session(self.folder, {"trusted": trusted})).capabilities
             commands = offered.execute_command_provider.commands if offered.execute_command_provider else []
             step["ok"] = bool(
@@ -135,7 +134,9 @@ class _Demo:
             # After the first "ready" the server sends another status, with the calibrator.
             status = await self.editor.command("lsp-calib.status")
             step["model"] = status["model"]
-            step["ok"] = status["state"] == "ready" and bool(status["model"])
+            # A message on a setting: the server does not do what it was started for.
+            obeyed = not any("lspCalib." in message for message in self.editor.messages)
+            step["ok"] = status["state"] == "ready" and bool(status["model"]) and obeyed
         self.screen.check(step["ok"], self.editor.state_message, step["ms"])
 
     def _model(self) -> str | None:
@@ -197,12 +198,13 @@ class _Demo:
         self.screen.hover(f"def {HOVERED}", value or words.NO_SUMMARY)
 
     async def _settle(self) -> StateReader:
-        """Save, and read the resulting labels from the store."""
-        self.screen.section("Save: suggestions become labels", words.SAVE)
+        """Save and close the file, and read the resulting labels from the store."""
+        self.screen.section("Save and close: suggestions become labels", words.SAVE)
         evidence = StateReader(self.home)
         shown = self.report.suggestions
         with self.report.step("settle") as step, self.screen.waiting("waiting for the feedback store"):
             self._document().save()
+            self._document().reopen()
             deadline = time.monotonic() + _SETTLE
             while not all(one.label for one in shown) and time.monotonic() < deadline:
                 await asyncio.sleep(0.1)

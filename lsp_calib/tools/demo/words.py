@@ -26,8 +26,8 @@ DIAGNOSTICS = (
 )
 HOVER = "A summary of `{function}`, made while you wait, and how far to trust it."
 SAVE = (
-    "Saving settles whether each suggestion was right. The server saw only the changes to the document; the "
-    "feedback store holds numbers and no source text."
+    "Saving settles whether each suggestion was right, and closing the file those still on the screen. The "
+    "server saw only the changes to the document; the feedback store holds numbers and no source text."
 )
 REFIT = "`lsp-calib.refit` fits the calibrator to this user, and keeps the result only on evidence."
 

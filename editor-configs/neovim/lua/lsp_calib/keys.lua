@@ -12,6 +12,48 @@ local actions = {
   dismiss = { 'dismiss', 'Dismiss the suggestion' },
 }
 
+-- By key, as Neovim reads it: our mapping's function, and the mapping that it took the place of.
+local ours, replaced = {}, {}
+
+--- The mapping of a key in insert mode that ours takes the place of; nil if there is none.
+--- Not one of a buffer: that stays, and goes before ours.
+local function earlier(raw)
+  for _, map in ipairs(vim.api.nvim_get_keymap('i')) do
+    if map.lhsraw == raw or map.lhsrawalt == raw then
+      -- A second setup() finds the first one's.
+      if map.callback and map.callback == ours[raw] then return replaced[raw] end
+      return map
+    end
+  end
+end
+
+--- Text with <Names> of keys as the value of an expression mapping: Neovim itself escapes a byte 0x80 in it.
+local function typed(text) return (vim.keycode(text):gsub('\128\254X', '\128')) end
+
+--- What a key does without us, as keys. map: its earlier mapping.
+local function otherwise(name, key, raw, map)
+  if not map then
+    local jumps = name == 'accept' and key == '<Tab>' and vim.snippet.active({ direction = 1 })
+    return jumps and typed('<Cmd>lua vim.snippet.jump(1)<CR>') or raw
+  end
+  if map.expr == 1 then
+    local found
+    if map.callback then found = map.callback() else found = vim.api.nvim_eval(typed(map.rhs)) end
+    -- As in Neovim, what is no text is no keys.
+    found = type(found) == 'string' and found or type(found) == 'number' and tostring(found) or ''
+    return map.replace_keycodes == 1 and typed(found) or found
+  end
+  -- In an expression a function may not change text.
+  if map.callback then
+    local quoted = ('%q'):format(key):gsub('<', '<lt>')
+    return typed(("<Cmd>lua require('lsp_calib.keys').earlier(%s)<CR>"):format(quoted))
+  end
+  return typed(map.rhs)
+end
+
+--- Call the function that a key was mapped to before setup().
+function M.earlier(key) replaced[vim.keycode(key)].callback() end
+
 --- Map keys in insert mode; where there is no suggestion, each does what it does otherwise.
 --- keys: 'suggested', or a table such as { accept = '<C-y>' }.
 function M.set(keys)
@@ -20,11 +62,21 @@ function M.set(keys)
     if not action then error(('lsp_calib: there is no key %q; there are accept, word, line, next, prev, dismiss'):format(name)) end
     if key then
       M.set_by_setup[name] = key
-      vim.keymap.set('i', key, function()
+      local raw = vim.keycode(key)
+      local map = earlier(raw)
+      replaced[raw] = map
+      ours[raw] = function()
         if require('lsp_calib')[action[1]]() then return '' end
-        local jumps = name == 'accept' and key == '<Tab>' and vim.snippet.active({ direction = 1 })
-        return jumps and '<Cmd>lua vim.snippet.jump(1)<CR>' or key
-      end, { expr = true, desc = action[2] })
+        return otherwise(name, key, raw, map)
+      end
+      vim.keymap.set('i', key, ours[raw], {
+        expr = true,
+        replace_keycodes = false,
+        -- Keys that were mapped again still are. A mapping of the key to itself ends there, as Neovim has it.
+        remap = map ~= nil and (map.noremap == 0 or map.script == 1) and not (map.callback and map.expr == 0),
+        silent = map ~= nil and map.silent == 1,
+        desc = action[2],
+      })
     end
   end
 end

@@ -16,6 +16,7 @@ export type Report = (message: string) => void;
 
 const WINDOWS = process.platform === 'win32';
 const PIP = ['-I', '-m', 'pip', 'install', '--no-input', '--disable-pip-version-check', '--progress-bar', 'off'];
+const INSTALLS = 'Installing collected';
 // Prints what llama.cpp must be compiled with here, as JSON; `{}` where nothing special is needed.
 const COMPILER = `
 import contextlib, io, json, shlex
@@ -61,11 +62,19 @@ export class Environment {
     return this.fill(wanted, options, report);
   }
 
-  /** Installs everything into the environment; what is there in the right version stays. */
+  /**
+   * Installs everything into the environment; what is there in the right version stays.
+   *
+   * A server that worked keeps its receipt while packages are fetched and llama.cpp is compiled: who is offline, or
+   * cancels, goes on with it and is asked again. It has none while pip replaces packages.
+   */
   async fill(wanted: Engine, options: Options, report: Report): Promise<Engine> {
-    rmSync(this.receiptFile, { force: true });
+    const before = this.receipt();
     await this.locked(wanted === 'prebuilt' ? 'prebuilt' : 'server', options, report);
     await this.wheel(options);
+    if (before) {
+      this.write(before);
+    }
     const engine = wanted === 'local' ? await this.compile(options, report) : wanted;
     this.sign(engine);
     return engine;
@@ -86,7 +95,7 @@ export class Environment {
       // What builds it is there, with hashes: nothing else is fetched for it.
       const environment = { ...pipEnvironment(options), ...special };
       const lock = ['--require-hashes', '--no-build-isolation', '--requirement', join(this.shipped, 'local.txt')];
-      await run(python, [...PIP, ...lock], { ...options, environment });
+      await run(python, [...PIP, ...lock], { ...options, environment, onLine: (line) => this.unsign(line) });
       return 'local';
     } catch (error) {
       if (!(error instanceof ProgramError)) {
@@ -103,10 +112,13 @@ export class Environment {
     const all = readFileSync(lock, 'utf8').match(/^\S+==/gm)?.length ?? 0;
     let collected = 0;
     const onLine = (line: string) => {
+      if (name !== 'build') {
+        this.unsign(line); // the server runs without what builds llama.cpp
+      }
       const found = /^Collecting ([\w.-]+)/.exec(line);
       if (found) {
         report(`fetching ${found[1]} (${++collected} of ${all})`);
-      } else if (line.startsWith('Installing collected')) {
+      } else if (line.startsWith(INSTALLS)) {
         report('installing packages');
       }
     };
@@ -122,8 +134,18 @@ export class Environment {
 
   private sign(engine: Engine): void {
     const { locks, sha256 } = this.manifest;
-    const receipt: Receipt = { locks, sha256, engine };
+    this.write({ locks, sha256, engine });
+  }
+
+  private write(receipt: Receipt): void {
     writeFileSync(this.receiptFile, JSON.stringify(receipt));
+  }
+
+  /** Takes the receipt away once pip has fetched and built all, and says that it now changes what is there. */
+  private unsign(line: string): void {
+    if (line.startsWith(INSTALLS)) {
+      rmSync(this.receiptFile, { force: true });
+    }
   }
 
   private get receiptFile(): string {

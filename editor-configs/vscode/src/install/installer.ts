@@ -20,6 +20,7 @@ export class Installer {
   private readonly shipped: string;
   private readonly manifest: Manifest | undefined;
   private running: Promise<boolean> | undefined;
+  private asked = false;
 
   constructor(
     context: vscode.ExtensionContext,
@@ -43,17 +44,28 @@ export class Installer {
     return this.running;
   }
 
-  /** Brings an environment that an earlier version of the extension made up to date. */
+  /** Brings the server of an earlier version of the extension up to date, where nothing has to be fetched for it. */
   async update(): Promise<void> {
-    const receipt = this.environment.receipt();
-    if (!receipt || !this.manifest || receipt.sha256 === this.manifest.sha256) {
-      return;
-    }
-    if (receipt.locks === this.manifest.locks) {
+    const receipt = this.outdated();
+    if (receipt && receipt.locks === this.manifest?.locks) {
       await this.environment.replaceServer(receipt.engine, this.options());
-    } else {
-      await this.askForUpdate(receipt);
     }
+  }
+
+  /** Asks whether to fetch newer packages, where the server needs them. Returns whether they are there now. */
+  async offerUpdate(): Promise<boolean> {
+    const receipt = this.outdated();
+    if (!receipt || receipt.locks === this.manifest?.locks || this.asked) {
+      return false;
+    }
+    this.asked = true; // once for a window: a restart does not ask again
+    return this.askForUpdate(receipt);
+  }
+
+  /** What an earlier version of the extension has installed. */
+  private outdated(): Receipt | undefined {
+    const receipt = this.environment.receipt();
+    return this.manifest && receipt?.sha256 !== this.manifest.sha256 ? receipt : undefined;
   }
 
   private async ask(): Promise<boolean> {
@@ -141,19 +153,21 @@ export class Installer {
     }
   }
 
-  private async askForUpdate(receipt: Receipt): Promise<void> {
+  private async askForUpdate(receipt: Receipt): Promise<boolean> {
     const sizes = this.read<Record<string, Sizes>>('sizes.json')?.[`${process.platform}-${process.arch}`];
     if (!sizes) {
-      return;
+      return false;
     }
     const plan: Plan = { python: '', engine: receipt.engine, sizes, installed: undefined, models: [] };
     const { message, detail } = updateQuestion(plan);
     const answer = await vscode.window.showInformationMessage(`${message} ${detail}`, 'Update');
-    if (answer) {
-      await this.withProgress('lsp-calib: updating', async (options, report) => {
-        await this.environment.fill(receipt.engine, options, report);
-      });
+    if (!answer) {
+      return false;
     }
+    this.asked = false; // an update that fails can be tried again
+    return this.withProgress('lsp-calib: updating', async (options, report) => {
+      await this.environment.fill(receipt.engine, options, report);
+    });
   }
 
   private async failed(what: string, error: Error): Promise<void> {

@@ -1,0 +1,152 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { LogOutputChannel } from 'vscode';
+import type { Installer } from '../src/install/installer';
+import { Session, type Views } from '../src/session';
+import { clients, slow } from './mock_client';
+import { registered, settings, window } from './mock_vscode';
+
+vi.mock('vscode', async () => await vi.importActual('./mock_vscode'));
+vi.mock('vscode-languageclient/node', async () => await vi.importActual('./mock_client'));
+
+const program = process.execPath; // any program that is there
+const states: string[] = [];
+const installer = {
+  program: undefined as string | undefined,
+  update: vi.fn(async () => undefined),
+  offerUpdate: vi.fn(async () => false),
+  offer: vi.fn(async () => false),
+};
+
+let current: Session | undefined;
+
+function session(): Session {
+  const views = {
+    badge: { why: () => undefined, setLegend: () => undefined },
+    late: { stop: () => undefined },
+    status: { update: ({ state }: { state: string }) => states.push(state), setLegend: () => undefined },
+  };
+  const log = { info: () => undefined, error: () => undefined };
+  current = new Session(views as unknown as Views, installer as unknown as Installer, log as unknown as LogOutputChannel);
+  return current;
+}
+
+const running = () => clients.filter(({ state }) => state === 'running').length;
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+const never = new Promise<never>(() => undefined);
+
+afterEach(async () => {
+  vi.useRealTimers();
+  await current?.stop();
+});
+
+beforeEach(() => {
+  vi.clearAllMocks();
+  clients.splice(0);
+  states.splice(0);
+  registered.clear();
+  settings.clear();
+  settings.set('lspCalib.server.path', { globalValue: program });
+  installer.program = undefined;
+  slow.start = () => pause(20);
+});
+
+it('says that what it sends as trusted is of the user alone', async () => {
+  await session().start(false);
+  expect(clients.map(({ server }) => server.args)).toEqual([['serve', '--trust-editor']]);
+});
+
+describe('starts and stops that overlap', () => {
+  it.each([0, 5, 15, 30, 60])('leave one server, and no other unstopped: restarts %i ms apart', async (between) => {
+    const tested = session();
+    const all = [tested.start(false)];
+    for (let i = 0; i < 3; i++) {
+      await pause(between);
+      all.push(tested.restart());
+    }
+    await Promise.all(all);
+    await vi.waitFor(() => expect(running()).toBe(1));
+    expect(clients.filter(({ disposed }) => !disposed)).toHaveLength(1);
+    expect(clients.at(-1)?.state).toBe('running');
+    expect(window.showErrorMessage).not.toHaveBeenCalled();
+    await tested.stop();
+    expect(running()).toBe(0);
+    expect(registered.size).toBe(0);
+  });
+
+  it('are one restart where several are asked for at once', async () => {
+    const tested = session();
+    await tested.start(false);
+    await Promise.all([tested.restart(), tested.restart(), tested.restart()]);
+    expect(clients).toHaveLength(2);
+  });
+
+  it('end a server that is still starting', async () => {
+    const tested = session();
+    await tested.start(false);
+    await tested.stop();
+    expect(clients.map(({ state }) => state)).toEqual(['stopped']);
+    expect(window.showErrorMessage).not.toHaveBeenCalled();
+  });
+
+  it('do not wait for a server that hangs, nor for a message that nobody answers', async () => {
+    vi.useFakeTimers();
+    window.showErrorMessage.mockImplementation(() => never);
+    slow.start = () => never;
+    const tested = session();
+    await tested.start(false);
+    slow.start = async () => undefined;
+    const again = tested.restart();
+    await vi.advanceTimersByTimeAsync(20_000);
+    await again;
+    expect(clients.map(({ state }) => state)).toEqual(['failed', 'running']);
+    slow.start = () => Promise.reject(new Error('broken'));
+    void tested.restart();
+    await vi.advanceTimersByTimeAsync(100);
+    expect(window.showErrorMessage).toHaveBeenCalledOnce();
+    slow.start = async () => undefined;
+    void tested.restart();
+    await vi.advanceTimersByTimeAsync(100);
+    expect(clients.at(-1)?.state).toBe('running');
+    expect(clients.slice(0, -1).every(({ disposed }) => disposed)).toBe(true);
+  });
+
+  it('take no notice of the end of a server that was replaced', async () => {
+    const tested = session();
+    await tested.start(false);
+    await tested.restart();
+    states.splice(0);
+    expect(clients[0]!.options.errorHandler.closed().action).toBe(1);
+    expect(states).toEqual([]);
+    expect(clients[1]!.options.errorHandler.closed().action).toBe(2);
+    expect(states).toEqual(['starting']);
+  });
+});
+
+describe('an update of the extension that needs newer packages', () => {
+  beforeEach(() => {
+    settings.clear();
+    installer.program = program;
+  });
+
+  it('is asked for beside the server that is there', async () => {
+    installer.offerUpdate.mockImplementation(() => never);
+    void session().start(false);
+    await vi.waitFor(() => expect(running()).toBe(1));
+    expect(installer.offerUpdate).toHaveBeenCalledOnce();
+    expect(states[0]).toBe('starting');
+  });
+
+  it('starts the server again once the packages are there', async () => {
+    installer.offerUpdate.mockImplementationOnce(async () => true).mockImplementation(async () => false);
+    await session().start(false);
+    await vi.waitFor(() => expect(running()).toBe(1));
+    expect(clients.map(({ disposed }) => disposed)).toEqual([true, false]);
+  });
+
+  it('is not asked for where the user has a server of their own', async () => {
+    settings.set('lspCalib.server.path', { globalValue: program });
+    installer.program = '/storage/bin/lsp-calib';
+    await session().start(false);
+    expect(installer.offerUpdate).not.toHaveBeenCalled();
+  });
+});

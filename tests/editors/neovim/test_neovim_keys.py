@@ -1,0 +1,121 @@
+"""Keys that the user had mapped do without a suggestion what they did before setup()."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nvim import NO_NVIM, NO_OLD_NVIM, NVIM, OLD_NVIM, Neovim
+from test_neovim_suggestions import REST, SCRIPT
+
+PROGRAMS = [
+    pytest.param(NVIM, marks=pytest.mark.skipif(bool(NO_NVIM), reason=NO_NVIM or "-"), id="new"),
+    pytest.param(OLD_NVIM, marks=pytest.mark.skipif(bool(NO_OLD_NVIM), reason=NO_OLD_NVIM or "-"), id="0.10"),
+]
+KEYS = Path(__file__).parents[3] / "editor-configs" / "neovim"
+
+# An earlier mapping of <M-n>, and what `x<M-n>y` is then, in lines. None: no mapping.
+EARLIER = {
+    "text": ("inoremap <M-n> done…<lt>", ["xdone…<y"]),
+    "text that is mapped again": ("inoremap <Plug>(it) done|imap <M-n> a<Plug>(it)", ["xadoney"]),
+    "text that is not mapped again": ("inoremap d D|inoremap <M-n> d", ["xdy"]),
+    "itself": ("imap <M-n> <M-n>", None),
+    "a command": ("inoremap <silent> <M-n> <Cmd>call setline(1, 'set')<CR><End>", ["sety"]),
+    "keys": ("inoremap <M-n> <Esc>ia<Right>", ["axy"]),
+    "nothing": ("inoremap <M-n> <Nop>", ["xy"]),
+    "an expression": ("inoremap <expr> <M-n> col('.') < 3 ? \"\\<Left>…\" : 'no'", ["…yx"]),
+    "an expression that is mapped again": ("inoremap d D|imap <expr> <M-n> 'd'", ["xDy"]),
+    "an expression that is a number": ("inoremap <expr> <M-n> 40 + 2", ["x42y"]),
+    "a function": (
+        "lua vim.keymap.set('i', '<M-n>', function() vim.api.nvim_put({ 'put' }, 'c', false, true) end)",
+        ["xputy"],
+    ),
+    "a function that gives keys": (
+        "lua vim.keymap.set('i', '<M-n>', function() return '<Left>…' end, { expr = true })",
+        ["…yx"],
+    ),
+    "a function that gives raw keys": (
+        "lua vim.keymap.set('i', '<M-n>', function() return '<Left>' end,"
+        " { expr = true, replace_keycodes = false })",
+        ["x<Left>y"],
+    ),
+    "a function that gives nothing": (
+        "lua vim.keymap.set('i', '<M-n>', function() end, { expr = true })",
+        ["xy"],
+    ),
+    "a function of the script": (
+        "lua vim.fn.writefile({ 'fun! s:it()', 'return 34', 'endfun', 'ino <expr> <M-n> <SID>it()' },"
+        " vim.env.XDG_STATE_HOME .. '/it.vim') vim.cmd.source(vim.env.XDG_STATE_HOME .. '/it.vim')",
+        ["x34y"],
+    ),
+}
+
+
+@pytest.fixture
+def open_bare(open_editor, folder: Path):
+    """Opens an editor without the plugin's setup."""
+
+    def open_(program: str) -> Neovim:
+        init = folder / "init.lua"
+        init.write_text(f"vim.opt.runtimepath:prepend('{KEYS}') vim.o.swapfile = false")
+        return open_editor(program=program, server="none", home=folder, init=init, attached=False)
+
+    return open_
+
+
+def typed(nvim: Neovim, keys: str) -> list[str]:
+    """The lines after keys in an empty buffer."""
+    nvim.keys(f"<Esc>:%d _<CR>i{keys}<Esc>")
+    nvim.until("normal mode", lambda: nvim.lua("return vim.api.nvim_get_mode().mode") == "n")
+    return nvim.lines()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_kind_of_earlier_mapping_does_what_it_did(open_bare, program: str) -> None:
+    nvim = open_bare(program)
+    wrong = {}
+    for kind, (command, lines) in EARLIER.items():
+        nvim.lua(f"vim.cmd.imapclear() vim.cmd([=[{command}]=])")
+        before = typed(nvim, "x<M-n>y")
+        nvim.lua("require('lsp_calib.keys').set('suggested')")
+        # As when init.lua is read again: the first one's mapping is not an earlier one.
+        for _ in range(2):
+            after = typed(nvim, "x<M-n>y")
+            if not (before == after == (lines or before)):
+                wrong[kind] = (before, after, lines)
+            nvim.lua("require('lsp_calib.keys').set('suggested')")
+    assert not wrong
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_keys_without_an_earlier_mapping_are_themselves(open_bare, program: str) -> None:
+    nvim = open_bare(program)
+    nvim.lua("vim.cmd.imapclear()")
+    before = typed(nvim, "x<Tab>y")
+    nvim.lua("require('lsp_calib.keys').set('suggested')")
+    assert typed(nvim, "x<Tab>y") == before == ["x\ty"]
+
+
+@pytest.mark.skipif(bool(NO_NVIM), reason=NO_NVIM or "-")
+def test_a_mapping_of_a_buffer_goes_first_and_is_not_taken_for_the_others(open_bare) -> None:
+    nvim = open_bare(NVIM)
+    nvim.lua("vim.cmd('inoremap <M-n> all') vim.cmd('inoremap <buffer> <M-n> here')")
+    nvim.lua("require('lsp_calib.keys').set('suggested')")
+    assert typed(nvim, "x<M-n>y") == ["xherey"]
+    nvim.lua("vim.cmd('iunmap <buffer> <M-n>')")
+    assert typed(nvim, "x<M-n>y") == ["xally"]
+
+
+@pytest.mark.skipif(bool(NO_NVIM), reason=NO_NVIM or "-")
+def test_a_suggestion_goes_before_an_earlier_mapping(open_scripted, folder: Path) -> None:
+    shipped = (Path(__file__).parent / "init.lua").read_text()
+    here = f"local here = '{Path(__file__).parent}'"
+    init = folder / "init.lua"
+    lines = [here if line.startswith("local here") else line for line in shipped.splitlines()]
+    init.write_text("\n".join(["vim.keymap.set('i', '<Tab>', 'mine')", *lines]))
+    nvim = open_scripted(SCRIPT, init=init)
+    assert nvim.suggested("G$A    re")[0] == REST
+    nvim.keys("<Tab>")
+    nvim.until("the suggestion", lambda: nvim.line() == "    re" + REST)
+    nvim.keys("<Esc>o<Tab>x")
+    nvim.until("the earlier mapping", lambda: nvim.line().strip() == "minex")
