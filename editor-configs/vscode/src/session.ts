@@ -1,7 +1,7 @@
 // The server's life: found, started, watched, started again. Where it cannot run, one message says what to do.
 
 import * as vscode from 'vscode';
-import { CloseAction, ErrorAction, LanguageClient, type ErrorHandler, type Middleware } from 'vscode-languageclient/node';
+import { CloseAction, ErrorAction, LanguageClient, RevealOutputChannelOn, type ErrorHandler, type Middleware } from 'vscode-languageclient/node';
 import type { BadgeView } from './badge';
 import type { Installer } from './install/installer';
 import type { LateAnswers } from './late';
@@ -21,6 +21,8 @@ const LOG = 'Show log';
 // A server that hangs while it starts is not waited for: it is ended, and what follows goes on.
 const START_LIMIT_MS = 10_000;
 const END_LIMIT_MS = 5_000;
+// JSON-RPC's codes: what was asked could not be written, or nobody is left to answer.
+const CONNECTION_LOST = [-32099, -32097, -32096];
 
 class Client extends LanguageClient {
   override error(message: string, data?: unknown, show?: boolean | 'force'): void {
@@ -115,7 +117,9 @@ export class Session {
     try {
       return await this.client.sendRequest<T>('workspace/executeCommand', { command, arguments: args });
     } catch (error) {
-      void vscode.window.showErrorMessage(`lsp-calib: ${(error as Error).message.replace(/^lsp-calib: /, '')}`);
+      const { code, message } = error as Error & { code?: number };
+      const said = code !== undefined && CONNECTION_LOST.includes(code) ? 'the server ended before it answered. Try again once it runs.' : message;
+      void vscode.window.showErrorMessage(`lsp-calib: ${said.replace(/^lsp-calib: /, '')}`);
       return undefined;
     }
   }
@@ -178,6 +182,8 @@ export class Session {
       initializationOptions,
       synchronize: { configurationSection: SECTION },
       outputChannel: this.log,
+      // A request that fails because nobody reads it any more, or in any other way, is for the log: VS Code asks by itself, at each key.
+      revealOutputChannelOn: RevealOutputChannelOn.Never,
       errorHandler: this.errorHandler(() => this.client === client),
       middleware: this.middleware(),
       markdown: { isTrusted: false, supportHtml: false },

@@ -4,9 +4,12 @@ import { registered } from './mock_vscode';
 
 export const CloseAction = { DoNotRestart: 1, Restart: 2 };
 export const ErrorAction = { Continue: 1 };
+export const RevealOutputChannelOn = { Never: 4 };
 export const clients: LanguageClient[] = [];
 /** What a start waits for after the process is there. */
 export const slow = { start: async (): Promise<void> => undefined };
+
+export const answers = { next: async (): Promise<unknown> => undefined };
 
 export class LanguageClient {
   state = 'initial';
@@ -20,13 +23,16 @@ export class LanguageClient {
     readonly id: string,
     readonly name: string,
     readonly server: { command: string; args: string[] },
-    readonly options: { errorHandler: { closed(): { action: number } } },
+    readonly options: { errorHandler: { closed(): { action: number } }; revealOutputChannelOn?: number },
   ) {
     clients.push(this);
   }
 
   onNotification(): void {}
   error(): void {}
+  sendRequest(): Promise<unknown> {
+    return answers.next();
+  }
 
   isRunning(): boolean {
     return this.state === 'running';

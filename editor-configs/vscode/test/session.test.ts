@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { LogOutputChannel } from 'vscode';
 import type { Installer } from '../src/install/installer';
 import { Session, type Views } from '../src/session';
-import { clients, slow } from './mock_client';
+import { answers, clients, RevealOutputChannelOn, slow } from './mock_client';
 import { registered, settings, window } from './mock_vscode';
 
 vi.mock('vscode', async () => await vi.importActual('./mock_vscode'));
@@ -53,6 +53,26 @@ beforeEach(() => {
 it('says that what it sends as trusted is of the user alone', async () => {
   await session().start(false);
   expect(clients.map(({ server }) => server.args)).toEqual([['serve', '--trust-editor']]);
+});
+
+describe('a server that ends', () => {
+  it('leaves what VS Code asked it in the log alone', async () => {
+    await session().start(false);
+    expect(clients.map(({ options }) => options.revealOutputChannelOn)).toEqual([RevealOutputChannelOn.Never]);
+  });
+
+  it.each([
+    [-32099, 'Cannot call write after a stream was destroyed', 'lsp-calib: the server ended before it answered. Try again once it runs.'],
+    [-32097, 'Pending response rejected since connection got disposed', 'lsp-calib: the server ended before it answered. Try again once it runs.'],
+    [-32602, 'lsp-calib: there is no such function.', 'lsp-calib: there is no such function.'],
+  ])('is said of the command that was asked: %i', async (code, message, said) => {
+    answers.next = () => Promise.reject(Object.assign(new Error(message), { code }));
+    const tested = session();
+    await tested.start(false);
+    await vi.waitFor(() => expect(running()).toBe(1));
+    expect(await tested.ask('lsp-calib.refit')).toBeUndefined();
+    expect(window.showErrorMessage.mock.calls).toEqual([[said]]);
+  });
 });
 
 describe('starts and stops that overlap', () => {
