@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,38 @@ def test_a_server_that_dies_is_started_again_and_one_that_goes_on_dying_is_said(
     vscode.until("what was typed", lambda: any("# still here" in line for line in vscode.lines()))
     vscode.press("Restart")
     vscode.until_ready()
+
+
+def test_what_a_server_leaves_unanswered_when_it_dies_is_not_shown(
+    editor: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Nobody reads what VS Code writes any more, and that becomes known only seconds later."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "averages.py").write_text(SOURCE)
+    program = tmp_path / "lingering-lsp-calib"
+    server_alone = f'exec 3<&0\n{shlex.quote(SERVER)} "$@" <&3 3<&- &\nexec 3<&- </dev/null\n'
+    program.write_text(f"#!/bin/sh\n{server_alone}wait\nsleep 5\n")
+    program.chmod(0o755)
+    machine = {"lspCalib.server.path": str(program)}
+    vscode: VSCode = editor(workspace, environment=environment, machine=machine)
+    vscode.install()
+    vscode.start("averages.py")
+    vscode.to_end()
+    vscode.until_ready()
+    before = vscode.servers()
+    (server,) = (one for one in before if one.cmdline()[0] != "/bin/sh")
+    server.kill()
+    vscode.keys("Enter")
+    vscode.type("# still here")
+    for _ in range(30):
+        assert not vscode.notifications()
+        vscode.page.wait_for_timeout(100)
+    vscode.until("the next", lambda: set(vscode.servers()) - set(before), MODEL_SECONDS)
+    vscode.until_ready()
+    vscode.keys("Enter")
+    assert vscode.suggestion(TYPED)["badge"], "as before"
+    assert not vscode.notifications()
 
 
 def test_a_model_that_cannot_run_is_said_with_what_to_do(
