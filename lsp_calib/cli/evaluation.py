@@ -181,6 +181,8 @@ def calibrate(
         from lsp_calib.commands.recompute import recompute
 
         tell(recompute(options["records"], options["paths"], sources, options["model"]))
+        # Its vocabulary gave the records' answers, whatever its file is called.
+        options["model"] = None
     workers = take_workers(options)
     apart = options.pop("held_out")
     options["task"] = said("task")
@@ -229,8 +231,12 @@ def line(
     from lsp_calib.evaluation.tasks import Task, line_task
     from lsp_calib.settings import Trusted
 
-    if bool(paths) == bool(options["records"]):
-        raise SettingsError("Name source files (PATH...) or --records to score, not both.")
+    if paths and options["records"]:
+        raise SettingsError("Give source to complete (PATH...) or --records to score, not both.")
+    if not paths and not options["records"]:
+        raise SettingsError(
+            "Nothing was given to measure: name source to complete (PATH...) or records to score (--records)."
+        )
     seed = options["seed"]
     exclude = settings_in_force(Trusted(), lambda _: None).exclude
 

@@ -123,6 +123,8 @@ def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, An
             thresholds=thresholds,
             measure=measure,
             language=said("language"),
+            model=options["model"],
+            window=options.get("window"),
         )
     else:
         report = run(

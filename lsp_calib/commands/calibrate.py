@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime
 import math
-import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -26,11 +25,18 @@ from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.purpose import Task as TaskName
 from lsp_calib.calibration.calibrators.rank_curves import Ranked
 from lsp_calib.calibration.calibrators.refit import COMMITS, MIN_LABELS
-from lsp_calib.calibration.validation.intervals import Interval
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.committed import FromGit, committed_task
 from lsp_calib.commands.comparison import Comparison
 from lsp_calib.commands.engine import Say, settings_in_force
+from lsp_calib.commands.record_files import (
+    check_output,
+    check_place,
+    check_question,
+    remove_unfinished,
+    unfinished,
+)
+from lsp_calib.commands.rounding import rounded
 from lsp_calib.completion.alternatives import shares
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
@@ -140,8 +146,9 @@ def calibrate(
         hidden; None: "line", or that of the records. language: of the source; None: Python if there is any,
         else the only one there is.
     from_git: complete lines of the user's commits instead, in the repositories of `paths`.
-    records: the file that keeps the generations; a run continues with those it already holds. Without `paths`
-        the calibrator is fitted on these records: neither a model nor source is needed.
+    records: the file that keeps the generations; a run continues with those it already holds. None: one in
+        the state folder, which is removed at the end. Without `paths` the calibrator is fitted on these
+        records: neither a model nor source is needed.
     output: write the calibrator to this file, and leave the one in force alone. None puts it in force for
         this user, in every workspace, if it is no worse than the present one by the rule of a refit, or else
         keeps it beside the earlier ones.
@@ -151,8 +158,8 @@ def calibrate(
     exclude: patterns of files that no model may see, beside those of the settings.
     model, threads, observe, window, quiet, lines, say: as for `collect_records`.
     Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
-    calibrator is for others), or for records of another task or language than asked for; SettingsError if
-    there is nothing to fit on.
+    calibrator is for others), or for records of another task, language, model or window than asked for;
+    SettingsError if there is nothing to fit on, or if `output` is a file of something else.
     """
     if install and output is not None:
         raise SettingsError("Give --output (write a file) or --install (put it in force), not both.")
@@ -164,10 +171,17 @@ def calibrate(
         )
     if task == SUMMARY and (from_git is not None or writing_on or observe):
         raise SettingsError("--from-git, --writing-on and --observe are for lines: leave them out.")
-    _check_writable(records, output)
+    # Before the model is asked for hours.
+    if output is not None:
+        check_output(output)
+    kept_in: Path | None = None
     if paths:
+        if records is not None:
+            check_place(records)
+        given = Trusted(remote_url=next(iter(workers.remotes), None), model=model)
         # Problems with the settings are reported when the engine is opened.
-        unseen = (*settings_in_force(Trusted(), lambda _: None).exclude, *exclude)
+        engine = settings_in_force(given, lambda _: None)
+        unseen = (*engine.exclude, *exclude)
         if task == SUMMARY:
             items = documented_task(paths, samples, seed, language, unseen)
         elif from_git is None:
@@ -180,25 +194,31 @@ def calibrate(
         if output is not None:
             refuse_blind(_projects(set(groups) - apart), items.language)
         check_groups(asked_for, apart, _PLURAL[items.name])
-        with tempfile.TemporaryDirectory() as scratch:
-            header, kept = collect_records(
-                items,
-                workers,
-                records or Path(scratch) / "records.jsonl",
-                say,
-                model=model,
-                threads=threads,
-                seed=seed,
-                quiet=quiet,
-                lines=lines,
-                created=created,
-                held_out=apart,
-                observe=observe,
-                window=window,
-            )
+        if records is None:
+            roots = sorted(str(path.resolve()) for path in paths)
+            git = None if from_git is None else [from_git.authors, from_git.commits]
+            asked_of = [model, workers.remotes, window, sorted(observe)]
+            drawn = [samples, seed, writing_on, items.language, held_out_projects]
+            kept_in = unfinished([roots, items.name, git, *asked_of, *drawn, unseen], engine)
+        header, kept = collect_records(
+            items,
+            workers,
+            records or cast(Path, kept_in),
+            say,
+            model=model,
+            threads=threads,
+            seed=seed,
+            quiet=quiet,
+            lines=lines,
+            created=created,
+            held_out=apart,
+            observe=observe,
+            window=window,
+        )
     elif records is not None:
         header, kept = read_records(records)
         check_header(records, header, task, language)
+        check_question(records, header, model, window)
         if held_out_projects is not None:
             apart = held_out([record.group for record in kept], held_out_projects, seed)
             header = attrs.evolve(header, held_out=tuple(sorted(apart)))
@@ -211,17 +231,14 @@ def calibrate(
     present = store.choose(fitted.calibrator.purpose).calibrator
     judged = _Judged.of(fitted, header, shown, present)
     if output is None:
-        return _put_in_force(store, fitted.calibrator, judged, asked, install=install)
-    fitted.calibrator.save(output)
-    reason = "it was written to a file only"
-    return Report(fitted.calibrator, output, asked, False, reason, None, judged.comparison())
-
-
-def _check_writable(*paths: Path | None) -> None:
-    """Raises SettingsError for a file that cannot be written, before the model is asked for hours."""
-    for wanted in paths:
-        if wanted is not None and not wanted.absolute().parent.is_dir():
-            raise SettingsError(f"There is no folder {wanted.absolute().parent} to write {wanted.name} to.")
+        report = _put_in_force(store, fitted.calibrator, judged, asked, install=install)
+    else:
+        fitted.calibrator.save(output)
+        reason = "it was written to a file only"
+        report = Report(fitted.calibrator, output, asked, False, reason, None, judged.comparison())
+    if kept_in is not None:
+        remove_unfinished(kept_in)
+    return report
 
 
 def _put_in_force(
@@ -346,7 +363,7 @@ def _fit(
     )
     fitted = base and adapt_calibrator(base, purpose, evidences, labels, groups_of(shown), **about)
     fitted = fitted or fit_calibrator(purpose, evidences, labels, groups_of(shown), **about)
-    return attrs.evolve(fitted, calibrator=_rounded(fitted.calibrator)), shown
+    return attrs.evolve(fitted, calibrator=rounded(fitted.calibrator)), shown
 
 
 def _commits(shown: list[Record], created: str) -> Iterator[Origin]:
@@ -367,35 +384,3 @@ def ranked(record: Record) -> Ranked:
 def _projects(groups: Iterable[str]) -> list[str]:
     """The names of the projects, without versions, that groups of records are of."""
     return [origin(group, 1).name for group in groups]
-
-
-def _rounded(calibrator: Calibrator) -> Calibrator:
-    """The calibrator with numbers of nine significant digits: further digits depend on the processor, and the
-    same records must give the same file on all of them."""
-    return attrs.evolve(
-        calibrator,
-        curves=tuple(curve.rounded(_nine) for curve in calibrator.curves),
-        ranks=tuple(
-            attrs.evolve(curve, slope=_nine(curve.slope), intercept=_nine(curve.intercept))
-            for curve in calibrator.ranks
-        ),
-        metrics=_rounded_metrics(calibrator.metrics),
-        by_place={place: _rounded_metrics(metrics) for place, metrics in calibrator.by_place.items()},
-    )
-
-
-def _rounded_metrics(metrics: Mapping[str, Interval]) -> dict[str, Interval]:
-    return {
-        name: attrs.evolve(
-            interval, value=_nine(interval.value), low=_nine(interval.low), high=_nine(interval.high)
-        )
-        for name, interval in metrics.items()
-    }
-
-
-@overload
-def _nine(value: float) -> float: ...
-@overload
-def _nine(value: None) -> None: ...
-def _nine(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.9g}")

@@ -40,7 +40,7 @@ def export_calibrator(wanted: str, path: Path) -> Calibrator:
 
     The projects that it was fitted on are numbered: their names may be paths, or those of customers.
 
-    Raises CalibratorError if there is none of this id, SettingsError if the file exists, DataError if it
+    Raises SettingsError if there is none of this id or the file exists, DataError if it
     cannot be written.
     """
     entries, _ = CalibratorStore.open().listed()
@@ -108,7 +108,10 @@ def import_words(imported: Imported) -> str:
     """The result of an import, in words."""
     done = in_words(imported.calibrator)
     if imported.in_force:
-        return f"{done} is in force: {imported.reason}. `lsp-calib calibrators rollback` takes it back."
+        said = f"{done} is in force: {imported.reason}."
+        # A shipped one is what is left when all others are taken back.
+        own = imported.calibrator.source != "shipped"
+        return f"{said} `lsp-calib calibrators rollback` takes it back." if own else said
     return (
         f"{done} is kept, not in force: {imported.reason}. "
         f"`lsp-calib calibrators rollback {imported.calibrator.id}` puts it in force nevertheless."

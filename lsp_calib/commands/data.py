@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lsp_calib.commands.printing import download_progress
+from lsp_calib.errors import SettingsError
 from lsp_calib.evaluation.datasets import catalogue, pinned, pull
 
 
@@ -20,8 +21,19 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 def pull_data(name: str, data_dir: Path) -> str:
     """Get a data set, or a set of pinned projects, with a progress bar. Returns a sentence: where it is.
 
-    Raises SettingsError for an unknown name, DownloadError if it cannot be obtained.
+    Raises SettingsError for an unknown name or a folder that cannot be written, DataError for a set that is
+    published nowhere, DownloadError if it cannot be obtained.
     """
+    try:
+        return _pulled(name, data_dir)
+    except OSError as error:
+        raise SettingsError(
+            f"{error.filename or data_dir} cannot be used: {error.strerror or error}. Give a folder that "
+            "you can write in, with --data-dir or as LSP_CALIB_DATA."
+        ) from error
+
+
+def _pulled(name: str, data_dir: Path) -> str:
     if name in pinned.SETS:
         with download_progress("Projects", files=True) as progress:
             folders = pinned.pull_projects(pinned.SETS[name], data_dir, progress)

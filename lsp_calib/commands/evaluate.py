@@ -11,6 +11,7 @@ from rich.console import Console
 
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.engine import Say
+from lsp_calib.commands.record_files import check_question
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
@@ -31,10 +32,11 @@ RECORDS = "records.jsonl"
 
 @attrs.frozen
 class Report:
-    """Scores, and the folder that holds them with the records (None: they are only shown)."""
+    """Scores, and the folder that holds them (None: they are only shown). recorded: the records, too."""
 
     scores: Scores
     folder: Path | None
+    recorded: bool
 
     def to_wire(self) -> dict[str, Any]:
         return {"folder": None if self.folder is None else str(self.folder), **self.scores.to_json()}
@@ -43,7 +45,8 @@ class Report:
         console = Console(highlight=False)
         report.print_scores(self.scores, console)
         if self.folder is not None:
-            console.print(f"Tables and records are in {self.folder}.", soft_wrap=True)
+            what = "Tables and records" if self.recorded else "Tables"
+            console.print(f"{what} are in {self.folder}.", soft_wrap=True)
 
 
 def evaluate(
@@ -97,7 +100,7 @@ def evaluate(
     records = _judged(header, records, rules)
     scores = _scores(header, records, apart, measure, resamples=resamples, seed=seed)
     report.write(scores, output)
-    return Report(scores, output)
+    return Report(scores, output, recorded=True)
 
 
 def replay(
@@ -111,19 +114,22 @@ def replay(
     thresholds: Path | None = None,
     measure: str | None = None,
     language: str | None = None,
+    model: str | None = None,
+    window: WindowSize | None = None,
 ) -> Report:
     """Score existing records, without a model.
 
     held_out_projects: their number; None: those that the records name. thresholds: of similarities, by which
     records that hold some are judged; None: the shipped ones. measure: of `reflective_scores.FORMS`, to score
-    what the model says of its answers in the place of their probabilities; None: these. language: that they
-    are said to be of. Raises DataError if the records are of another task or language, or the thresholds are
-    for other similarities.
+    what the model says of its answers in the place of their probabilities; None: these. language,
+    model, window: that they are said to be of. Raises DataError if the records are of another task, language,
+    model or window, or the thresholds are for other similarities.
     """
     header, found = read_records(records)
     if header.task != task:
         raise DataError(f"{records} holds records of the task {header.task!r}, not of {task!r}.")
     check_header(records, header, None, language)
+    check_question(records, header, model, window)
     groups = [record.group for record in found]
     if held_out_projects is None:
         apart = frozenset(header.held_out).intersection(groups)
@@ -134,7 +140,7 @@ def replay(
     if output is not None:
         _make(output)
         report.write(scores, output)
-    return Report(scores, output)
+    return Report(scores, output, recorded=False)
 
 
 def _scores(

@@ -66,7 +66,10 @@ def print_statistics(found: Statistics) -> None:
                 soft_wrap=True,
             )
     if not found.suggestions:
-        console.print("No suggestion has been shown yet, or feedback.enabled is false.")
+        console.print(
+            "No suggestion has been shown yet, or lspCalib.feedback.enabled is false in your editor.",
+            soft_wrap=True,
+        )
         return
     first, last = (_day(at) for at in (found.first, found.last))
     console.print(

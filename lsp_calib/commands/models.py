@@ -38,9 +38,9 @@ def row(entry: Entry | EncoderCard) -> str:
         card, speed = entry, None
     else:
         card, speed = entry.card, entry.speed
-    size = f"{card.size >> 20} MB" if card.size else "size ?"
+    size = f"{card.size / 1e6:.0f} MB" if card.size else "size ?"
     state = (entry.fault and "damaged") or ("installed" if entry.installed else "-")
-    needs = f"needs {entry.needs / (1 << 30):.1f} GB"
+    needs = f"needs {entry.needs / 1e9:.1f} GB"
     fits = {True: "fits", False: "too large now", None: ""}[entry.fits]
     pace = f"{speed.prompt_per_s:.0f} + {speed.generation_per_s:.0f} tokens/s" if speed else ""
     columns = (f"{card.name:20}", f"{size:>8}", f"{card.quantisation:7}", f"{card.licence:18}")

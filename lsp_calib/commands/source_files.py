@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lsp_calib.errors import DataError
-from lsp_calib.exclusion import Exclusion
+from lsp_calib.exclusion import SECRET_NAME, Exclusion
 from lsp_calib.settings import Trusted, resolve_trusted
 from lsp_calib.text_lines import split_lines
 
@@ -35,9 +35,10 @@ def _refuse_excluded(path: Path) -> None:
     exclusion = Exclusion(trusted.exclude)
     reason = exclusion.reason(str(path.absolute())) or exclusion.reason(str(path.resolve()))
     if reason:
+        # No setting takes a name off the list of those that hold secrets.
+        change = "" if reason == SECRET_NAME else " or change `exclude` in config.toml"
         raise DataError(
-            f"{path} is excluded: {reason}. No model may see it. "
-            "To use it nevertheless, rename it or change `exclude` in config.toml."
+            f"{path} is excluded: {reason}. No model may see it. To use it nevertheless, rename it{change}."
         )
 
 

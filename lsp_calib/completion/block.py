@@ -76,8 +76,9 @@ async def lines_of(
 
     complete: the completion at a cursor, or something else where there is none. assess: a completion with the
     confidence that it has with these lines below it. decide: the tier of a probability.
-    The block ends with its scope, at a line without a completion or a probability, above the first line up to
-    which all would be rejected, and after `MOST_LINES` lines or `WITHIN` seconds.
+    The block ends with its scope, at a line without a completion or a probability, above a line that repeats
+    the one above it, above the first line up to which all would be rejected, and after `MOST_LINES` lines or
+    `WITHIN` seconds. Below the first no line that opens a block is its last.
     """
     found = [first]
     with contextlib.suppress(TimeoutError):
@@ -89,6 +90,9 @@ async def lines_of(
                 text = line.suggestion.text
                 scope = scope_of(first.expected_line, text)
                 above = found[-1]
+                # A small model that has begun to repeat a line seldom stops.
+                if text.rstrip() == above.expected_line.rstrip():
+                    break
                 if _opens(above.expected_line) and _indentation(text) > _indentation(above.expected_line):
                     above = await assess(above, [text])
                 p = _product([*found[:-1], above, line])[-1]
@@ -99,7 +103,9 @@ async def lines_of(
                 found[-1:] = [above, line]
                 if scope is Scope.LAST:
                     break
-    while len(found) > 1 and decide(_product(found)[-1])[0] is Tier.REJECT:
+    while len(found) > 1 and (
+        _opens(found[-1].expected_line) or decide(_product(found)[-1])[0] is Tier.REJECT
+    ):
         found.pop()
     return tuple(found)
 
@@ -117,8 +123,10 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
     tiers = [decide(p)[0] for p in products]
     through = next((n for n, tier in enumerate(tiers) if tier is not Tier.ACCEPT), len(tiers))
     tier, reason = decide(products[-1])
+    n = len(tiers)
+    how_far = f"accept through line {through} of {n}" if through else f"{tiers[0].value} all {n} lines"
     reason = (
-        f"accept through line {through} of {len(tiers)}; all of them: {reason}; the product of the lines' "
+        f"{how_far}; all of them: {reason}; the product of the lines' "
         "confidences, since blocks have no labels of their own"
     )
     shown = [first, *below]

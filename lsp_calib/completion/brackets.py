@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from types import MappingProxyType
+
+from lsp_calib.languages import family_of
 
 _OPENING = {")": "(", "]": "[", "}": "{"}
 _CLOSING = {opening: closing for closing, opening in _OPENING.items()}
@@ -11,35 +14,48 @@ _QUOTES = "\"'`"
 # What is escaped outside of a string is taken with its backslash: else a line of escaped quotes, as of JSON
 # in a string, would be read to its end from each of them.
 _STRING = re.compile(r"(\\.)|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
-# Of most languages. Where one means something else (`//` in Python), what follows on its line is not seen,
-# and a bracket may pass for open that is closed: then nothing is called surplus.
-_COMMENT = re.compile(r"#|//")
-LINES_ABOVE = 200
-"""A bracket seldom stays open over more lines."""
+# In Rust an apostrophe also begins a lifetime.
+_RUST_STRING = re.compile(r"(\\.)|'(?:\\.[^']*|[^'\\])'|\"(?:\\.|[^\"\\])*\"")
+_SLASHES = re.compile(r"//")
+# What begins a comment that ends with its line. The mark of another language may be code: `this.#items = [`
+# in JavaScript, `a // max(` in Python. Taken for a comment it hides an opener, whose closer seems surplus.
+_COMMENTS = MappingProxyType(
+    {
+        **dict.fromkeys(("c", "cpp", "csharp", "go", "java", "javascript", "rust", "typescript"), _SLASHES),
+        **dict.fromkeys(("python", "ruby"), re.compile("#")),
+        "php": re.compile(r"#(?!\[)|//"),  # `#[` begins an attribute
+    }
+)
+LINES_ABOVE = 2000
+"""So many are read at most. What opens a bracket may stand above them: a class ends far below its name."""
 
 
-def without_surplus_closers(text: str, before: str, after: str, above: Sequence[str]) -> str:
+def without_surplus_closers(
+    text: str, before: str, after: str, above: Sequence[str], language: str, *, more_above: bool = False
+) -> str:
     """`text` without closing brackets at its end that close nothing; `text` itself if there are none.
 
-    before, after: the line around the text. above: the lines above it, the last `LINES_ABOVE` are
-    enough. Brackets in strings that end on their
-    line, and in comments, do not count. Only what makes the line's closers match is cut: a line that is out
-    of order without the text, or because of a closer in the middle of it, is left alone.
+    before, after: the line around the text. above: the lines above it. more_above: whether there are others
+    above these, in which any bracket may be opened that is closed here: then nothing is cut.
+    Brackets in strings that end on their line, and in comments, do not count. Only what makes the line's
+    closers match is cut: a line that is out of order without the text, or because of a closer in the middle
+    of it, is left alone; so is one in a language whose comments are not known, where a closer may even need
+    no opener (`start)` in a shell's `case`), or where the text ends within a string.
     """
-    if not text or text[-1] not in _OPENING or not _unmatched(before + text + after, []):
+    if more_above or family_of(language) not in _COMMENTS or not text or text[-1] not in _OPENING:
         return text
-    open_above: list[str] = []
-    for line in above:
-        _unmatched(line, open_above)
-    if _unmatched(before + after, open_above.copy()):
+    if not _surplus(_code(before + text + after, language), []) or _in_string(before + text, language):
+        return text
+    open_above = _open_above(above, language)
+    if _surplus(_code(before + after, language), open_above):
         return text
     cut = text
-    while cut and cut[-1] in _OPENING and _unmatched(before + cut + after, open_above.copy()):
+    while cut and cut[-1] in _OPENING and _surplus(_code(before + cut + after, language), open_above):
         cut = cut[:-1].rstrip()
-    return text if _unmatched(before + cut + after, open_above.copy()) else cut
+    return text if _surplus(_code(before + cut + after, language), open_above) else cut
 
 
-def up_to_the_closer_behind(text: str, before: str, after: str, above: Sequence[str]) -> str:
+def up_to_the_closer_behind(text: str, before: str, after: str, above: Sequence[str], language: str) -> str:
     """`text` up to the bracket with which it closes what the text behind it closes; else `text` itself.
 
     Editors close brackets as they are opened: between those of `def f()` a model that does not see what
@@ -53,9 +69,7 @@ def up_to_the_closer_behind(text: str, before: str, after: str, above: Sequence[
     at = _first_unmatched(text)
     if at is None or text[at] != closer:
         return text
-    open_above: list[str] = []
-    for line in above:
-        _unmatched(line, open_above)
+    open_above = _open_above(above, language)
     if _count_unmatched(_without_strings(before + after), open_above.copy()):
         return text
     return text[:at] if _count_unmatched(_without_strings(before + text + after), open_above) else text
@@ -75,6 +89,11 @@ def is_balanced(text: str) -> bool:
 def has_closer(text: str) -> bool:
     """Whether there is a closing bracket in `text`."""
     return not _OPENING.keys().isdisjoint(text)
+
+
+def is_closers(text: str) -> bool:
+    """Whether a text is closing brackets alone."""
+    return bool(text.strip()) and _OPENING.keys() >= set("".join(text.split()))
 
 
 def closed_by_editors(typed: str) -> str:
@@ -109,13 +128,53 @@ def _without_strings(line: str) -> str:
     return _STRING.sub(lambda found: found[1] or "", line)
 
 
-def _unmatched(line: str, open_: list[str]) -> int:
-    """How many closers of a line match no opener; `open_` becomes the brackets open after it."""
-    return _count_unmatched(_COMMENT.split(_without_strings(line), maxsplit=1)[0], open_)
+def _code(line: str, language: str) -> str:
+    """A line without what is in strings and comments; of a language that is not known, comments stay."""
+    family = family_of(language)
+    # A space for a string: what stands around it is not to become a comment mark. What is escaped outside of
+    # one, as in a regular expression, is no bracket.
+    without = (_RUST_STRING if family == "rust" else _STRING).sub(" ", line)
+    comment = _COMMENTS.get(family)
+    return comment.split(without, maxsplit=1)[0] if comment is not None else without
+
+
+def _in_string(before: str, language: str) -> bool:
+    """Whether what follows on a line seems to stand in a string."""
+    code = _code(before, language)
+    return '"' in code or (language != "rust" and "'" in code) or code.count("`") % 2 == 1
+
+
+def _open_above(above: Sequence[str], language: str) -> list[str]:
+    """The brackets that lines leave open."""
+    open_: list[str] = []
+    for line in above:
+        _count_unmatched(_code(line, language), open_)
+    return open_
+
+
+def _surplus(code: str, open_above: Sequence[str]) -> int:
+    """How many closers of a line close nothing: neither a bracket of this line, in order, nor one above.
+
+    Of the brackets above the order does not count: what seems open in the text of a long string or of a
+    comment hides none of them.
+    """
+    open_, above = list[str](), list(open_above)
+    found = 0
+    for char in code:
+        if char in _CLOSING:
+            open_.append(char)
+        elif char in _OPENING:
+            if open_ and open_[-1] == _OPENING[char]:
+                open_.pop()
+            elif not open_ and _OPENING[char] in above:
+                above.remove(_OPENING[char])
+            else:
+                found += 1
+    return found
 
 
 def _count_unmatched(text: str, open_: list[str]) -> int:
-    """As `_unmatched`, with what is in strings and comments."""
+    """How many closers of a line match no opener, in order; `open_` becomes the brackets open after it."""
     found = 0
     for char in text:
         if char in _OPENING.values():

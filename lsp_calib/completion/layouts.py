@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from lsp_calib.completion.prompt import Layout, WindowSize
@@ -9,6 +10,8 @@ from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.card import ModelCard
 from lsp_calib.inference.models.speeds import known_speed
 from lsp_calib.values import ModelIdentity
+
+_log = logging.getLogger(__name__)
 
 # In seconds: for the first suggestion in a document, or after a jump, where nothing of the prompt is cached.
 PATIENCE = 4.0
@@ -43,6 +46,13 @@ class Layouts:
         key = (identity, wanted)
         if key not in self._known:
             self._known[key] = Layout.of(card, wanted or self._best(card, identity))
+            if wanted is WindowSize.LARGE and self._known[key] == Layout.of(card):
+                _log.warning(
+                    "The window is small, though it was to be large: the context of %s (%d positions) cannot "
+                    "hold more.",
+                    card.name,
+                    card.context,
+                )
         return self._known[key]
 
     def _best(self, card: ModelCard, identity: ModelIdentity) -> WindowSize:

@@ -62,9 +62,18 @@ def offered(text: str, cursor: Cursor) -> Cleaned:
 
     After `cleaned`: a text that goes on into the beginning of the rest of the line, or over all of it, or
     that closes the bracket that the rest closes, ends there; closing brackets at its end that close nothing
-    are cut off; a whole line that is the next one again is not offered. tests/programs/after_the_model.py
+    are cut off; what makes the line the next one again is not offered. tests/programs/after_the_model.py
     counts what each rule changes and whether that was right.
     """
+    found = _offered_at_first(text, cursor)
+    if found.removal is None and cursor.before.strip() and _is_next_line(found.text, cursor):
+        return Cleaned("", Removal.REPEATS_NEXT_LINE)
+    return found
+
+
+def _offered_at_first(text: str, cursor: Cursor) -> Cleaned:
+    """As `offered`, but a line that is being typed may become the next one: of such texts are the verdicts
+    of records."""
     found = cleaned(text, cursor)
     if found.removal is not None:
         return found
@@ -75,25 +84,26 @@ def offered(text: str, cursor: Cursor) -> Cleaned:
             return Cleaned("", Removal.REPEATS_SUFFIX)
         if ends != text:
             text, cuts = ends, (*cuts, Cut.PART_OF_SUFFIX)
-    above = cursor.lines[max(cursor.line - LINES_ABOVE, 0) : cursor.line]
-    within = up_to_the_closer_behind(text, cursor.before, cursor.after, above)
+    first = max(cursor.line - LINES_ABOVE, 0)
+    above, around = cursor.lines[first : cursor.line], (cursor.before, cursor.after)
+    within = up_to_the_closer_behind(text, *around, above, cursor.language)
     if not within.strip():
         return Cleaned("", Removal.REPEATS_SUFFIX)
     if within != text:
         text, cuts = within.rstrip(), (*cuts, Cut.PART_OF_SUFFIX)
-    closed = without_surplus_closers(text, cursor.before, cursor.after, above)
+    closed = without_surplus_closers(text, *around, above, cursor.language, more_above=first > 0)
     if not closed.strip():
         return Cleaned("", Removal.SURPLUS_CLOSERS)
     if closed != text:
         text, cuts = closed, (*cuts, Cut.SURPLUS_CLOSERS)
-    if _is_next_line(text, cursor):
+    if not cursor.before.strip() and _is_next_line(text, cursor):
         return Cleaned("", Removal.REPEATS_NEXT_LINE)
     return Cleaned(text, None, cuts)
 
 
 def judged(text: str, cursor: Cursor, version: str) -> str:
     """The text that records of this prompt's version have their verdict of; empty if there is none."""
-    return (cleaned if version in _JUDGED_AS_CLEANED else offered)(text, cursor).text
+    return (cleaned if version in _JUDGED_AS_CLEANED else _offered_at_first)(text, cursor).text
 
 
 def cleaned(text: str, cursor: Cursor) -> Cleaned:
@@ -134,18 +144,19 @@ def _without_rest(text: str, rest: str) -> str:
 
 
 def _is_next_line(text: str, cursor: Cursor) -> bool:
-    """Whether a whole line would stand there twice, one below the other."""
+    """Whether a line would stand there twice, one below the other."""
     line = (cursor.before + text + cursor.after).rstrip()
     if len(line.strip()) < _SHORTEST_REPEAT or not _WORD.search(line):
+        return False
+    # The elements of a list may well be the same: who has begun to type one again seems to want that.
+    if cursor.before.strip() and line.endswith(","):
         return False
     return next_line(cursor) == line
 
 
-def next_line(cursor: Cursor) -> str | None:
-    """The next line with something in it, without white space at its end, where a suggestion for all of the
-    line is not to be the same; "" for none. None where the suggestion is a part of the line."""
-    if cursor.before.strip():
-        return None
+def next_line(cursor: Cursor) -> str:
+    """The next line with something in it, without white space at its end: a suggestion is not to make the
+    cursor's line the same. "" for none."""
     # By index: to iterate over the lines may begin with the first.
     for at in range(cursor.line + 1, len(cursor.lines)):
         if line := cursor.lines[at].rstrip():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import re
 import signal
 import threading
 import warnings
@@ -176,6 +177,15 @@ class JoblibPool:
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
+# The schemes are those of Dask that have a host and a port. A host in brackets is an IPv6 address.
+_ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|ws|wss)://)?(?:\[[0-9A-Fa-f:.%]+\]|[^\s/:\[\]]+):([0-9]{1,5})")
+
+
+def _is_address(text: str) -> bool:
+    found = _ADDRESS.fullmatch(text)
+    return found is not None and 0 < int(found[1]) <= 65535
+
+
 def _in_worker(ask: Ask, item: str, payload: Plain) -> Answer:
     # Ctrl-C in a terminal reaches the workers too; they ignore it, and the parent process ends them.
     with contextlib.suppress(ValueError):
@@ -187,7 +197,8 @@ class DaskPool:
     """The workers of a running Dask cluster, at `scheduler` ("tcp://host:port").
 
     patience: seconds to wait for a worker if the cluster has none.
-    Raises SettingsError if the extra `dask` is missing, EngineError if the cluster cannot be reached.
+    Raises SettingsError if the extra `dask` is missing or the address is none, EngineError if the cluster
+    cannot be reached.
     """
 
     def __init__(self, scheduler: str, *, patience: float = _PATIENCE) -> None:
@@ -198,6 +209,12 @@ class DaskPool:
             raise SettingsError(
                 "A Dask cluster needs the extra `dask`: run `pip install 'lsp-calib[dask]'`."
             ) from error
+        # A client of an address without a port waits for itself, and prints a traceback when it is deleted.
+        if not _is_address(scheduler):
+            raise SettingsError(
+                f"{scheduler!r} is not the address of a Dask scheduler. Give --scheduler tcp://HOST:PORT, as "
+                "the scheduler prints it when it starts, such as tcp://127.0.0.1:8786."
+            )
         try:
             self._client: Client = Client(scheduler, timeout=min(10.0, patience), set_as_default=False)
         except (OSError, ValueError) as error:

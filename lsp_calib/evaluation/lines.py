@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePath
 
@@ -199,6 +200,20 @@ def read_lines_of(path: Path, language: str) -> Sequence[str]:
     return () if language != "python" and is_made_by_a_program(path.name, lines) else lines
 
 
+def _why_unread(path: Path) -> str:
+    """Why `read_lines_of` has no lines of a file, to follow a number of files."""
+    try:
+        if path.is_symlink():
+            return "links"
+        if path.stat().st_size > _MOST_BYTES:
+            return f"larger than {_MOST_BYTES // 1000} kB"
+        return "generated" if path.read_text("utf-8").strip() else "empty"
+    except UnicodeDecodeError:
+        return "not UTF-8 text"
+    except OSError:
+        return "unreadable"
+
+
 def sample_lines(
     root: Path,
     group: str,
@@ -216,16 +231,22 @@ def sample_lines(
     rng = random.Random(f"{seed}:{group}")
     candidates: list[tuple[Path, Sequence[str], int]] = []
     exclusion = Exclusion(tuple(exclude))
+    left_out = Counter[str]()
     for path in source_files(root, language):
         if exclusion.reason(str(path)):
+            left_out["excluded"] += 1
             continue
         lines = read_lines_of(path, language)
+        if not lines:
+            left_out[_why_unread(path)] += 1
         prose = prose_lines(lines, language)
         candidates += [
             (path, lines, at) for at, line in enumerate(lines) if at not in prose and is_asked_for(line)
         ]
     if not candidates:
-        raise DataError(f"There is no {name_of(language)} source below {root}.")
+        counted = "; ".join(f"{n} {why}" for why, n in sorted(left_out.items()))
+        more = f" Files left out: {counted}." if counted else ""
+        raise DataError(f"There is no {name_of(language)} source below {root}.{more}")
     rng.shuffle(candidates)
     items: list[LineItem] = []
     weights = dict(STRATA)

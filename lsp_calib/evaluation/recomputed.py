@@ -13,6 +13,7 @@ from pathlib import Path
 
 import attrs
 
+from lsp_calib.completion.brackets import is_closers
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.postprocess import judged
@@ -175,6 +176,9 @@ def text_of(record: Record, item: LineItem, pieces: Sequence[bytes], prompt: Pro
         if record.added is not None and record.added != sum(len(token.text) for token in builder.tokens[:1]):
             continue
         text = judged(builder.finish(Timing()).text, item.cursor, prompt.version)
+        # Some records are older than the rule that such a text is offered where it may close something.
+        if not record.shown and is_closers(text):
+            text = ""
         offered = bool(text) and record.stop != Stop.LENGTH
         right = bool(text) and item.is_correct(text)
         if offered == record.shown and right == record.correct.get("exact", right):

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 
-from lsp_calib.errors import ModelError
+from lsp_calib.errors import ModelError, SettingsError
 from lsp_calib.inference.backend import Factory
 
 # An installed library may fail to load: it is for another system, or the processor is too old for it.
 _UNUSABLE = (ImportError, OSError, RuntimeError)
+
+
+def forced() -> str:
+    """The engine that LSP_CALIB_ENGINE forces, "" for none. Raises SettingsError for one of another name."""
+    wanted = os.environ.get("LSP_CALIB_ENGINE", "")
+    if wanted not in ("", "local", "prebuilt"):
+        raise SettingsError(f"LSP_CALIB_ENGINE is {wanted!r}; it must be local or prebuilt.")
+    return wanted
 
 
 def find() -> Factory:
@@ -16,9 +24,10 @@ def find() -> Factory:
 
     Raises ModelError, which names the packages to install, if there is none.
     """
-    wanted = os.environ.get("LSP_CALIB_ENGINE", "")
-    if wanted not in ("", "local", "prebuilt"):
-        raise ModelError(f"LSP_CALIB_ENGINE is {wanted!r}; it must be local or prebuilt.")
+    try:
+        wanted = forced()
+    except SettingsError as error:
+        raise ModelError(str(error)) from error
     missing, remedies = [], []
     if wanted != "prebuilt":
         try:
@@ -36,6 +45,12 @@ def find() -> Factory:
             remedies.append("`pip install 'lsp-calib[prebuilt]'` (ready-made)")
         else:
             return PrebuiltModel
+    if wanted:
+        # The other one may well be there.
+        raise ModelError(
+            f"LSP_CALIB_ENGINE is {wanted}, and {missing[0]}. In the environment of lsp-calib, run "
+            f"{remedies[0]}, or unset LSP_CALIB_ENGINE: then any that is installed is used."
+        )
     raise ModelError(
         f"Nothing that runs a model is installed: {'; '.join(missing)}. "
         f"In the environment of lsp-calib, run {' or '.join(remedies)}."

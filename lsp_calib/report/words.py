@@ -18,7 +18,8 @@ PURPOSE = "Did the probabilities on your suggestions come true, and what has lea
 WHAT_TO_DO = (
     "Work in an editor that runs lsp-calib. A suggestion is settled when you save or close its document, "
     "or 30 seconds after the last change to its line once you have moved on.",
-    "Keep feedback.enabled on (the default). What is stored are numbers, never your text.",
+    "Keep lspCalib.feedback.enabled on in your editor (the default). What is stored are numbers, never your "
+    "text.",
     "Then make the report again: about 20 settled lines say something, 100 say much.",
 )
 

@@ -57,6 +57,11 @@ OFF = Absence(
     Reason.OFF,
     "Completions as ghost text are turned off. Set inlineCompletion.enabled to true to get them.",
 )
+MENU_OFF = Absence(
+    Reason.OFF,
+    "Completions in the completion menu are turned off, and this editor shows no ghost text: it has no other "
+    'place for them. Set completion.enabled to "auto" or true, and restart the server.',
+)
 STARTING = Absence(
     Reason.STARTING,
     "The editor has not given its settings yet. Until they are known no document is shown to the model: they "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.completion import Completion, CompletionService, Cursor, Hidden, Nothing, Removal
-from lsp_calib.completion.block import Decide, block_of, lines_of, may_begin
+from lsp_calib.completion.block import MOST_LINES, Decide, block_of, lines_of, may_begin
 from lsp_calib.completion.layouts import Layouts
 from lsp_calib.completion.memory import CompletionMemory
 from lsp_calib.completion.nearby import Nearby
@@ -16,7 +16,7 @@ from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import Engine, LoadedModel, Priority
-from lsp_calib.server.absence import BULK_CHANGE
+from lsp_calib.server.absence import BULK_CHANGE, MENU_OFF, Absence
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.bulk_changes import BulkChanges
 from lsp_calib.server.completion_requests import CompletionRequests
@@ -26,6 +26,7 @@ from lsp_calib.server.feedback_recorder import FeedbackRecorder
 from lsp_calib.server.follow_ups import FollowUps
 from lsp_calib.server.last_requests import LastRequests
 from lsp_calib.server.nearby_files import NearbyFiles
+from lsp_calib.server.protocol import has_inline_completion
 from lsp_calib.server.status import Status
 from lsp_calib.server.work_ahead import WorkAhead
 from lsp_calib.settings import Settings
@@ -119,15 +120,16 @@ class Completions:
         if self._connection.settings.shape != "block":
             return first.suggestion
         # While the first line is typed, the others stay as they are; on half a line no block begins.
-        lines = await self._blocks.of(uri, first, patience=None if may_begin(first.cursor) else 0)
+        lines = await self._blocks.of(uri, first, begins=may_begin(first.cursor))
         return block_of(first, lines, self._decide_like(uri, first))
 
     def inserted(self, uri: str, line: int) -> None:
-        """A change has inserted a suggestion in a line."""
+        """A change has inserted a suggestion in a line, and perhaps the rest of its block below it."""
         self._bulk_changes.inserted(uri)
         document = self._connection.open_document(uri)
         if document is None or self._admission.unwanted(uri) or self._admission.exclusion().reason(uri):
             return
+        line += self._accepted_below(uri, document.bare_lines[line : line + MOST_LINES])
         self._ahead.inserted(uri, document.bare_lines, line, language_of(document))
 
     async def replay(self, uri: str, cursor: Cursor) -> Completion | Hidden | Nothing:
@@ -165,10 +167,30 @@ class Completions:
         self.alternatives.forget(uri)
         self._blocks.forget(uri)
 
+    def note_menu_off(self, uri: str) -> None:
+        """Where the settings turn the menu off, an editor without ghost text gets nothing: remember why."""
+        has_ghost_text = has_inline_completion(self._connection.client_capabilities)
+        if self._connection.settings.completion is False and not has_ghost_text:
+            self._last.refused(uri, MENU_OFF)
+
+    def stop(self, why: Absence) -> None:
+        """Stop the work for all documents; what is remembered of them stays."""
+        self.requests.stop(why)
+        for uri in {*self.alternatives.stop(), *self._blocks.stop()}:
+            self._last.refused(uri, why)  # so that the suggestion that waits for the others is not shown
+
     async def close(self) -> None:
         await self.requests.close()
         await self.alternatives.close()
         await self._blocks.close()
+
+    def _accepted_below(self, uri: str, lines: Sequence[str]) -> int:
+        """How many of the lines below the first the user has accepted with it. lines: from that one on."""
+        block = [one.expected_line.strip() for one in self._blocks.made(uri)]
+        same = 0
+        while same < min(len(block), len(lines)) and lines[same].strip() == block[same]:
+            same += 1
+        return max(same - 1, 0)
 
     async def _alternatives(self, uri: str, first: Completion) -> tuple[Completion, ...]:
         below = self._connection.settings.hide_below

@@ -16,16 +16,23 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+# Seconds that the work for a line goes on when no request waits for it any more: the next key cancels one
+# request and sends another.
+GRACE = 1.0
+
 
 @attrs.define
 class _Work(Generic[T]):
-    """waiting: requests that wait for it without a time limit. superseded: its result is not delivered."""
+    """line: what the cursor's line becomes with the suggestion. waiting: requests that wait for it without a
+    time limit. superseded: its result is not delivered. end: of the work, unless another request waits."""
 
     what: object
     cursor: Cursor
+    line: str
     task: asyncio.Task[T]
     waiting: int = 0
     superseded: bool = False
+    end: asyncio.TimerHandle | None = None
 
 
 class FollowUps(Generic[T]):
@@ -33,7 +40,8 @@ class FollowUps(Generic[T]):
 
     make: makes the follow-up of a suggestion in the document with a URI. Raises LspCalibError.
     nothing: what there is where none can be made, or none is ready.
-    of_line: whether it is the same for a line of the document, however much of its suggestion is typed.
+    of_line: whether it is the same for a line of the document, however much of its suggestion is typed; then
+        its making goes on while that is typed.
     """
 
     def __init__(
@@ -44,20 +52,22 @@ class FollowUps(Generic[T]):
         self._of_line = of_line
         self._works: dict[str, _Work[T]] = {}
 
-    async def of(self, uri: str, first: Completion, *, patience: float | None = None) -> T:
+    async def of(
+        self, uri: str, first: Completion, *, patience: float | None = None, begins: bool = True
+    ) -> T:
         """The follow-up of a suggestion; `nothing` if it is superseded.
 
         patience: seconds to wait; a later one is kept for the next request at the same place. 0: only one
-        that is made already.
+        that is made already. begins: whether to make it where that has not begun.
         """
         work = self._works.get(uri)
         what = self._what(first)
         if work is None or work.task.cancelling() or work.what != what:
-            if patience == 0:
+            if patience == 0 or not begins:
                 return self._nothing
             self.forget(uri)
             task = asyncio.create_task(self._made(uri, first))
-            work = self._works[uri] = _Work(what, first.cursor, task)
+            work = self._works[uri] = _Work(what, first.cursor, first.expected_line, task)
         if patience is None:
             await self._wait(work)
         else:
@@ -71,9 +81,21 @@ class FollowUps(Generic[T]):
         work = self._works.get(uri)
         if work is None:
             return
-        same = work.cursor.line == cursor.line if self._of_line else work.cursor == cursor
+        if self._of_line:
+            same = work.cursor.line == cursor.line
+            # What is made already comes again if another text is taken back.
+            same = same and (work.task.done() or work.line.startswith(cursor.before))
+        else:
+            same = work.cursor == cursor
         if not same:
             self.forget(uri)
+
+    def made(self, uri: str) -> T:
+        """What was made last in a document; `nothing` if it is not ready or not wanted any more."""
+        work = self._works.get(uri)
+        if work is None or not work.task.done() or work.task.cancelled() or work.task.exception():
+            return self._nothing
+        return work.task.result()
 
     def _what(self, first: Completion) -> tuple[Any, ...]:
         if not self._of_line:
@@ -88,26 +110,38 @@ class FollowUps(Generic[T]):
             work.superseded = True
             work.task.cancel()
 
+    def stop(self) -> list[str]:
+        """Stop all work that is not done; returns the documents in which a request waits for it."""
+        unfinished = {uri: work for uri, work in self._works.items() if not work.task.done()}
+        for uri in unfinished:
+            self.forget(uri)
+        return [uri for uri, work in unfinished.items() if work.waiting]
+
     def clear(self) -> None:
         """Drop everything: it was assessed by another calibrator or policy."""
         for uri in list(self._works):
             self.forget(uri)
 
     async def close(self) -> None:
-        """Stop all work."""
+        """Stop all work, and wait for its end."""
         tasks = [work.task for work in self._works.values()]
         self.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _wait(self, work: _Work[T]) -> None:
-        """Wait for the end. Cancelling the last waiter cancels the task."""
+        """Wait for the end. Cancelling the last waiter cancels the task, that for a line after a moment."""
         work.waiting += 1
+        if work.end is not None:
+            work.end.cancel()
         try:
             await asyncio.wait({work.task})
         finally:
             work.waiting -= 1
-            if not work.waiting:
-                work.task.cancel()
+            if not work.waiting and not work.task.done():
+                if self._of_line:
+                    work.end = asyncio.get_running_loop().call_later(GRACE, work.task.cancel)
+                else:
+                    work.task.cancel()
 
     async def _made(self, uri: str, first: Completion) -> T:
         try:

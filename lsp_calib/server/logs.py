@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from lsp_calib.errors import SettingsError
+
 
 class WithoutParameters(logging.Filter):
     """Removes the parameters of pygls' records: messages of the client, with the text of documents."""
@@ -24,12 +26,18 @@ class WithoutParameters(logging.Filter):
 def set_up(log_file: Path | None) -> None:
     """Log warnings to standard error, which editors keep in their own log, or all messages to a file.
 
-    The file is readable only by its owner.
+    The file is readable only by its owner. Raises SettingsError if it cannot be written.
     """
     handler: logging.Handler = logging.StreamHandler()
     if log_file is not None:
-        log_file.touch(mode=0o600, exist_ok=True)
-        handler = logging.FileHandler(log_file, encoding="utf-8")
+        try:
+            log_file.touch(mode=0o600, exist_ok=True)
+            handler = logging.FileHandler(log_file, encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(
+                f"The log cannot be written to {log_file}: {error.strerror or error}. Give --log-file a file "
+                "in a folder that is there and is yours to write in."
+            ) from error
     handler.addFilter(WithoutParameters())
     logging.basicConfig(
         level=logging.INFO if log_file else logging.WARNING,

@@ -176,6 +176,7 @@ class Session:
     def document_opened(self, uri: str) -> None:
         # Some editors open a document twice: drop the data of the first time.
         self.completions.forget(uri)
+        self.completions.note_menu_off(uri)
         self._examples_changed(uri)
         self.bulk_changes.forget(uri)
         self.summaries.ahead.at(uri, 0)
@@ -260,7 +261,7 @@ class Session:
     def _pause_changed(self) -> None:
         self.status.pause = self.pause.message
         if self.pause.message:
-            self.completions.requests.stop(paused(self.pause.message))
+            self.completions.stop(paused(self.pause.message))
             self.summaries.stop()
             self.line_replay.halt()
         else:

@@ -51,7 +51,11 @@ def _read(raw: object, table: Mapping[str, Setting], stem: str) -> tuple[dict[st
     problems: list[str] = []
     for key, value in _flat(raw, table):
         setting = table.get(key)
-        if setting is None:
+        if setting is None and key in WORKSPACE:
+            problems.append(
+                f"{stem}{key} is a setting of your editor (`lspCalib.{key}`); {whole} cannot set it."
+            )
+        elif setting is None:
             problems.append(f"{stem}{shortened(key)} is not a setting; it is ignored.")
         elif value is not None:
             found, problem = setting.kind.read(value)
@@ -67,12 +71,14 @@ def _read(raw: object, table: Mapping[str, Setting], stem: str) -> tuple[dict[st
 
 def _flat(raw: Mapping[str, Any], table: Mapping[str, Setting], stem: str = "") -> Iterator[tuple[str, Any]]:
     """Nested objects as dotted keys; dotted keys themselves are taken as they are."""
+    # What is not of this table is named in full where the editor's has it.
+    known = (*table, *WORKSPACE)
     for key, value in raw.items():
         name = f"{stem}{key}"
         # This key holds the object that `parse_trusted` reads.
         if name == "trusted" and table is not TRUSTED:
             continue
-        if isinstance(value, Mapping) and any(known.startswith(f"{name}.") for known in table):
+        if isinstance(value, Mapping) and any(one.startswith(f"{name}.") for one in known):
             yield from _flat(value, table, f"{name}.")
         else:
             yield name, value

@@ -147,7 +147,10 @@ class EditorTerminal:
 
 def servers_of(editor: EditorTerminal) -> list[psutil.Process]:
     """The processes of lsp-calib's server that an editor has started. Fails if there is none."""
-    below = psutil.Process(editor.process.pid).children(recursive=True)
-    found = [one for one in below if "serve" in one.cmdline() and "lsp-calib" in " ".join(one.cmdline())]
+    found = []
+    for one in psutil.Process(editor.process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has ended
+            if "serve" in (words := one.cmdline()) and "lsp-calib" in " ".join(words):
+                found.append(one)
     assert found, "the editor has started no server"
     return found

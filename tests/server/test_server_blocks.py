@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 from conftest import Connect
-from scripted_editor import suggestions, until
+from lsprotocol import types
+from pygls.exceptions import JsonRpcRequestCancelled
+from scripted_editor import Editor, suggestions, until
+
+Request = asyncio.Future[types.InlineCompletionList | None]
 
 BLOCK = {"shape": "block"}
 ABOVE = "def f():\n    "
@@ -34,6 +38,16 @@ async def test_a_block_with_a_tier_for_each_line(connect: Connect) -> None:
     assert [one["tier"] for one in block["lines"]] == ["accept", "accept", "review"]
     assert (block["confidence"], block["tier"]) == (pytest.approx(0.486), "review")
     assert "accept through line 2 of 3" in block["reason"]
+
+
+async def test_a_block_without_a_line_to_accept_says_so(connect: Connect) -> None:
+    script = after(line("    y = 2"))
+    script["answers"]["    "] = line("x = 1", 0.6)
+    editor = await connect(script, options=BLOCK)
+    editor.open(ABOVE)
+    block = await editor.suggestion(1, 4)
+    assert [one["tier"] for one in block["lines"]] == ["review", "review"]
+    assert block["reason"].startswith("review all 2 lines;")
 
 
 async def test_without_the_setting_and_in_a_line_that_is_begun_there_is_one_line(connect: Connect) -> None:
@@ -97,3 +111,118 @@ async def test_a_late_line_is_left_out_and_a_request_elsewhere_ends_the_block(
     await editor.inline(4, 5)
     await editor.engine.until("cancelled", 2)
     assert await request is None
+
+
+class TestTypedWhileItIsMade:
+    """Each key cancels the request before it; the block goes on while its first line is typed."""
+
+    async def begun(self, connect: Connect, release: Path) -> tuple[Editor, Request]:
+        """An editor that waits for the second line, and its request, "first"."""
+        late = {**line("    y = 2"), "heldUntil": str(release)}
+        script = after(late)
+        script["answers"]["    z"] = line(" = 3")
+        editor = await connect(script, options=BLOCK)
+        editor.open(ABOVE + "\n\n    a\n")
+        request = asyncio.ensure_future(editor.inline(1, 4, request_id="first"))
+        await editor.engine.until("asked", 2)
+        return editor, request
+
+    async def cancelled(self, editor: Editor, request: Request, column: int, char: str) -> None:
+        editor.insert(1, column, char)
+        editor.cancel("first")
+        with pytest.raises(JsonRpcRequestCancelled):
+            await request
+
+    async def test_it_is_there_with_the_next_key(self, connect: Connect, tmp_path: Path) -> None:
+        editor, request = await self.begun(connect, tmp_path / "release")
+        await self.cancelled(editor, request, 4, "x")
+        rest = asyncio.ensure_future(editor.suggestion(1, 5))
+        await editor.in_order()
+        (tmp_path / "release").touch()
+        found = await rest
+        assert (found["kind"], found["text"]) == ("block", " = 1\n    y = 2")
+        assert not editor.engine.read("cancelled")
+        editor.insert(1, 5, " ")
+        assert (await editor.suggestion(1, 6))["text"] == "= 1\n    y = 2"
+
+    async def test_another_text_ends_it(self, connect: Connect, tmp_path: Path) -> None:
+        editor, request = await self.begun(connect, tmp_path / "never")
+        await self.cancelled(editor, request, 4, "z")
+        found = await editor.suggestion(1, 5)
+        assert (found["kind"], found["text"]) == ("line", " = 3")
+        (ended,) = await editor.engine.until("cancelled")
+        assert ended["line"] == ""
+
+    async def test_a_request_elsewhere_ends_it(self, connect: Connect, tmp_path: Path) -> None:
+        editor, request = await self.begun(connect, tmp_path / "never")
+        editor.cancel("first")
+        with pytest.raises(JsonRpcRequestCancelled):
+            await request
+        await editor.in_order()
+        assert not editor.engine.read("cancelled")
+        await editor.inline(3, 5)
+        (ended,) = await editor.engine.until("cancelled")
+        assert ended["line"] == ""
+
+
+class TestPause:
+    async def test_it_stops_a_block_that_is_being_made(self, connect: Connect, tmp_path: Path) -> None:
+        never = {**line("    y = 2"), "heldUntil": str(tmp_path / "never")}
+        editor = await connect(after(never, never), options=BLOCK)
+        editor.open(ABOVE)
+        request = asyncio.ensure_future(editor.inline(1, 4))
+        await editor.engine.until("asked", 2)
+        await editor.command("pause")
+        assert await request is None
+        await editor.engine.until("cancelled")
+        assert (await editor.command("explain"))["reason"] == "paused"
+        await editor.in_order()
+        assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(0,)]
+
+    async def test_and_alternatives_with_what_waits_for_them(self, connect: Connect, tmp_path: Path) -> None:
+        script = {"answers": {"    ": {**line("x = 1"), "draws": []}}}
+        script["answers"]["    "]["draws"] = [{**line("z = 3"), "heldUntil": str(tmp_path / "never")}]
+        editor = await connect(script)
+        editor.open(ABOVE)
+        request = asyncio.ensure_future(editor.inline(1, 4, by_hand=True))
+        await editor.engine.until("other")
+        await editor.command("pause")
+        assert await request is None
+        assert (await editor.command("explain"))["reason"] == "paused"
+
+    async def test_what_is_made_already_stays(self, connect: Connect) -> None:
+        editor = await connect(after(line("    y = 2")), options=BLOCK)
+        editor.open(ABOVE)
+        block = await editor.suggestion(1, 4)
+        n = len(editor.engine.read("asked"))
+        await editor.command("pause")
+        assert await editor.command("explain") is None
+        await editor.command("resume")
+        assert (await editor.suggestion(1, 4))["text"] == block["text"]
+        assert len(editor.engine.read("asked")) == n
+
+
+class TestNextLine:
+    """After a block was accepted, the line below all that was accepted is completed before anybody asks."""
+
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    async def test_of_so_many_lines(self, connect: Connect, n: int) -> None:
+        script = after(line("    y = 2"), line("    return y"))
+        editor = await connect(script, options=BLOCK)
+        editor.open(ABOVE + "\n\nz = f()\n")
+        block = await editor.suggestion(1, 4)
+        accepted = block["text"].split("\n")[:n]
+        assert len(accepted) == n
+        known = len(editor.engine.read("asked"))
+        editor.insert(1, 4, "\n".join(accepted))
+        ahead = (await editor.engine.until("asked", known + 1))[-1]
+        assert ahead["idle"]
+        above = ["def f():", "    x = 1", "    y = 2", "    return y"][: n + 1]
+        # Below `return` an editor indents less.
+        indentation = "" if n == 3 else "    "
+        assert ahead["prompt"].endswith("\n".join([*above, indentation]))
+        await editor.engine.until("answered", known + 1)
+        await editor.in_order()
+        if n < 3:  # there the model ends the line at once
+            editor.insert(n, len(above[-1]), "\n" + indentation)
+            assert (await editor.suggestion(n + 1, len(indentation)))["source"] == "memory"

@@ -227,6 +227,38 @@ async def test_turned_off(connect: Connect) -> None:
     assert "inlineCompletion.enabled" in await explained(editor, "off")
 
 
+async def test_turned_off_in_an_editor_that_has_the_menu_alone(connect: Connect) -> None:
+    editor = await connect(client=capabilities(), options={"completion": {"enabled": False}})
+    assert await editor.command("explain") is None, "no document is open"
+    editor.open("a")
+    for uri in (URI, None):
+        message = await explained(editor, "off", uri)
+        assert "completion.enabled" in message
+        assert "restart" in message
+    assert len(editor.messages) == 0
+    editor.close()
+    assert await editor.command("explain") is None
+
+
+async def test_turned_off_later_in_an_editor_that_has_the_menu_alone(connect: Connect) -> None:
+    editor = await connect({"otherwise": {"text": "x"}}, client=capabilities())
+    editor.open("a")
+    assert await editor.command("explain") is None, "nothing is turned off"
+    editor.configure({"completion": {"enabled": False}}, push=True)
+    await editor.in_order()
+    assert not (await editor.complete(0, 1)).items
+    assert "completion.enabled" in await explained(editor, "off")
+
+
+async def test_the_menu_turned_off_beside_ghost_text_is_no_reason(connect: Connect) -> None:
+    editor = await connect({"otherwise": {"text": "x"}}, options={"completion": {"enabled": False}})
+    editor.open("a")
+    assert await editor.command("explain") is None
+    await editor.suggestion(0, 1)
+    assert not (await editor.complete(0, 1)).items
+    assert await editor.command("explain") is None
+
+
 async def test_the_argument(connect: Connect) -> None:
     """One URI in another spelling is the same document; of one that is not open nothing is known."""
     editor = await connect()

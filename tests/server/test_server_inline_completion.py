@@ -377,6 +377,11 @@ class TestAhead:
             await editor.inline(line, 26)
             await asyncio.sleep(self.PAUSE)
             known = len(editor.engine.read("ahead"))
+        while True:  # what is still under way for that line
+            await asyncio.sleep(0.5)
+            if (now := len(editor.engine.read("ahead"))) == known:
+                break
+            known = now
         for column in range(26, 29):
             editor.insert(line, column, "x")
             await editor.inline(line, column + 1)

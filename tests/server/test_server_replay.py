@@ -289,9 +289,9 @@ class TestWhen:
         await editor.engine.until("cancelled")
 
     async def test_not_while_the_user_is_at_work(self, connect: Connect) -> None:
-        editor = await ready(connect, script(replay={**SOON, "idle": 0.4}))
+        editor = await ready(connect, script(replay={**SOON, "idle": 1.5}))
         type_line(editor, 1, LINE)
-        for column in range(12):
+        for column in range(24):
             editor.insert(4, 8 + column, "x")
             await asyncio.sleep(0.1)
         assert replayed(editor) == []

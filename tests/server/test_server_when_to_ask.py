@@ -161,6 +161,7 @@ class TestBattery:
         await editor.suggestion(0, 4)
         await asyncio.sleep(0.2)
         editor.insert(0, 4, "xy")
+        await editor.engine.until("asked", asked)
         await asyncio.sleep(0.3)
         assert len(editor.engine.read("asked")) == asked
 
@@ -202,6 +203,20 @@ class TestBulkChanges:
         editor.change((0, 7), (0, 10), "")
         await refused(editor, 0, 3, "bulkChange")
         await editor.suggestion(0, 3)
+
+    async def test_the_same_from_an_editor_that_sends_the_whole_document(self, connect: Connect) -> None:
+        editor = await connect(SCRIPT)
+        editor.open(LINES)
+        pasted = LINES.replace("line 3\n", "line 3\n" + "pasted\n" * 9)
+        editor.replace_all(pasted)
+        await refused(editor, 12, 0, "bulkChange")
+        await editor.suggestion(12, 0)
+        for words in ("one", "onetwo", "onetwosix"):
+            editor.replace_all(f"{words}\n{pasted}")
+            await editor.suggestion(0, len(words))
+        for words in ("onetwo", "one"):
+            editor.replace_all(f"{words}\n{pasted}")
+        await refused(editor, 7, 0, "bulkChange")
 
 
 async def test_with_a_debounce_only_the_last_of_several_keys_is_asked_for(connect: Connect) -> None:

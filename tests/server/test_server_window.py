@@ -82,6 +82,41 @@ async def test_pieces_stay_while_the_window_stays(connect: Connect, project: Pat
     assert PIECE in prompts(editor)[-1]
 
 
+async def test_a_new_file_gets_pieces_while_it_is_typed(connect: Connect, project: Path) -> None:
+    editor = await connect(SCRIPT, options=LARGE, folders=[project.as_uri()])
+    uri = (project / "app" / "module.py").as_uri()
+    editor.open("", uri)
+    await editor.suggestion(0, 0, uri)
+    for line, text in enumerate(MODULE.split("\n")):
+        editor.insert(line, 0, text if line == 3 else f"{text}\n", uri)
+        await editor.suggestion(min(line + 1, 3), 8 if line == 3 else 0, uri)
+    assert prompts(editor)[-1].startswith(f"<repo>shop\n{PIECE}<file>app/module.py\n<pre>")
+
+
+async def test_another_function_of_a_short_file_gets_its_own_pieces(connect: Connect, project: Path) -> None:
+    other = "def refund(order, reason):\n    notice = order.letter(reason)\n    return notice\n"
+    (project / "app" / "refunds.py").write_text(other)
+    editor = await connect(SCRIPT, options=LARGE, folders=[project.as_uri()])
+    uri = (project / "app" / "module.py").as_uri()
+    editor.open("\n".join([MODULE, *[""] * 21, "order, reason = 1, 2", "notice = "]), uri)
+    assert PIECE in await shown(editor, uri)
+    line = MODULE.count("\n") + 23
+    prompt = await shown(editor, uri, line, 9)
+    assert "<file>app/refunds.py\ndef refund" in prompt
+    assert PIECE not in prompt
+
+
+async def test_a_file_that_is_opened_later_is_shown_too(connect: Connect, project: Path) -> None:
+    editor, uri = await opened(connect, project)
+    (project / "lib").mkdir()
+    other = project / "lib" / "fees.py"
+    other.write_text(RATES.replace("convert", "charge"))
+    assert "<file>lib/fees.py" not in await shown(editor, uri)
+    editor.open(other.read_text(), other.as_uri())
+    editor.insert(3, 8, "c", uri)
+    assert "<file>lib/fees.py" in await shown(editor, uri, 3, 9)
+
+
 async def test_typing_along_is_answered_from_memory(connect: Connect, project: Path) -> None:
     editor, uri = await opened(connect, project)
     first = await editor.suggestion(3, 8, uri)

@@ -106,7 +106,7 @@ async def test_each_line_is_asked_for_below_the_ones_above_it() -> None:
 
 
 async def test_it_has_an_end() -> None:
-    model = Model([("    x += 1", 1.0)] * 100)
+    model = Model([(f"    x += {n}", 1.0) for n in range(100)])
     assert len(await model.below(completion("x = 1", START, 1.0))) == MOST_LINES - 1
 
 
@@ -115,6 +115,50 @@ async def test_it_ends_above_what_would_be_rejected_or_has_no_probability() -> N
     assert await model.below(completion("x = 1", START, 0.9)) == ["    y = 2"]
     assert await Model([("    y = 2", None)]).below(completion("x = 1", START, 0.9)) == []
     assert await Model([("    y = 2", 0.9)]).below(completion("x = 1", START, None)) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        (["    y = g(1)", "    y = g(1)", "    y = g(1)"], ["    y = g(1)"]),
+        (["    y = g(1)", "    y = g(1)  ", "    z = 2"], ["    y = g(1)"]),
+        (["    x = 1", "    y = 2"], []),  # the first one again
+        (["    y = g(1)", "    y = g(2)", "    y = g(1)"], ["    y = g(1)", "    y = g(2)", "    y = g(1)"]),
+        (["    if y:", "        y = 1", "    y = 1"], ["    if y:", "        y = 1", "    y = 1"]),
+    ],
+    ids=["seven-times", "but-for-its-end", "the-first", "another-between", "further-in"],
+)
+async def test_it_ends_above_a_line_that_repeats_the_one_above_it(lines: list[str], kept: list[str]) -> None:
+    model = Model([(line, 1.0) for line in lines])
+    assert await model.below(completion("x = 1", START, 1.0)) == kept
+    assert len(model.asked) == len(kept) + 1, "nothing is asked for below a repeated line"
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        (["    y = 2", "    for a in b:"], ["    y = 2"]),
+        (["    y = 2", "    for a in b:", "        if a:"], ["    y = 2"]),
+        (["    y = 2", "    f("], ["    y = 2"]),
+        (["    for a in b:"], []),
+        (["    for a in b:", "    for a in b:"], []),
+    ],
+)
+async def test_it_does_not_end_with_a_line_that_opens_a_block(lines: list[str], kept: list[str]) -> None:
+    found: list[tuple[str, float | None]] = [(line, 1.0) for line in lines]
+    assert await Model([*found, ("", None)]).below(completion("x = 1", START, 1.0)) == kept
+    assert await Model([*found, ("z = 3", 1.0)]).below(completion("x = 1", START, 1.0)) == kept
+
+
+async def test_nor_where_it_is_full() -> None:
+    model = Model([*((f"    x += {n}", 1.0) for n in range(MOST_LINES - 2)), ("    if x:", 1.0)])
+    assert len(await model.below(completion("x = 1", START, 1.0))) == MOST_LINES - 2
+
+
+async def test_a_line_that_opens_a_block_stands_alone() -> None:
+    model = Model([("", None)])
+    first = completion("for a in b:", START, 1.0)
+    assert await lines_of(model.complete, model.assess, first, decide) == (first,)
 
 
 async def test_a_line_that_opens_a_block_is_assessed_with_the_line_in_it() -> None:
@@ -151,7 +195,10 @@ def test_each_line_has_the_probability_that_all_up_to_it_are_right(
     assert block.confidence.calibrated == pytest.approx(products[-1])
     assert block.confidence.tier is decide(products[-1])[0]
     through = sum(p >= 0.8 for p in products)
-    assert f"accept through line {through} of {len(ps)}" in block.confidence.reason
+    how_far = f"accept through line {through} of {len(ps)};"
+    if not through:
+        how_far = f"{block.lines[0].tier.value} all {len(ps)} lines;"
+    assert block.confidence.reason.startswith(how_far)
     assert "no labels of their own" in block.confidence.reason
     assert not block.confidence.certified
     least = ps.index(min(ps))

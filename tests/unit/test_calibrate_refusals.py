@@ -5,19 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from click.testing import CliRunner, Result
+from test_runner_scores import HEADER, made_up
 
+from lsp_calib import home as home_folder
 from lsp_calib.cli import main
 from lsp_calib.cli.summaries import MEASURES
 from lsp_calib.commands import calibrate as command
 from lsp_calib.commands import evaluate
 from lsp_calib.completion.prompt import Layout, WindowSize
-from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation.documented_source import documented_task
 from lsp_calib.evaluation.groups import grouped
 from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.records import write_records
+from lsp_calib.evaluation.journal import journal_path
+from lsp_calib.evaluation.records import read_records, write_records
 from lsp_calib.evaluation.reflective_scores import FORMS, needed_by
 from lsp_calib.evaluation.summary_observation import LISTED
 from lsp_calib.evaluation.summary_task import SUMMARY
@@ -221,3 +225,173 @@ def test_options_that_contradict_the_records_are_refused(tmp_path: Path) -> None
         "language 'java', not of 'python'"
         in run_eval("summary", "--records", path, "--language", "python").stderr
     )
+
+
+@pytest.mark.usefixtures("home")
+def test_a_model_or_window_that_contradicts_the_records_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    small, large = ("line-prefix-1", "line-prefix-large-1")
+    own = tmp_path / "m.gguf"
+    own.write_bytes(b"GGUF")
+    other = tmp_path / "n.gguf"
+    other.write_bytes(b"GGUF")
+
+    def both(*options: object) -> str:
+        """What is said, without records that this would be the first complaint of."""
+        results = run("--records", path, *options), run_eval("line", "--records", path, *options)
+        assert all(result.exit_code == DataError.exit_code for result in results)
+        said = ["not of" in result.stderr for result in results]
+        assert said[0] == said[1]
+        return results[0].stderr if said[0] else ""
+
+    write_records(path, Header("line", "go", ModelIdentity("m", "Q4", "0" * 64), small, 0), [])
+    assert f"{path} holds records of the model 'm', not of 'smollm2-135m'" in both("--model", "smollm2-135m")
+    assert "records of the model 'm', not of" in both("--model", other)
+    assert "records of the window 'small', not of 'large'" in both("--window", "large")
+    for options in ((), ("--model", "m"), ("--model", own), ("--window", "small"), ("--window", "auto")):
+        assert not both(*options)
+    write_records(path, Header("line", "go", ModelIdentity("m", "Q4", "0" * 64), large, 0), [])
+    assert "records of the window 'large', not of 'small'" in both("--window", "small")
+    assert not both("--window", "large")
+    # A card's name, and the name of its file.
+    card = load_cards()["smollm2-135m"]
+    write_records(path, Header("line", "go", ModelIdentity(card.name, "Q4", "0" * 64), small, 0), [])
+    file = tmp_path / card.file
+    file.write_bytes(b"GGUF")
+    assert not both("--model", card.name)
+    assert not both("--model", file)
+    assert "'m'" in both("--model", "m")
+
+
+@pytest.mark.usefixtures("home")
+def test_a_large_window_that_does_not_fit_contradicts_no_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is small then, in the run that made them as well."""
+    card = attrs.evolve(load_cards()["smollm2-135m"], context=1000)
+    monkeypatch.setattr("lsp_calib.commands.record_files.load_cards", lambda: {card.name: card})
+    path = tmp_path / "r.jsonl"
+    model = ModelIdentity(card.name, "Q4", "0" * 64)
+    write_records(path, Header("line", "go", model, Layout.of(card, WindowSize.LARGE).version, 0), [])
+    assert "not of" not in run("--records", path, "--window", "large").stderr
+
+
+@pytest.mark.usefixtures("home")
+def test_eval_says_whether_nothing_or_too_much_was_given(tmp_path: Path) -> None:
+    nothing = run_eval("line")
+    assert nothing.exit_code == SettingsError.exit_code
+    assert "Nothing was given to measure" in nothing.stderr
+    assert "not both" not in nothing.stderr
+    both = run_eval("line", tmp_path, "--records", tmp_path / "r.jsonl")
+    assert both.exit_code == SettingsError.exit_code
+    assert "not both" in both.stderr
+
+
+@pytest.mark.usefixtures("home")
+def test_only_a_calibrator_is_overwritten(tmp_path: Path, asked: list[Task]) -> None:
+    folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
+    output = tmp_path / "thesis.tex"
+    output.write_text("years of work")
+    result = run(folder, "--output", output)
+    assert result.exit_code == SettingsError.exit_code
+    assert f"{output} exists and is no calibrator" in result.stderr
+    assert output.read_text() == "years of work"
+    assert run(folder, "--output", "/dev/null").exit_code == SettingsError.exit_code
+    assert not asked
+    shipped = next((home_folder.shipped_models() / "calibrators").glob("line-*.json"))
+    output.write_bytes(shipped.read_bytes())
+    assert isinstance(run(folder, "--output", output).exception, AskedError)
+    assert output.read_bytes() == shipped.read_bytes()
+    output.write_bytes(b"")  # as `mktemp` makes it
+    assert isinstance(run(folder, "--output", output).exception, AskedError)
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that even root cannot write")
+def test_a_place_that_cannot_be_written_is_named_before_anything_is_asked(
+    tmp_path: Path, asked: list[Task]
+) -> None:
+    folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
+    for option in ("--output", "--records"):
+        result = run(folder, option, "/proc/foo.json")
+        assert result.exit_code == DataError.exit_code
+        assert "/proc/foo.json cannot be written" in result.stderr
+        assert ".tmp" not in result.stderr
+        assert "tmp" not in result.stderr.replace(str(tmp_path), "")
+    assert not asked
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+class TestGoingOn:
+    """Without --records the answers so far are kept in the state folder: the same command goes on."""
+
+    @pytest.fixture
+    def kept_in(self, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+        """The files in which answers were to be kept; the user stops each run."""
+        files: list[Path] = []
+
+        def collect(_task: Task, _workers: object, path: Path, *_: object, **__: object) -> Any:
+            files.append(path)
+            journal_path(path).write_text("an answer")
+            raise StoppedError("Stopped")
+
+        monkeypatch.setattr(command, "collect_records", collect)
+        return files
+
+    def test_the_same_command_keeps_its_answers_in_the_same_file(
+        self, tmp_path: Path, home: Path, kept_in: list[Path]
+    ) -> None:
+        folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
+        for _ in range(2):
+            assert run(folder).exit_code == StoppedError.exit_code
+        assert kept_in[0] == kept_in[1]
+        assert kept_in[0].parent == home / "calibrating"
+        assert journal_path(kept_in[0]).read_text() == "an answer"
+
+    def test_another_command_does_not(self, tmp_path: Path, home: Path, kept_in: list[Path]) -> None:
+        folder = project(tmp_path / "p", "a.py", "b.py", "c.py", "d.py")
+        other = project(tmp_path / "q", "a.py", "b.py", "c.py")
+        for options in (
+            *([], ["--samples", "30"], ["--seed", "1"], ["--window", "large"], ["--writing-on", "3"]),
+            *(["--model", "m"], ["--observe", "margin"], ["--exclude", "d.py"]),
+            *(["--remote", "http://127.0.0.1:9"], ["--remote", "http://127.0.0.1:8"]),
+        ):
+            run(folder, *options)
+        run(other)
+        (home / "config.toml").write_text('model = "m2"\n')
+        run(folder)
+        assert len(kept_in) == 12
+        assert len(set(kept_in)) == 12
+
+    def test_nothing_is_kept_once_it_is_complete(
+        self, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
+        (home / "calibrating").mkdir()
+        other = home / "calibrating" / "other.jsonl"
+        other.touch()
+
+        def collect(_task: Task, _workers: object, path: Path, *_: object, **__: object) -> Any:
+            write_records(path, HEADER, made_up(200))
+            journal_path(path).touch()
+            return read_records(path)
+
+        monkeypatch.setattr(command, "collect_records", collect)
+        result = run(folder, "--json")
+        assert result.exit_code == 0, result.output
+        assert list((home / "calibrating").iterdir()) == [other]
+        given = tmp_path / "r.jsonl"
+        assert run(folder, "--records", given).exit_code == 0
+        assert given.exists()
+
+
+@pytest.mark.usefixtures("home")
+def test_where_all_files_are_left_out_it_is_said_why(tmp_path: Path, asked: list[Task]) -> None:
+    folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
+    (folder / "latin.py").write_bytes("name = 'Jos\xe9'\n".encode("latin-1"))
+    said = run(folder, "--exclude", "?.py").stderr
+    assert f"There is no Python source below {folder}. Files left out: 3 excluded; 1 not UTF-8 text." in said
+    assert "Files left out: 1 not UTF-8 text." in run(folder / "latin.py").stderr
+    empty = project(tmp_path / "e", "a.py", text="")
+    assert "Files left out" not in run(empty).stderr
+    assert not asked

@@ -135,7 +135,7 @@ class TestRollback:
         assert again.exit_code == 3
         assert "in force already" in again.stderr
         unknown = invoke("rollback", "line-x")
-        assert unknown.exit_code == 3
+        assert unknown.exit_code == 2
         assert SMALL.id in unknown.stderr
 
     def test_with_several_it_asks_which(self) -> None:
@@ -158,7 +158,7 @@ class TestExport:
         again = invoke("export", SMALL.id, str(file))
         assert again.exit_code == 2
         assert "no export overwrites" in again.stderr
-        assert invoke("export", "line-none", str(tmp_path / "x")).exit_code == 3
+        assert invoke("export", "line-none", str(tmp_path / "x")).exit_code == 2
 
 
 class TestImport:
@@ -198,6 +198,18 @@ class TestImport:
         assert "installed as asked" in invoke("import", str(file), "--install").stdout
         assert in_force().curves == mine(-6.0).curves
         assert "in force already" in invoke("import", str(file)).stdout
+
+    def test_of_what_is_in_force_nothing_is_advised_that_fails(self, tmp_path: Path) -> None:
+        label(3)
+        shipped = invoke("import", str(written(tmp_path / "shipped.json", SMALL)))
+        assert "in force already" in shipped.stdout
+        assert "rollback" not in shipped.stdout
+        file = str(written(tmp_path / "team.json", mine(-6.0)))
+        invoke("import", file, "--install")
+        own = invoke("import", file)
+        assert "in force already. `lsp-calib calibrators rollback` takes it back" in own.stdout
+        assert invoke("rollback").exit_code == 0
+        assert in_force() == SMALL
 
     def test_without_labels_it_is_kept(self, tmp_path: Path) -> None:
         label(3)

@@ -628,4 +628,6 @@ def test_an_excluded_file_is_named_and_not_read(command: str, name: str, home: P
     error = fails(invoke(command, f"{tmp_path / name}:1", "--remote", "http://127.0.0.1:9"), errors.DataError)
     assert "is excluded" in error
     assert ("`exclude`" if name == "module.py" else "secrets") in error
+    # No setting takes a name off the list of those that hold secrets.
+    assert error.rstrip().endswith("change `exclude` in config.toml.") == (name == "module.py")
     assert str(tmp_path / name) in error

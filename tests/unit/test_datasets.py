@@ -330,7 +330,7 @@ class TestPulling:
         assert pull.pull(tiny, tmp_path, silent).read_bytes() == CONTENT
 
     def test_a_selection_that_is_published_nowhere_says_where_it_is_from(self, tmp_path: Path) -> None:
-        with pytest.raises(DownloadError, match="selection"):
+        with pytest.raises(DataError, match="selection"):
             pull.pull(DATA_SETS["defects4j"], tmp_path, silent)
 
 
@@ -555,6 +555,15 @@ class TestTheCommand:
     def test_pulling_needs_a_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(VARIABLE, raising=False)
         assert isinstance(CliRunner().invoke(command, ["pull", "mbpp"]).exception, SettingsError)
+
+    @pytest.mark.parametrize("name", ["humaneval", "projects"])
+    def test_a_folder_that_cannot_be_made_is_named_with_its_option(self, tmp_path: Path, name: str) -> None:
+        (tmp_path / "file").write_text("")
+        result = CliRunner().invoke(command, ["pull", name, "--data-dir", str(tmp_path / "file" / "data")])
+        assert isinstance(result.exception, SettingsError)
+        assert str(tmp_path / "file") in str(result.exception)
+        assert "--data-dir" in str(result.exception)
+        assert "Errno" not in str(result.exception)
 
     def test_pulling_puts_it_there(
         self, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch

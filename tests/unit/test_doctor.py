@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -26,7 +27,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import Layout
-from lsp_calib.errors import EngineDiedError, EngineError, LspCalibError, ModelError
+from lsp_calib.errors import DataError, EngineDiedError, EngineError, LspCalibError, ModelError, SettingsError
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.schema import MIGRATIONS
 from lsp_calib.feedback.store import FeedbackStore
@@ -379,6 +380,37 @@ class TestModelsThatCannotRun:
         assert run.to_json(elsewhere)["usable"]
 
 
+class TestConfiguration:
+    def test_all_that_is_set_is_listed(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
+        (home / "config.toml").write_text(
+            "gpuLayers = 0\nexclude = ['acme/**', 'b']\n"
+            "[feedback]\nreplay = false\nretentionDays = 7\n"
+            "[tiers]\npolicy = 'cost'\noverrides = [{path = 'acme/**', acceptFrom = 0.9}]\n"
+            "[remote]\nkeyFile = '/home/ada/key'\n"
+        )
+        [finding] = about(doctor()[1], "configuration")
+        says = finding["says"]
+        assert says.startswith("Settings of your own: ")
+        for one in ("gpuLayers = 0", "feedback.replay = false", "feedback.retentionDays = 7"):
+            assert one in says
+        assert "tiers.policy = cost" in says
+        assert finding["data"]["feedback.replay"] is False
+        # A bundle is sent to others.
+        assert "exclude = (2 set)" in says
+        assert "remote.keyFile = (set)" in says
+        assert "tiers.overrides = (1 set)" in says
+        assert "acme" not in json.dumps(finding)
+        assert "ada" not in json.dumps(finding)
+
+    def test_without_settings_the_defaults_hold(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
+        (home / "config.toml").write_text("mlock = false\n")
+        [finding] = about(doctor()[1], "configuration")
+        assert finding["says"] == "All settings have their defaults."
+        assert finding["data"] == {}
+
+
 class TestBundle:
     def test_it_holds_what_was_found_and_nobody_else_can_read_it(self, home: Path, tmp_path: Path) -> None:
         log = home / "log"
@@ -411,13 +443,40 @@ class TestBundle:
         assert "threads" in text
         assert "sk-" not in text
 
-    def test_a_place_that_cannot_be_written_is_an_error_in_words(self, home: Path, tmp_path: Path) -> None:
-        assert home.is_dir()
-        result = CliRunner().invoke(
-            main, ["doctor", "--quick", "--json", "--bundle", str(tmp_path / "none" / "b.zip")]
-        )
-        assert result.exit_code == 1
-        assert "cannot be written" in result.stderr
+    @pytest.mark.usefixtures("home")
+    def test_no_file_is_overwritten(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = tmp_path / "thesis.tex"
+        path.write_text("years of work")
+        monkeypatch.setattr(run, "examine", lambda **_: pytest.fail("the doctor ran first"))
+        result = CliRunner().invoke(main, ["doctor", "--quick", "--bundle", str(path)])
+        assert result.exit_code == SettingsError.exit_code
+        assert "no bundle overwrites a file" in result.stderr
+        assert path.read_text() == "years of work"
+
+    @pytest.mark.usefixtures("home")
+    def test_a_place_that_cannot_be_written_is_an_error_in_words(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Before the doctor runs: after minutes of measuring "Everything works" would be followed by it."""
+        monkeypatch.setattr(run, "examine", lambda **_: pytest.fail("the doctor ran first"))
+        result = CliRunner().invoke(main, ["doctor", "--quick", "--bundle", str(tmp_path / "none" / "b.zip")])
+        assert result.exit_code == DataError.exit_code
+        assert "cannot be written: No such file or directory. Give another place" in result.stderr
+
+    @pytest.mark.usefixtures("home")
+    def test_what_cannot_be_finished_is_removed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "b.zip"
+
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
+        result = CliRunner().invoke(main, ["doctor", "--quick", "--bundle", str(path)])
+        assert result.exit_code == DataError.exit_code
+        assert "No space left on device" in result.stderr
+        assert not path.exists()
 
     def test_the_home_folder_and_the_name_of_the_user_are_gone(self) -> None:
         value = {

@@ -239,12 +239,19 @@ def test_a_file_that_ends_with_its_last_tensor_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"short", header(magic=b"ZZZZ"), header(tensors=2**50), BEYOND[0]])
-def test_a_damaged_file_comes_with_the_commands_that_replace_it(tmp_path: Path, content: bytes) -> None:
-    path = written(tmp_path, content)
+def test_a_damaged_file_comes_with_the_commands_that_replace_it(
+    tmp_path: Path, home: Path, content: bytes
+) -> None:
+    (home / "models").mkdir(mode=0o700)
+    path = written(home / "models", content)
     with pytest.raises(ModelFileError) as caught:
         read_metadata(path)
     assert "lsp-calib models remove some-model.gguf" in str(caught.value)
     assert "lsp-calib models pull" in str(caught.value)
+    # A file of the user's own is not for `models remove`, which refuses it.
+    with pytest.raises(ModelFileError, match="a file of your own") as caught:
+        read_metadata(written(tmp_path, content))
+    assert "models remove" not in str(caught.value)
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:

@@ -68,3 +68,26 @@ def test_a_choice_stays_for_as_long_as_the_server_runs(card: ModelCard) -> None:
     before = layouts.of_card(card, identity(card))
     remember_speed(card, 10_000.0, 100.0)
     assert layouts.of_card(card, identity(card)) == before
+
+
+def test_a_large_window_that_the_context_cannot_hold_is_logged_once(
+    card: ModelCard, caplog: pytest.LogCaptureFixture
+) -> None:
+    """2,048 positions have no room for 3,200 characters and 1,600 of other places."""
+    narrow = attrs.evolve(card, context=2048)
+    layouts = Layouts(lambda *_: True, lambda: WindowSize.LARGE)
+    for _ in range(2):
+        assert layouts.of_card(narrow, identity(narrow)).version == FIM_VERSION
+    (record,) = caplog.records
+    assert "window" in record.getMessage()
+    assert f"{narrow.name} (2048 positions)" in record.getMessage()
+
+
+@pytest.mark.parametrize("wanted", [None, WindowSize.SMALL, WindowSize.LARGE])
+def test_of_a_window_that_is_as_asked_for_nothing_is_logged(
+    card: ModelCard, caplog: pytest.LogCaptureFixture, wanted: WindowSize | None
+) -> None:
+    context = 4096 if wanted is WindowSize.LARGE else 2048
+    layouts = Layouts(lambda *_: True, lambda: wanted)
+    layouts.of_card(attrs.evolve(card, context=context), identity(card))
+    assert not caplog.records

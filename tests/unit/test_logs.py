@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from lsp_calib.server.logs import WithoutParameters
+from lsp_calib.errors import SettingsError
+from lsp_calib.server.logs import WithoutParameters, set_up
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +46,12 @@ def test_an_error_is_named_without_its_text(logger: logging.Logger, caplog: pyte
 def test_our_own_messages_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("lsp_calib.server").warning("No model: %s", "none is installed")
     assert "No model: none is installed" in caplog.text
+
+
+@pytest.mark.parametrize("place", ["nowhere/x.log", "file/x.log", "."])
+def test_a_log_file_that_cannot_be_made_is_named_with_its_option(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match="--log-file") as caught:
+        set_up(tmp_path / place)
+    assert str(tmp_path / place) in str(caught.value)
+    assert "Errno" not in str(caught.value)

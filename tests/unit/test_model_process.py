@@ -23,7 +23,14 @@ import pytest
 import pytest_asyncio
 
 from lsp_calib.completion.second_decode import agreement, second_request
-from lsp_calib.errors import EngineDiedError, EngineError, ModelError, ModelFileError, NoModelError
+from lsp_calib.errors import (
+    EngineDiedError,
+    EngineError,
+    ModelError,
+    ModelFileError,
+    NoModelError,
+    SettingsError,
+)
 from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Priority, Request
 from lsp_calib.inference.models import cards, converted
 from lsp_calib.inference.models.cards import ModelCard, choose, load_cards
@@ -630,8 +637,13 @@ async def test_an_engine_that_there_is_none_of_is_named(
     monkeypatch.setenv("LSP_CALIB_ENGINE", "fast")
     path = tmp_path / "m.gguf"
     path.write_bytes(gguf())
-    failed = await failure(path)
-    assert "LSP_CALIB_ENGINE is 'fast'" in str(failed.error)
+    states: list[EngineState] = []
+    engine = ModelProcess(str(path), on_state=lambda state, *_: states.append(state))
+    with pytest.raises(SettingsError, match="LSP_CALIB_ENGINE is 'fast'"):
+        await engine.ready()
+    assert engine.pid is None, "no process was started for it"
+    assert states[-1] is EngineState.ERROR
+    await engine.close()
 
 
 @pytest.mark.usefixtures("home")

@@ -1,19 +1,41 @@
-"""What prompts show of other places is found once for a window, and forgotten with the document."""
+"""What prompts show of other places is found once for a place, and forgotten with the document."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import pytest
 
 from lsp_calib.completion import Cursor
 from lsp_calib.completion.nearby import Nearby
 from lsp_calib.completion.prompt import Layout, Surroundings
+from lsp_calib.completion.related import Snippet
 from lsp_calib.inference.models.cards import CompletionFormat
 
 URI = "file:///a.py"
 LAYOUT = Layout(CompletionFormat("fim", "<pre>", "<suf>", "<mid>"), 400, "v", related=200)
 CURSOR = Cursor(("x = ",), 0, 4)
+OTHER = "file:///b.py"
+
+
+class Finding:
+    """A `Nearby` whose pieces say the how manieth find they come from. empty: it finds no pieces."""
+
+    def __init__(self, *, empty: bool = False) -> None:
+        self.count = 0
+        self.empty = empty
+        self.nearby = Nearby(lambda *_: self._find)
+
+    def _find(self) -> Surroundings:
+        self.count += 1
+        return Surroundings("p", "a.py", () if self.empty else (Snippet("c.py", f"piece {self.count}"),))
+
+    async def at(self, lines: Sequence[str], line: int, column: int = 0, language: str = "python") -> str:
+        """The piece at a place."""
+        found = await self.nearby.of(URI, Cursor(lines, line, column, language), LAYOUT)
+        return "".join(piece.text for piece in found.snippets)
 
 
 async def test_it_is_found_once() -> None:
@@ -62,3 +84,134 @@ async def test_nothing_is_kept_of_a_document_that_is_closed_while_its_files_are_
     go.set()
     assert (await asked).name == "a.py"
     assert nearby.known(URI, CURSOR, LAYOUT) is None
+
+
+async def test_no_pieces_are_not_kept_for_other_lines() -> None:
+    """A new file has nothing yet that pieces could resemble."""
+    finding = Finding(empty=True)
+    assert not await finding.at(["f"], 0, 1)
+    assert not await finding.at(["fees"], 0, 4)
+    assert finding.count == 1  # not at each key
+    assert not await finding.at(["fees", ""], 1)
+    # What was completed above can still be recalled there.
+    assert finding.nearby.known(URI, Cursor(["fees", ""], 0, 4, "python"), LAYOUT) is not None
+    finding.empty = False
+    assert await finding.at(["fees", "", ""], 2) == "piece 3"
+    assert await finding.at(["fees", "", "", ""], 3) == "piece 3"
+
+
+async def test_no_pieces_of_a_slower_request_do_not_take_the_place_of_those_that_are_shown() -> None:
+    go = threading.Event()
+    empty = [True, False]
+
+    def find(*_: object) -> Callable[[], Surroundings]:
+        if empty.pop(0):
+            return lambda: (go.wait(60), Surroundings("p", "a.py"))[1]
+        return lambda: Surroundings("p", "a.py", (Snippet("c.py", "piece"),))
+
+    nearby = Nearby(find)
+    slower = asyncio.create_task(nearby.of(URI, Cursor(["", ""], 1, 0), LAYOUT))
+    await asyncio.sleep(0)
+    assert (await nearby.of(URI, CURSOR, LAYOUT)).snippets
+    go.set()
+    assert (await slower).snippets
+
+
+async def test_pieces_are_looked_for_again_every_16_lines_of_a_short_document() -> None:
+    finding, lines = Finding(), [""] * 40
+    assert [await finding.at(lines, line) for line in (0, 15, 16, 31, 32)] == [
+        *("piece 1", "piece 1", "piece 2", "piece 2", "piece 3")
+    ]
+    assert await finding.at(lines, 3) == "piece 1"  # the model's cache may still hold it
+
+
+@pytest.mark.parametrize("width", [5, 20, 60])
+async def test_typing_on_changes_pieces_no_oftener_than_every_16_lines(width: int) -> None:
+    """Each change makes the model evaluate the whole prompt."""
+    finding, shown = Finding(), []
+    layout = Layout(LAYOUT.format, 3200, "v", related=200)
+    lines = ["x" * width] * 600
+    for line in range(600):
+        found = await finding.nearby.of(URI, Cursor(lines[: line + 1], line, 0, "python"), layout)
+        shown.append(found.snippets[0].text)
+    changes = [at for at in range(1, 600) if shown[at] != shown[at - 1]]
+    assert 30 <= len(changes) <= 600 // 16 + 1
+    assert finding.count == len(changes) + 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (["import os"], ["import os", "from app import rates"]),
+        (["from app import (", "    rates,", ")"], ["from app import (", "    rates,", "    taxes,", ")"]),
+        (["#include <a.h>"], ["#include <a.h>", '#include "rates.h"']),
+        (["use std::io;"], ["use std::io;", "pub(crate) mod rates;"]),
+        (["import (", '\t"fmt"', ")"], ["import (", '\t"fmt"', '\t"app/rates"', ")"]),
+        ([], ['const rates = require("./rates")']),
+        ([], ["import {", "  convert,", '} from "./rates"']),
+        ([], ["export * from './rates'"]),
+        ([], ["using App.Rates;"]),
+        ([], ["    import rates"]),
+        ([], ["require_relative 'rates'"]),
+    ],
+)
+async def test_a_new_import_makes_it_look_again(before: list[str], after: list[str]) -> None:
+    finding = Finding()
+    assert await finding.at([*before, "", "x = 1"], len(before) + 1) == "piece 1"
+    assert await finding.at([*after, "", "x = 1"], len(after) + 1) == "piece 2"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["mod tests {", "    fn one() {", "        let x = 1;"],
+        ["using (var file = Open()) {", "    if (file) {", "        read();"],
+        ["require(['a'], function (a) {", "    a.b(function () {", "        c();"],
+        ["import('./a').then((a) => {", "    if (a) {", "        b();"],
+        ["required = {", "    'a': 1,", "includes = {", "    'b': 2,"],
+        ["from_rates = {", "    'a': 1,", "    'b': 2,"],
+        ["from app import rates", "def f():", "    use_of(1)", "    importance = {"],
+    ],
+)
+async def test_code_that_is_no_import_is_typed_without_looking_again(lines: list[str]) -> None:
+    finding = Finding()
+    for line in range(1, len(lines) + 1):
+        assert await finding.at([*lines[:line], ""], line) == "piece 1"
+
+
+async def test_imports_count_by_what_they_name_once_their_line_is_left() -> None:
+    finding = Finding()
+    lines = ["import os", "import re", "", ""]
+    assert await finding.at(lines, 3) == "piece 1"
+    assert await finding.at(["import re", "import os", "", ""], 3) == "piece 1"  # sorted
+    assert await finding.at([*lines[:3], "x = f(1)"], 2) == "piece 1"  # other lines do not count
+    for typed in ("i", "import ", "import ra", "import rates"):
+        assert await finding.at(["import os", "import re", typed, ""], 2, len(typed)) == "piece 1"
+    assert await finding.at(["import os", "import re", "import rates", ""], 3) == "piece 2"
+
+
+async def test_a_document_that_is_opened_or_closed_makes_it_look_again() -> None:
+    finding = Finding()
+    assert await finding.at(["x = "], 0, 4) == "piece 1"
+    finding.nearby.forget("file:///readme.md")  # it has no pieces for this language
+    assert await finding.at(["x = 1"], 0, 5) == "piece 1"
+    finding.nearby.forget(OTHER)
+    assert await finding.at(["x = 12"], 0, 6) == "piece 2"
+
+
+async def test_a_document_that_is_opened_while_files_are_read_is_looked_at_next_time() -> None:
+    go, opened = threading.Event(), ["none"]
+
+    def find(*_: object) -> Callable[[], Surroundings]:
+        name = opened[0]
+        return lambda: (go.wait(60), Surroundings("p", "a.py", (Snippet("c.py", name),)))[1]
+
+    nearby = Nearby(find)
+    cursor = Cursor(("x = ",), 0, 4, "python")
+    asked = asyncio.create_task(nearby.of(URI, cursor, LAYOUT))
+    await asyncio.sleep(0)
+    opened[0] = OTHER
+    nearby.forget(OTHER)
+    go.set()
+    assert (await asked).snippets[0].text == "none"
+    assert (await nearby.of(URI, cursor, LAYOUT)).snippets[0].text == OTHER

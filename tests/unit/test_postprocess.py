@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_calib.completion.brackets import is_balanced
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import Cleaned, Cut, Removal, cleaned, judged, offered
 from lsp_calib.completion.prompt import (
@@ -15,6 +16,7 @@ from lsp_calib.completion.prompt import (
     LARGE_PREFIX_VERSION,
     PREFIX_VERSION,
 )
+from lsp_calib.syntax.languages import LANGUAGES
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,7 @@ from lsp_calib.completion.prompt import (
         # It closes what nothing behind it closes, or what was out of order before.
         ("f(g(", "1), 2", ")", "1), 2"),
         ("f(", "a).b(", ")", "a).b("),
+        ("f(", ")(", ")", ")("),
         ("f(", "a)", "", "a)"),
     ],
 )
@@ -41,9 +44,12 @@ def test_it_ends_where_it_closes_what_the_editor_has_closed(
 
 @given(parts=st.lists(st.sampled_from(["a", ", ", "(", ")", "[", "]", "{", "}", " "]), max_size=12))
 def test_between_brackets_that_the_editor_has_closed_nothing_closes_them(parts: list[str]) -> None:
-    """Whatever the model writes there, and wherever it goes on."""
+    """Whatever the model writes there, and wherever it goes on, unless it opens another one for that."""
+    text = offered("".join(parts), at("f(", ")")).text
+    if is_balanced(f"f({text})"):
+        return  # such as `a).b(`
     open_: list[str] = []
-    for char in offered("".join(parts), at("f(", ")")).text:
+    for char in text:
         if char in "([{":
             open_.append(char)
         elif char in ")]}":
@@ -270,8 +276,14 @@ def test_what_is_offered_begins_the_answer_and_holds_no_control_character(
     )
 
 
-def within(above: list[str], before: str, after: str = "", below: tuple[str, ...] = ()) -> Cursor:
-    return Cursor.at([*above, before + after, *below], len(above), len(before))
+def within(
+    above: list[str],
+    before: str,
+    after: str = "",
+    below: tuple[str, ...] = (),
+    language: str = "python",
+) -> Cursor:
+    return Cursor.at([*above, before + after, *below], len(above), len(before), language)
 
 
 @pytest.mark.parametrize(
@@ -326,12 +338,65 @@ def test_closers_at_the_end_that_close_nothing_go(
 
 
 @pytest.mark.parametrize(
+    ("language", "above", "before", "text"),
+    [
+        ("javascript", ["class A {", "    return this.#cache.get("], "      ", "key, load(key))"),
+        ("javascriptreact", ["    this.#update("], "    ", "state)"),
+        ("typescript", ["this.#items = ["], "", "]"),
+        ("css", ["#header {", "  color: red;"], "", "}"),
+        ("rust", ["#[derive(", "  Debug"], "", ")]"),
+        ("php", ["#[Route(", "  '/'"], "", ")]"),
+        ("csharp", ["#if DEBUG", "f(#a, ["], "", "])"),
+        ("python", ["x = a // max("], "    b,", " 1)"),
+        ("php", ["# one", "#[Route('/', ["], "", "])]"),
+        # In doubt: no comment mark is known, strings are of another kind, or one has no end.
+        ("lua", ["f(#t, {"], "", "})"),
+        ("shellscript", ["case $1 in"], "  ", "start)"),
+        ("plaintext", [], "b) ", "second (c))"),
+        ("rust", [], "fn f<'a>(x: &'a str, y: u8", ")"),
+        ("python", [], 'print("a) first, b', ")"),
+        ("javascript", [], r"x.replace(/\)/g, a", ")"),
+        ("javascript", ["f(/\\/\\//, ["], "", "])"),
+        # What seems open above is not what hides an opener from its closer.
+        ("python", ["x = {", '    "a": """text (', '    b""",'], "", "}"),
+    ],
+)
+def test_closers_that_close_something_stay(language: str, above: list[str], before: str, text: str) -> None:
+    assert offered(text, within(above, before, language=language)) == Cleaned(text)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_in_each_language_closers_in_comments_close_nothing(language: str) -> None:
+    """And surplus ones are known for what they are: a language without a mark is missing in the table."""
+    mark = "#" if language in ("python", "ruby") else "//"
+    assert offered("x))", within([f"f(  {mark} see (1"], "    ", language=language)).text == "x)"
+
+
+@pytest.mark.parametrize(("first", "text"), [("class A {", "}"), ("describe('a', () => {", "})")])
+@pytest.mark.parametrize("lines", [10, 230, 5000])
+def test_what_is_opened_far_above_may_be_closed(lines: int, first: str, text: str) -> None:
+    """Also above the lines that are read."""
+    above = [first, *["  f(x);"] * lines]
+    assert offered(text, within(above, "", language="javascript")) == Cleaned(text)
+
+
+def test_in_a_long_document_nothing_is_surplus_that_the_lines_not_read_may_open() -> None:
+    """All lines of a shorter one are read, and none opens it."""
+    assert offered("f(x))", within(["  f(x);"] * 100, "", language="java")).text == "f(x)"
+    assert offered("f(x))", within(["  f(x);"] * 5000, "", language="java")).text == "f(x))"
+
+
+@pytest.mark.parametrize(
     ("before", "text", "below", "removal"),
     [
         ("    ", "return total", ("", "    return total"), Removal.REPEATS_NEXT_LINE),
         ("", "    return total", ("    return total  ",), Removal.REPEATS_NEXT_LINE),
         ("", "return total", ("    return total",), None),
-        ("    return ", "total", ("    return total",), None),
+        ("    r", "eturn total", ("", "    return total"), Removal.REPEATS_NEXT_LINE),
+        ("    return ", "total", ("    return total",), Removal.REPEATS_NEXT_LINE),
+        ("  return ", "total", ("    return total",), None),
+        ("    name, UnsetMa", "rker,", ("    name, UnsetMarker,",), None),
+        ("    ", "name, UnsetMarker,", ("    name, UnsetMarker,",), Removal.REPEATS_NEXT_LINE),
         ("    ", "return total", ("    pass", "    return total"), None),
         ("    ", "else:", ("    else:",), None),
         ("    ", "return total", (), None),
@@ -369,3 +434,7 @@ def test_records_keep_the_rules_of_their_prompt() -> None:
         assert judged("x, name", cursor, version) == "x, name"
     for version in (LARGE_PREFIX_VERSION, LARGE_FIM_VERSION):
         assert judged("x, name", cursor, version) == offered("x, name", cursor).text == "x"
+        # A line that is being typed was not compared with the next one, a whole one was.
+        typed, whole = within(["x"], "r", below=("return x",)), within(["x"], "", below=("return x",))
+        assert judged("eturn x", typed, version) == "eturn x"
+        assert judged("return x", whole, version) == ""

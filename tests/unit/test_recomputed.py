@@ -22,8 +22,9 @@ from lsp_calib.values import ModelIdentity
 HEADER = Header("line", "python", ModelIdentity("smollm2-135m", "Q4", ""), PREFIX_VERSION, 0)
 SOURCE = "import os\n\n\ndef area(radius):\n    return radius * radius\n\n\ndef é(x):\n    return x\n"
 # The last one ends a text.
-PIECES = [b"   ", b" return", b"return", b" radius", b"\n", b" x", b"re", b"turn", "é".encode(), b"\xc3", b""]
-(SPACES, _RETURN, RETURN, RADIUS, END, X, RE, TURN, E_ACUTE, HALF, EOT) = range(len(PIECES))
+PIECES = [b"   ", b" return", b"return", b" radius", b"\n", b" x", b"re", b"turn", "é".encode(), b"\xc3"]
+PIECES += [b"])", b""]
+(SPACES, _RETURN, RETURN, RADIUS, END, X, RE, TURN, E_ACUTE, HALF, CLOSERS, EOT) = range(len(PIECES))
 
 
 @pytest.fixture
@@ -124,6 +125,13 @@ def test_answers_that_were_not_offered_have_no_text(card: ModelCard, sources: Pa
     runaway = record("9:5", (RETURN, X), exact=True, shown=False, stop="length")
     empty = record("9:5", (END,), exact=False, shown=False)
     assert texts(card, sources, runaway, empty) == ["", ""]
+
+
+def test_closers_that_were_once_withheld_have_no_text(card: ModelCard, sources: Path) -> None:
+    """The rule that is applied now may offer them. Their record stays: it says that they were not shown."""
+    withheld = record("9:5", (CLOSERS, END), exact=False, shown=False)
+    shown = record("9:5", (CLOSERS, END), exact=False)
+    assert texts(card, sources, withheld, shown) == ["", "])"]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_an_empty_store_says_what_to_do() -> None:
     result = invoke()
     assert result.exit_code == 0
     assert "nothing to report yet" in result.output
-    assert "feedback.enabled" in result.output
+    assert "lspCalib.feedback.enabled" in result.output
 
 
 def test_replayed_lines_are_reported_before_anything_was_shown(home: Path) -> None:

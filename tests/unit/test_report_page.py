@@ -276,7 +276,7 @@ class TestLittle:
     def test_an_empty_store_says_what_to_do(self, tmp_path: Path) -> None:
         page = Page(html_page(report_of(tmp_path, [])))
         assert "There is nothing to report yet" in page.text
-        assert "feedback.enabled" in page.text
+        assert "lspCalib.feedback.enabled" in page.text
         assert "Before and after" not in page.text
 
     def test_shown_and_not_settled(self, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from dask_cluster import Cluster
 from runner_scene import HEADER, Answering, asked, items, whole
 
-from lsp_calib.errors import EngineError
+from lsp_calib.errors import EngineError, SettingsError
 from lsp_calib.evaluation.executors import DaskPool
 from lsp_calib.evaluation.runner import run
 
@@ -69,3 +69,39 @@ def test_a_cluster_without_workers_is_not_waited_for_without_end(cluster: Cluste
 def test_where_there_is_no_scheduler_it_says_so() -> None:
     with pytest.raises(EngineError, match="no Dask scheduler"):
         DaskPool("tcp://127.0.0.1:9", patience=1.0)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "foo",
+        "tcp://foo",
+        "foo:",
+        ":8786",
+        "foo:x",
+        "foo:0",
+        "foo:65536",
+        "http://foo:8786",
+        "tcp://foo:1/x",
+        "",
+    ],
+)
+def test_an_address_that_is_none_is_refused_before_a_client_is_made(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client of such an address waits for itself for seconds, and prints a traceback when it is deleted."""
+    made: list[object] = []
+    monkeypatch.setattr("distributed.Client", lambda *arguments, **_: made.append(arguments))
+    with pytest.raises(SettingsError, match=r"HOST:PORT.*8786"):
+        DaskPool(address, patience=1.0)
+    assert not made
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:9", "tcp://[::1]:8786", "tls://cluster.example:8786", "ws://host:65535"]
+)
+def test_any_address_with_a_host_and_a_port_is_tried(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr("distributed.Client", lambda address, **_: made.append(address))
+    DaskPool(address, patience=1.0)
+    assert made == [address]

@@ -211,6 +211,11 @@ class TestCommand:
         assert len(document["held_out"]) == 2
         names = {file.name for file in (tmp_path / "out" / "deep").iterdir()}
         assert names == {"scores.md", "scores.csv", "scores.json"}
+        said = self.invoke(
+            *("eval", "line", "--records", kept, "--output", tmp_path / "out", "--resamples", "20")
+        )
+        assert f"Tables are in {tmp_path / 'out'}" in said.stdout
+        assert "records are in" not in said.stdout
         shown = self.invoke("eval", "line", "--records", kept, "--resamples", "20")
         assert shown.exit_code == 0
         assert "geometric-mean" in shown.stdout

@@ -314,6 +314,30 @@ def test_the_trusted_part_is_read_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize("key", sorted(WORKSPACE.keys() - TRUSTED.keys()))
+def test_a_setting_of_the_editor_in_the_users_file_is_named_as_such(home: Path, key: str) -> None:
+    """It is no typo: the message says where it belongs."""
+    said = f"config.toml: {key} is a setting of your editor (`lspCalib.{key}`); config.toml cannot set it."
+    table, _, last = key.rpartition(".")
+    for text in (f"{key} = false", f"[{table}]\n{last} = false" if table else f"{key} = 1"):
+        (home / "config.toml").write_text(f"{text}\n")
+        assert resolve_trusted(Trusted(), Trusted()) == (Trusted(), [said])
+    _, problems = parse_trusted({key: False})
+    assert problems == [
+        f"lspCalib.trusted.{key} is a setting of your editor (`lspCalib.{key}`); "
+        "lspCalib.trusted cannot set it."
+    ]
+
+
+def test_a_typo_in_the_users_file_is_named_as_such(home: Path) -> None:
+    (home / "config.toml").write_text("hidebelow = 0.2\n[feedback]\nenable = false\n")
+    _, problems = resolve_trusted(Trusted(), Trusted())
+    assert problems == [
+        "config.toml: hidebelow is not a setting; it is ignored.",
+        "config.toml: feedback.enable is not a setting; it is ignored.",
+    ]
+
+
 def test_command_line_over_environment_over_editor_over_the_users_file(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

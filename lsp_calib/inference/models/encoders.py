@@ -145,7 +145,7 @@ def locate_encoder(name: str = DEFAULT) -> EncoderCard:
     if not card.installed:
         raise NoModelError(
             f"Similarity needs the encoder {name}, which is not installed. "
-            f"Run `lsp-calib models pull {name}` to get it ({card.size >> 20} MB)."
+            f"Run `lsp-calib models pull {name}` to get it ({card.size / 1e6:.0f} MB)."
         )
     verify_encoder(card)
     return card

@@ -16,6 +16,7 @@ from typing import BinaryIO
 import attrs
 
 from lsp_calib.errors import ModelFileError
+from lsp_calib.inference.models.sidecar import again
 
 MAGIC = b"GGUF"
 HEADER = struct.Struct("<4sIQQ")
@@ -202,20 +203,12 @@ def read_front(path: Path) -> Front:
     except _Truncated:
         raise ModelFileError(
             f"The model file {path} is truncated and cannot be loaded: it has {size} bytes and its header "
-            f"describes more.{again(path)}"
+            f"describes more. {again(path)}"
         ) from None
     except _Damaged as error:
         raise ModelFileError(
-            f"The model file {path} is damaged and cannot be loaded: {error}.{again(path)}"
+            f"The model file {path} is damaged and cannot be loaded: {error}. {again(path)}"
         ) from None
-
-
-def again(path: Path) -> str:
-    """Advice to the user about a file whose bytes are wrong."""
-    return (
-        f" Remove it (`lsp-calib models remove {path.name}`) and get it again with `lsp-calib models pull "
-        "NAME`; `lsp-calib models list` has the names."
-    )
 
 
 class _Reading:
@@ -247,14 +240,14 @@ class _Reading:
         if self._size < HEADER.size:
             raise ModelFileError(
                 f"The model file {self._path} is truncated: {self._size} bytes are no GGUF header."
-                f"{again(self._path)}"
+                f" {again(self._path)}"
             )
         start = self._source.need(HEADER.size)
         magic, version, tensors, pairs = HEADER.unpack_from(self._source.buffer, start)
         if magic != MAGIC:
             raise ModelFileError(
                 f"The model file {self._path} is not a GGUF file (it begins with {magic!r}, not {MAGIC!r})."
-                f"{again(self._path)}"
+                f" {again(self._path)}"
             )
         if version not in _VERSIONS:
             why = (

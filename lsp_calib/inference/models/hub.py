@@ -258,7 +258,7 @@ def room(folder: Path, wanted: int, name: str) -> None:
     free = shutil.disk_usage(folder).free
     if free < wanted + (16 << 20):
         raise DownloadError(
-            f"{folder} has {free >> 20} MB free; getting {name} takes {wanted >> 20} MB. "
+            f"{folder} has {free / 1e6:.0f} MB free; getting {name} takes {wanted / 1e6:.0f} MB. "
             "Free some space, or set LSP_CALIB_HOME to another disk."
         )
 
@@ -276,7 +276,7 @@ def _client(headers: dict[str, str]) -> httpx.Client:
 def _kept(part: Part) -> str:
     if not part.size:
         return ""
-    return f" The {part.size >> 20} MB received are kept: the next `lsp-calib models pull` resumes there."
+    return f" The {part.size / 1e6:.0f} MB received are kept: the next `lsp-calib models pull` resumes there."
 
 
 def _said(error: Exception) -> str:

@@ -8,12 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from lsp_calib import home
+from lsp_calib.errors import LspCalibError
 from lsp_calib.files import write_atomically
 
 
 def models_folder() -> Path:
     """The folder of the models. Raises SettingsError if it cannot be created."""
     return home.private_folder(home.home() / "models")
+
+
+def again(path: Path) -> str:
+    """Advice to the user about a model file whose bytes are wrong; `models remove` takes no other file."""
+    try:
+        pulled = path.absolute().parent.resolve() == models_folder().resolve()
+    except (LspCalibError, OSError):
+        pulled = False
+    if pulled:
+        return (
+            f"Remove it (`lsp-calib models remove {path.name}`) and get it again with `lsp-calib models pull "
+            "NAME`; `lsp-calib models list` has the names."
+        )
+    return "It is a file of your own: get it again from where it came from, or name another model."
 
 
 def read(name: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import attrs
 
 from lsp_calib import __version__, home
 from lsp_calib.files import write_atomically
+from lsp_calib.inference import backends
 from lsp_calib.inference.process import wire
 
 # The line that a process writes to its standard output once it accepts connections; its exit code when
@@ -51,7 +52,8 @@ class Rendezvous:
 
 
 def place(model: Path, context: int) -> Rendezvous:
-    """Where to meet for a model file. Raises SettingsError if the state folder is not the user's own.
+    """Where to meet for a model file. Raises SettingsError if the state folder is not the user's own, or
+    LSP_CALIB_ENGINE names no engine.
 
     The name contains everything that requires a separate process: a release never uses an older one's, and
     machines that share a state folder never each other's.
@@ -64,7 +66,7 @@ def place(model: Path, context: int) -> Rendezvous:
     parts = (
         str(model.resolve()),
         str(context),
-        os.environ.get("LSP_CALIB_ENGINE", ""),
+        backends.forced(),
         f"{wire.PROTOCOL} {__version__}",
         _machine(),
         # Who meets at another socket must not find its lock taken here.

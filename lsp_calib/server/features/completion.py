@@ -26,6 +26,8 @@ def register(server: CalibServer) -> None:
         uri = params.text_document.uri
         document = ls.open_document(uri)
         if document is None or ls.settings.completion is False:
+            if document is not None:
+                ls.session.completions.note_menu_off(uri)
             return types.CompletionList(is_incomplete=False, items=[])
         cursor = cursor_at(document, params.position)
         context = params.context

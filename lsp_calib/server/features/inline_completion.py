@@ -42,7 +42,7 @@ def register(server: CalibServer) -> None:
             return None
         made = [] if reply.completion is None else [reply.completion]
         block = await ls.session.completions.block(uri, made[0]) if made and selected is None else None
-        if made and by_hand:
+        if made and by_hand and not ls.session.completions.is_superseded(uri, cursor):
             made += await ls.session.completions.alternatives.of(uri, made[0])
         if made and ls.session.completions.is_superseded(uri, cursor):
             return None  # while its follow-ups were made

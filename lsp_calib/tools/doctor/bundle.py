@@ -11,6 +11,7 @@ import builtins
 import getpass
 import inspect
 import json
+import os
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lsp_calib import errors, home
-from lsp_calib.errors import LspCalibError
+from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.settings.kinds import without_value
 
 _MOST_LINES = 2000
@@ -49,16 +50,50 @@ Messages are left out, since they may quote what was typed; your home folder rea
 """
 
 
+def check_place(path: Path) -> None:
+    """Raises SettingsError if there is a file of this name, DataError if none can be made there.
+
+    The file is made and removed again: the folder's permissions alone do not say whether it can be.
+    """
+    os.close(_new_file(path))
+    path.unlink(missing_ok=True)
+
+
 def write_bundle(path: Path, report: dict[str, Any]) -> None:
-    """Write the ZIP file, readable only by its owner. Raises LspCalibError if it cannot be written."""
+    """Write a new ZIP file, readable only by its owner. What was written of one that could not be finished is
+    removed.
+
+    Raises as `check_place`.
+    """
+    handle = _new_file(path)
     try:
-        path.touch(mode=0o600)
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("README.txt", _READ_ME)
             archive.writestr("doctor.json", json.dumps(scrubbed(report), ensure_ascii=False, indent=2))
             archive.writestr("log.txt", "".join(line + "\n" for line in _logs()))
     except OSError as error:
-        raise LspCalibError(f"{path} cannot be written: {error}. Name another file with --bundle.") from error
+        path.unlink(missing_ok=True)
+        raise _unusable(path, error) from error
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _new_file(path: Path) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    except FileExistsError as error:
+        raise SettingsError(
+            f"{path} exists, and no bundle overwrites a file. Give another name with --bundle, or remove it."
+        ) from error
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path, error: OSError) -> DataError:
+    return DataError(
+        f"{path} cannot be written: {error.strerror or error}. Give another place with --bundle."
+    )
 
 
 def scrubbed(value: Any, user: str | None = None, folder: Path | None = None) -> Any:

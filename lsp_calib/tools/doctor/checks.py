@@ -23,6 +23,7 @@ from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
 from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.settings import Trusted
+from lsp_calib.settings.table import TRUSTED
 from lsp_calib.tools.doctor.finding import Finding, Level
 
 # With less free space, writing the feedback store and the log may soon fail.
@@ -107,7 +108,7 @@ def state_folder() -> list[Finding]:
             Finding(
                 "state",
                 Level.PROBLEM,
-                f"The disk with {folder} has {free >> 20} MB left.",
+                f"The disk with {folder} has {free / 1e6:.0f} MB left.",
                 "Free some space.",
             )
         )
@@ -125,13 +126,13 @@ def state_folder() -> list[Finding]:
 
 def configuration(trusted: Trusted, problems: Sequence[str]) -> list[Finding]:
     """The settings, and their problems."""
-    set_ = {name: value for name, value in _shown(trusted).items() if value}
-    says = "Settings of your own: " + ", ".join(f"{name} = {value}" for name, value in set_.items()) + "."
+    set_ = _shown(trusted)
+    listed = ", ".join(f"{key} = {_in_words(value)}" for key, value in set_.items())
     found = [
         Finding(
             "configuration",
             Level.GOOD,
-            says if set_ else "No settings of your own; the defaults hold.",
+            f"Settings of your own: {listed}." if set_ else "All settings have their defaults.",
             data=set_,
         )
     ]
@@ -175,7 +176,7 @@ def encoder() -> Finding:
         says = f"{card.name} is installed: how well a summary fits its code counts for its confidence."
         return Finding("encoder", Level.GOOD, says, data=data)
     missing = [] if extra else ["`pip install 'lsp-calib[similarity]'`"]
-    missing += [] if card.installed else [f"`lsp-calib models pull {card.name}` ({card.size >> 20} MB)"]
+    missing += [] if card.installed else [f"`lsp-calib models pull {card.name}` ({card.size / 1e6:.0f} MB)"]
     says = "No sentence encoder: the confidence of summaries rests on less evidence."
     return Finding("encoder", Level.NOTE, says, f"Run {' and '.join(missing)}.", data=data)
 
@@ -250,17 +251,17 @@ def processes() -> Finding:
 
 def _model(entry: Entry) -> Finding:
     card, data = entry.card, entry.to_wire()
-    size = f"{card.size >> 20} MB, {card.quantisation or 'quantisation not known'}"
+    size = f"{card.size / 1e6:.0f} MB, {card.quantisation or 'quantisation not known'}"
     if entry.fault:
         advice = f"Run `lsp-calib models pull {card.name}` again, or `lsp-calib models remove {card.name}`."
         return Finding(
             "model", Level.PROBLEM, f"{card.name} cannot be used: {entry.fault}.", advice, data=data
         )
     if entry.fits is False:
-        says = f"{card.name} ({size}) needs about {entry.needs >> 20} MB of memory; less is free now."
+        says = f"{card.name} ({size}) needs about {entry.needs / 1e6:.0f} MB of memory; less is free now."
         return Finding("model", Level.NOTE, says, "Close other programs, or use a smaller model.", data=data)
     return Finding(
-        "model", Level.GOOD, f"{card.name} ({size}), about {entry.needs >> 20} MB of memory.", data=data
+        "model", Level.GOOD, f"{card.name} ({size}), about {entry.needs / 1e6:.0f} MB of memory.", data=data
     )
 
 
@@ -273,17 +274,26 @@ def _misnamed(model: str) -> str:
     return ""
 
 
-def _shown(trusted: Trusted) -> dict[str, object]:
-    """The settings as the user wrote them, without the path of a key file."""
-    return {
-        "model": trusted.model,
-        "threads": trusted.threads,
-        "gpuLayers": None if trusted.gpu_layers is None else str(trusted.gpu_layers),
-        "mlock": trusted.mlock,
-        "remote.url": trusted.remote_url,
-        "remote.model": trusted.remote_model,
-        "remote.keyFile": "(set)" if trusted.remote_key_file else None,
-    }
+def _shown(trusted: Trusted) -> dict[str, Any]:
+    """The settings that differ from their defaults, by key, as JSON.
+
+    Without the path of a key file, and of lists only how long they are: their patterns may name what is
+    nobody's business, and a bundle is sent to others.
+    """
+    shown: dict[str, Any] = {}
+    for key, setting in TRUSTED.items():
+        value = getattr(trusted, setting.attribute)
+        if value == setting.default:
+            continue
+        shown[key] = f"({len(value)} set)" if isinstance(value, tuple) else value
+        if setting.attribute == "remote_key_file":
+            shown[key] = "(set)"
+    return shown
+
+
+def _in_words(value: object) -> str:
+    """A value as it stands in a configuration, a text without quotation marks."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _version(distribution: str) -> str | None:

@@ -19,7 +19,7 @@ from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.inventory import Entry
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.tools.doctor import acceleration, calibrator_checks, checks, speed
-from lsp_calib.tools.doctor.bundle import write_bundle
+from lsp_calib.tools.doctor.bundle import check_place, write_bundle
 from lsp_calib.tools.doctor.finding import Finding, Level
 
 FORMAT = 1
@@ -31,8 +31,11 @@ _MARKS = {Level.GOOD: ("✓", "green"), Level.NOTE: ("•", "yellow"), Level.PRO
 def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
     """Print the findings; returns the exit code: 0 if completions work, else 1.
 
-    bundle: also write them to this ZIP file. Raises LspCalibError if it cannot be written.
+    bundle: also write them to this new ZIP file. Raises SettingsError if there is a file of this name,
+    DataError if it cannot be written, both before anything is examined.
     """
+    if bundle is not None:
+        check_place(bundle)
     findings = examine(quick=quick, progress=_silent if as_json else _tell)
     report = to_json(findings)
     if as_json:

@@ -14,7 +14,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -220,9 +220,12 @@ def test_lsp_mode_shows_ghost_text_with_the_tier(start: Start, home_with_model: 
     database = home_with_model / "feedback.db"
 
     def accepted(_: str) -> int:
-        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as store:
-            (count,) = store.execute("SELECT count(*) FROM events WHERE kind = 'accepted'").fetchone()
-        return int(count)
+        # The store is made after the first suggestion is on the screen.
+        with suppress(sqlite3.OperationalError):
+            with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as store:
+                (count,) = store.execute("SELECT count(*) FROM events WHERE kind = 'accepted'").fetchone()
+            return int(count)
+        return 0
 
     assert emacs.until("an event in the store", accepted) == 1
     emacs.command("lsp-calib-refit")

@@ -203,7 +203,7 @@ class VSCode:
             CODE_SERVER, "--user-data-dir", str(folder / "data"), "--extensions-dir",
             str(folder / "extensions"), "--config", str(folder / "config.yaml"),
         ]  # fmt: skip
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._browser, self._light = browser, light
         self._new_page()
 
@@ -229,19 +229,21 @@ class VSCode:
 
     def start(self, file: str | None = None) -> None:
         """Starts code-server and opens the workspace, and a file of it."""
-        self._process = subprocess.Popen(
-            [*self._arguments, "--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry",
-             "--disable-update-check", "--disable-getting-started-override"],
-            env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, start_new_session=True,
-        )  # fmt: skip
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if found := re.search(r"HTTP server listening on (http://[\d.:]+)", line):
-                self.url = found[1]
-                break
-        else:
-            pytest.fail("code-server did not start")
+        log = self.folder / "code-server.log"  # a pipe would hold it up once it is full and nobody reads it
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*self._arguments, "--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry",
+                 "--disable-update-check", "--disable-getting-started-override"],
+                env=self._environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        end = time.monotonic() + MODEL_SECONDS
+        listening = re.compile(r"HTTP server listening on (http://[\d.:]+)/?\s")
+        while not (found := listening.search(log.read_text("utf-8"))):
+            if self._process.poll() is not None or time.monotonic() > end:
+                pytest.fail(f"code-server did not start:\n{log.read_text('utf-8')}")
+            time.sleep(0.1)
+        self.url = found[1]
         self.open(file)
 
     def open(self, file: str | None = None) -> None:
@@ -269,12 +271,13 @@ class VSCode:
             self.keys("Escape", "Escape", "F1")
             try:
                 self.page.locator(".quick-input-widget input").first.fill(str(file), timeout=5000)
-            except PlaywrightError:
+                row = self.page.locator(".quick-input-widget .monaco-list-row", has_text=file.name)
+                row.first.click(timeout=5000)
+            except PlaywrightError:  # not there yet, or something else took the focus
                 return False
             return True
 
         self.until("the palette", asked)
-        self.page.locator(".quick-input-widget .monaco-list-row", has_text=file.name).first.click()
         self.page.locator(".tab.active", has_text=file.name).wait_for()
 
     def close(self) -> None:
@@ -282,9 +285,7 @@ class VSCode:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGTERM)  # the group that was started above
-            self._process.wait(20)
-            assert self._process.stdout is not None
-            self._process.stdout.close()
+            self._process.wait(20 * PATIENCE)
 
     def drawn(self) -> dict[str, str]:
         """Texts of ghost text, badge and status bar item, the label that a screen reader says of it, the

@@ -134,8 +134,9 @@ def test_the_state_of_a_calibrator_is_seen_and_it_can_be_taken_back(
     attrs.evolve(Calibrator.load(SHIPPED), source="personal", state=state).save(own)
     command = [SERVER, "calibrators", "import", "--install", str(own)]
     subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
+    before = {one.pid for one in vscode.servers()}
     vscode.command("lsp-calib: Restart the server")
-    vscode.until("no server", lambda: "starting" in vscode.drawn()["status"])
+    vscode.until("another", lambda: not before & ({one.pid for one in vscode.servers()} or before))
     vscode.until_ready()
     vscode.suggestion(TYPED)
     vscode.until("the word", lambda: f"smollm2-135m, {state}" in vscode.drawn()["status"])

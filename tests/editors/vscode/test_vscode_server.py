@@ -76,7 +76,7 @@ def test_a_server_that_dies_is_started_again_and_one_that_goes_on_dying_is_said(
     def another(old: int) -> Any:
         return [one for one in vscode.servers() if one.pid != old]
 
-    for _ in range(4):
+    for death in range(4):
         server = vscode.until("a server", vscode.servers, MODEL_SECONDS)[0]
         vscode.until(
             "that is ready",
@@ -86,9 +86,11 @@ def test_a_server_that_dies_is_started_again_and_one_that_goes_on_dying_is_said(
         server.kill()
         vscode.until("the next", lambda pid=server.pid: another(pid), MODEL_SECONDS)
         assert not vscode.notifications()
+        if death == 0:  # later, the five deaths could be further apart than the three minutes that count
+            vscode.until_ready()
+            vscode.keys("Control+End", "Enter")
+            assert vscode.suggestion(TYPED)["badge"], "as before"
     vscode.until_ready()
-    vscode.keys("Control+End", "Enter")
-    assert vscode.suggestion(TYPED)["badge"], "as before"
 
     vscode.servers()[0].kill()
     said = vscode.until("a message", vscode.notifications, MODEL_SECONDS)
@@ -101,6 +103,41 @@ def test_a_server_that_dies_is_started_again_and_one_that_goes_on_dying_is_said(
     vscode.until("what was typed", lambda: any("# still here" in line for line in vscode.lines()))
     vscode.press("Restart")
     vscode.until_ready()
+
+
+def test_a_server_that_dies_before_it_is_ready_is_started_again(
+    editor: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Twice, and no message; one that never gets ready is said once."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "averages.py").write_text(SOURCE)
+    program, deaths = tmp_path / "short-lived-lsp-calib", tmp_path / "deaths"
+    most = tmp_path / "deaths.most"
+    deaths.write_text("")
+    most.write_text("2")
+    program.write_text(
+        f"#!/bin/sh\nif [ $(wc -l < {deaths}) -lt $(cat {most}) ]; then\n"
+        f'  echo one >> {deaths}; read -r line; exit 1\nfi\nexec {shlex.quote(SERVER)} "$@"\n'
+    )
+    program.chmod(0o755)
+    machine = {"lspCalib.server.path": str(program)}
+    vscode: VSCode = editor(workspace, environment=environment, machine=machine)
+    vscode.install()
+    vscode.start("averages.py")
+    vscode.until_ready()
+    assert len(deaths.read_text().split()) == 2
+    assert not vscode.notifications()
+    vscode.to_end()
+    assert vscode.suggestion(TYPED)["badge"]
+
+    most.write_text("99")
+    vscode.command("lsp-calib: Restart the server")
+    said = vscode.until("a message", vscode.notifications, MODEL_SECONDS)
+    assert "it ended before it was ready" in said
+    assert said.count("lsp-calib did not start") == 1
+    assert "Pending response" not in said
+    assert len(deaths.read_text().split()) == 7, "tried five times"
 
 
 def test_what_a_server_leaves_unanswered_when_it_dies_is_not_shown(

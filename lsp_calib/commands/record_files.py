@@ -1,0 +1,119 @@
+"""The files of `lsp-calib calibrate` and `eval`: which may be written, which keep answers, and to what."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lsp_calib import __version__, home
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.completion.prompt import (
+    FIM_VERSION,
+    LARGE_FIM_VERSION,
+    LARGE_PREFIX_VERSION,
+    PREFIX_VERSION,
+    Layout,
+    WindowSize,
+)
+from lsp_calib.errors import CalibratorError, DataError, LspCalibError, SettingsError
+from lsp_calib.evaluation.header import Header
+from lsp_calib.feedback.removal import CALIBRATING
+from lsp_calib.inference.models.cards import load_cards, locate
+from lsp_calib.settings import Trusted, engine_choice
+
+_WINDOWS = {
+    PREFIX_VERSION: WindowSize.SMALL,
+    FIM_VERSION: WindowSize.SMALL,
+    LARGE_PREFIX_VERSION: WindowSize.LARGE,
+    LARGE_FIM_VERSION: WindowSize.LARGE,
+}
+
+
+def check_place(path: Path) -> None:
+    """Raises SettingsError if there is no such folder, DataError if no file can be made in it.
+
+    A file without a name is made there: the folder's permissions alone do not say whether it can be.
+    """
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise SettingsError(f"There is no folder {folder} to write {path.name} to.")
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        # Its text names the file that was tried; the user has not.
+        raise DataError(f"{path} cannot be written: {error.strerror}. Give another place.") from error
+
+
+def check_output(path: Path) -> None:
+    """Raises as `check_place`, and SettingsError if a calibrator would overwrite anything but a calibrator or
+    an empty file."""
+    check_place(path)
+    if not path.exists() or (path.is_file() and not path.stat().st_size):
+        return
+    try:
+        if path.is_file():
+            Calibrator.load(path)
+            return
+    except CalibratorError:
+        pass
+    raise SettingsError(
+        f"{path} exists and is no calibrator that this version can read. Give another name, or remove it."
+    )
+
+
+def unfinished(question: Sequence[Any], engine: Trusted) -> Path:
+    """The file that keeps the answers of a calibration without --records: the same one for the same command.
+
+    question: all that says what is asked for, JSON types. engine: the settings in force.
+    Such files are in the state folder, with those of calibrations that an editor begins.
+    """
+    parts = [__version__, *question, *_asked(engine)]
+    digest = hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return home.private_folder(home.home() / CALIBRATING) / f"{digest}.jsonl"
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove such a file with its journal and its times."""
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink(missing_ok=True)
+
+
+def _asked(engine: Trusted) -> tuple[str | None, ...]:
+    """The model that is asked, by name: where none is set, the best installed one may be another tomorrow."""
+    choice = engine_choice(engine)
+    if choice.remote is not None:
+        return choice.remote.url, choice.remote.model
+    try:
+        return choice.model, locate(choice.model)[0].name
+    except LspCalibError:  # whoever asks it says what is wrong
+        return (choice.model,)
+
+
+def check_question(path: Path, header: Header, model: str | None, window: WindowSize | None) -> None:
+    """Raises DataError if records are of another model or window than these, as far as they are said.
+
+    model: a name, or the path of a file.
+    """
+    found, wanted = header.model.name, model or header.model.name
+    cards = load_cards()
+    names = {wanted, Path(wanted).stem} | {c.name for c in cards.values() if c.file == Path(wanted).name}
+    if found not in names:
+        raise _contradiction(path, "model", found, wanted)
+    size = _WINDOWS.get(header.prompt_version)
+    if window is None or size is None or window is size:
+        return
+    # A large window that a model's context cannot hold is small: the same option has made these records.
+    card = cards.get(found)
+    if card is None or Layout.of(card, window).version != header.prompt_version:
+        raise _contradiction(path, "window", size.value, window.value)
+
+
+def _contradiction(path: Path, what: str, found: str, wanted: str) -> DataError:
+    return DataError(
+        f"{path} holds records of the {what} {found!r}, not of {wanted!r}: the {what} of records is that of "
+        "the run that made them. Leave the option out, or name other records."
+    )

@@ -1,0 +1,128 @@
+"""What is made after a suggestion: how long it goes on, and for whom."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+from feedback_scene import suggestion
+
+from lsp_calib.completion import Completion, Cursor
+from lsp_calib.server import follow_ups
+from lsp_calib.server.follow_ups import FollowUps
+from lsp_calib.values import Evidence, ModelIdentity
+
+URI = "file:///a.py"
+
+
+class Scene:
+    """Follow-ups of lines that are ready once `go` is set."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.begun = 0
+        self.cancelled = 0
+        self.works: FollowUps[str] = FollowUps(self._make, "", of_line=True)
+
+    async def _make(self, _uri: str, first: Completion) -> str:
+        self.begun += 1
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return first.expected_line
+
+    async def waiting(self, typed: str = "", *, begins: bool = True) -> asyncio.Task[str]:
+        self.works.requested(URI, completion(typed).cursor)
+        task = asyncio.create_task(self.works.of(URI, completion(typed), begins=begins))
+        await turns()
+        return task
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def stopped(task: asyncio.Task[str]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def completion(typed: str = "", line: int = 0) -> Completion:
+    """The rest of `x = 1`, of which a beginning is typed."""
+    cursor = Cursor.at([typed, ""], line, len(typed), "python")
+    made = suggestion("x = 1".removeprefix(typed))
+    return Completion(made, cursor, Evidence(), ModelIdentity("m", "", ""), "p")
+
+
+async def test_it_ends_a_moment_after_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow_ups, "GRACE", 0.01)
+    scene = Scene()
+    await stopped(await scene.waiting())
+    assert scene.cancelled == 0
+    while not scene.cancelled:
+        await asyncio.sleep(0.005)
+    assert scene.works.made(URI) == ""
+    scene.go.set()
+    assert await (await scene.waiting()) == "x = 1", "it is made anew"
+    assert scene.begun == 2
+
+
+async def test_unless_the_next_key_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow_ups, "GRACE", 0.05)
+    scene = Scene()
+    await stopped(await scene.waiting())
+    later = await scene.waiting("x", begins=False)
+    await asyncio.sleep(0.1)
+    scene.go.set()
+    assert await later == scene.works.made(URI) == "x = 1"
+    assert (scene.begun, scene.cancelled) == (1, 0)
+    await asyncio.sleep(0.1)
+    assert scene.works.made(URI) == "x = 1", "what is made stays"
+
+
+async def test_where_it_has_not_begun_a_half_line_begins_nothing() -> None:
+    scene = Scene()
+    assert await (await scene.waiting("x", begins=False)) == ""
+    assert scene.begun == 0
+
+
+@pytest.mark.parametrize(("typed", "line", "goes_on"), [("x =", 0, True), ("y", 0, False), ("", 1, False)])
+async def test_which_request_ends_it(typed: str, line: int, goes_on: bool) -> None:
+    scene = Scene()
+    waits = await scene.waiting()
+    scene.works.requested(URI, completion(typed, line).cursor)
+    await turns()
+    assert scene.cancelled == (0 if goes_on else 1)
+    scene.go.set()
+    assert await waits == ("x = 1" if goes_on else "")
+
+
+async def test_another_text_does_not_end_what_is_made() -> None:
+    scene = Scene()
+    scene.go.set()
+    await (await scene.waiting())
+    scene.works.requested(URI, completion("y").cursor)
+    assert scene.works.made(URI) == "x = 1"
+    scene.works.requested(URI, completion("", 1).cursor)
+    assert scene.works.made(URI) == ""
+
+
+async def test_all_work_is_stopped_and_what_is_made_stays() -> None:
+    scene = Scene()
+    waits = await scene.waiting()
+    assert scene.works.stop() == [URI]
+    assert await waits == ""
+    assert scene.cancelled == 1
+    await stopped(await scene.waiting())
+    assert scene.works.stop() == [], "nobody waits for it"
+    await turns()
+    assert scene.cancelled == 2
+    scene.go.set()
+    await (await scene.waiting())
+    assert scene.works.stop() == []
+    assert scene.works.made(URI) == "x = 1"

@@ -1,0 +1,78 @@
+"""What `lsp-calib models` says of sizes and of names that it does not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lsp_calib.cli import main
+from lsp_calib.errors import NoModelError, SettingsError
+from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.cards import locate
+from lsp_calib.inference.models.encoders import load_encoders, locate_encoder
+
+pytestmark = pytest.mark.usefixtures("home")
+
+ROOT = Path(__file__).parents[2]
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_a_megabyte_is_a_million_bytes_as_on_the_pages() -> None:
+    rows = {line.split()[0]: line for line in invoke("models", "list").stdout.splitlines()}
+    known = {name: card.size for name, card in load_cards().items() if card.size}
+    known |= {name: card.size for name, card in load_encoders().items()}
+    assert len(known) >= 4
+    for name, size in known.items():
+        assert f" {size / 1e6:.0f} MB " in rows[name], rows[name]
+    assert " 98 MB " in rows["smollm2-135m"]
+    assert "98 MB" in (ROOT / "README.md").read_text("utf-8")
+    assert " 23 MB " in rows["minilm-l6-v2"]
+    assert "23 MB" in (ROOT / "docs" / "models.md").read_text("utf-8")
+
+
+def test_so_is_the_size_of_an_encoder_that_is_missing() -> None:
+    with pytest.raises(NoModelError, match=r"\(23 MB\)"):
+        locate_encoder("minilm-l6-v2")
+
+
+@pytest.mark.parametrize("command", ["models path", "models verify", "complete PLACE --model"])
+@pytest.mark.parametrize("name", ["d/x.gguf", "nosuch"])
+def test_a_name_that_was_typed_is_said_to_be_no_file_here(
+    command: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path that is typed does count: that it did not would send the user the wrong way."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("a = 1\n")
+    result = invoke(*command.replace("PLACE", "a.py:1").split(), name)
+    assert result.exit_code == SettingsError.exit_code
+    assert f"there is no file {name} here" in result.stderr
+    assert "not used" not in result.stderr
+
+
+def test_an_absolute_path_without_a_file_is_named_as_one(tmp_path: Path) -> None:
+    name = str(tmp_path / "x.gguf")
+    with pytest.raises(SettingsError) as caught:
+        locate(name)
+    assert f"there is no file {name}." in str(caught.value)
+    assert f"{name} here" not in str(caught.value)
+
+
+def test_where_it_was_not_typed_a_relative_path_is_said_not_to_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is typed is made absolute where the file is there; so this comes from a setting, or of `serve`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.gguf").write_bytes(b"")
+    with pytest.raises(SettingsError, match=r"Relative paths are not used.*absolute path"):
+        locate("x.gguf")
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "~nobody-of-this-name/x"])
+def test_what_can_be_no_path_is_an_unknown_model(name: str) -> None:
+    with pytest.raises(SettingsError, match="no model called"):
+        locate(name)
