@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.syntax.languages import LanguageRules
-from lsp_calib.syntax.source_tree import ABOVE, BELOW, SourceTree, closers, errors, to_child
+from lsp_calib.syntax.languages.braces import BRACKETS
+from lsp_calib.syntax.source_tree import ABOVE, BELOW, SourceTree, closers, errors, missing_below, to_child
 
 if TYPE_CHECKING:
     from tree_sitter import Tree
 
 # So many of the nodes that hold a name decide whether it is bound. Hostile lines nest thousands.
 _NEAREST = 16
+# Deeper than the line that opens a block.
+_DEEPER = "    "
+_GOING_ON = frozenset({",", "|"})
+_FIRST_WORD = re.compile(r"\W*(\w*)")
 
 
 @attrs.frozen
@@ -72,22 +78,119 @@ def _is_broken(
 ) -> bool:
     if any(leaf.kind in source.rules.opaque for leaf in leaves):
         return False
+    if not _fails(source, source.tree, tree, row, line, leaves, below):
+        return False
+    return below is None or not _opens(source, tree, row, line, leaves)
+
+
+def _fails(
+    source: SourceTree, base: Tree, tree: Tree, row: int, line: str, leaves: list[_Leaf], below: str | None
+) -> bool:
+    """Whether a tree with the line, `tree`, is in worse order than the one without it, `base`."""
     if tree.root_node.has_error:
         if below is None:
             return _is_broken_at_end(source, tree, row, line)
-        if not source.tree.root_node.has_error:
+        if not base.root_node.has_error:
             return True
         # An error from above that the document has without the line is not the line's.
         around, exact = (row - ABOVE, row + BELOW), source.rules.exact
         if source.rules.brackets and closers(tree, source.rules.brackets) == "":
             # All brackets match. What is left are words that the grammar does not know, such as macros.
-            return _count(errors(tree, *around, exact=exact)) > _count(
-                errors(source.tree, *around, exact=exact)
-            )
-        known = {start for start, _ in errors(source.tree, *around, exact=exact) if start[0] < row - ABOVE}
+            return _count(errors(tree, *around, exact=exact)) > _count(errors(base, *around, exact=exact))
+        known = {start for start, _ in errors(base, *around, exact=exact) if start[0] < row - ABOVE}
         if any(start not in known for start, _ in errors(tree, *around, exact=exact)):
             return True
     return below is not None and _misleads(source.rules, row, line, leaves, below)
+
+
+def _opens(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[_Leaf]) -> bool:
+    """Whether a line is in order once what it opens, or what is open above it, is written below it.
+
+    Until then a new line that begins a block, a call or a list, or a decorator, looks broken in a file that
+    is in order. What is written below is imagined, and as short as can be.
+    """
+    rules = source.rules
+    code = _code(leaves, rules)
+    if not code:
+        return False
+    last = code[-1]
+    brackets = rules.brackets or BRACKETS
+    missing = missing_below(tree, row, brackets)
+    before = missing_below(source.tree, row, brackets) or ()
+    if missing is None:
+        return False
+    indentation = line[: _indentation(line)]
+    found = _FIRST_WORD.match(line)
+    word = found[1] if found else ""
+    base = source.tree
+    if not missing:
+        if last.kind in rules.block_openings:
+            imagined = [[_DEEPER + (rules.body.get(word) or rules.body[""])]]
+            if word in rules.finishes:
+                imagined[0].append(rules.finishes[word])
+        else:
+            imagined = [[definition] for definition in _marked(line, rules)]
+    else:
+        # The line opens some, after which it ends, or none.
+        opened = missing[: len(missing) - len(before)] if _ends_with(missing, before) else ()
+        if not (_goes_on(last, opened, brackets) if opened else _ends_with(before, missing)):
+            return False
+        if last.kind == ",":
+            line = _without(line, last)
+        if before:
+            base = source.tree_with(row, "", [" ".join(before)])
+        imagined = list(_closings(opened, missing, word, line, rules))
+    for lines in imagined:
+        below = [indentation + one for one in lines]
+        then = source.tree_with(row, line, below)
+        if not _fails(source, base, then, row, line, list(_leaves(then, row, rules)), below[0]):
+            return True
+    return False
+
+
+def _goes_on(last: _Leaf, opened: tuple[str, ...], brackets: Mapping[str, str]) -> bool:
+    """Whether a line that leaves brackets open ends where they go on below: after one, after a comma, after
+    the parameters of a block, or after what a word opens."""
+    return last.kind in brackets or last.kind in _GOING_ON or opened[0].isalpha()
+
+
+def _closings(
+    opened: tuple[str, ...], missing: tuple[str, ...], word: str, line: str, rules: LanguageRules
+) -> Iterator[list[str]]:
+    """What may be written below a line that leaves brackets open. missing: what closes them and those that
+    are open above; opened: those that the line opens."""
+    yield [" ".join(missing)]
+    outer = missing[len(opened) :]
+    ends = [rules.finishes[word]] if word in rules.finishes else []
+    if not rules.block_openings:
+        following = (*missing[1:], "}")
+        yield [
+            " ".join(f"{one} ;" if then == "}" else one for one, then in zip(missing, following, strict=True))
+        ]
+        ends.append("{}")
+    else:
+        ends.append(": pass")
+        yield [" ".join(("_", *missing))]  # an import of nothing is none
+    for end in ends:
+        yield [" ".join((*opened, end, *outer))]
+    for definition in _marked(line, rules):
+        yield [" ".join(missing), definition]
+
+
+def _marked(line: str, rules: LanguageRules) -> Iterator[str]:
+    """What may be defined below a line that begins with a mark, such as that of a decorator."""
+    for mark, definition in rules.marks.items():
+        if line.lstrip().startswith(mark):
+            yield definition
+
+
+def _ends_with(texts: tuple[str, ...], end: tuple[str, ...]) -> bool:
+    return not end or texts[-len(end) :] == end
+
+
+def _without(line: str, leaf: _Leaf) -> str:
+    encoded = _encoded(line)
+    return (encoded[: leaf.start] + b" " + encoded[leaf.end :]).decode("utf-8", "replace")
 
 
 def _is_broken_at_end(source: SourceTree, tree: Tree, row: int, line: str) -> bool:
@@ -113,7 +216,7 @@ def _is_broken_at_end(source: SourceTree, tree: Tree, row: int, line: str) -> bo
 def _closed(source: SourceTree, tree: Tree, row: int, line: str) -> Tree | None:
     """The tree of a last line with what it leaves open closed; None if it closes what is not open."""
     closing = closers(tree, source.rules.brackets)
-    return source.tree_with(row, line, closing) if closing else None if closing is None else tree
+    return source.tree_with(row, line, [closing]) if closing else None if closing is None else tree
 
 
 def _count(found: Iterable[object]) -> int:
@@ -122,7 +225,7 @@ def _count(found: Iterable[object]) -> int:
 
 def _misleads(rules: LanguageRules, row: int, line: str, leaves: list[_Leaf], below: str) -> bool:
     """Whether the indentation of the line below contradicts the end of this one."""
-    code = [leaf for leaf in leaves if leaf.kind not in rules.comments and leaf.start < leaf.end]
+    code = _code(leaves, rules)
     if not rules.block_openings or not leaves or line.rstrip().endswith("\\"):
         return False
     if not code:
@@ -134,6 +237,10 @@ def _misleads(rules: LanguageRules, row: int, line: str, leaves: list[_Leaf], be
     if last.alone and last.kind in rules.block_openings:
         return _indentation(below) <= _indentation(line)
     return last.statement[0] == row and _indentation(below) > _indentation(line)
+
+
+def _code(leaves: list[_Leaf], rules: LanguageRules) -> list[_Leaf]:
+    return [leaf for leaf in leaves if leaf.kind not in rules.comments and leaf.start < leaf.end]
 
 
 def _leaves(tree: Tree, row: int, rules: LanguageRules) -> Iterator[_Leaf]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -74,20 +75,20 @@ class SourceTree:
             self._closable = closing is not None and all(
                 # What is only missing, such as the semicolon after a class, comes below as well.
                 start == end
-                for start, end in errors(self.tree_with(row, "", closing), 0, len(self._sizes), exact=True)
+                for start, end in errors(self.tree_with(row, "", [closing]), 0, len(self._sizes), exact=True)
             )
         return self._closable
 
-    def tree_with(self, row: int, line: str, below: str = "") -> Tree:
+    def tree_with(self, row: int, line: str, below: Sequence[str] = ()) -> Tree:
         """The tree with another line `row`; the lines stay as they are, and must have been parsed.
 
-        below: one more line below it, if it is not empty.
+        below: further lines below it, before those that stand there.
         """
-        new = _encode(line) + (_encode(below) if below else b"")
+        new = b"".join(map(_encode, (line, *below)))
         start = sum(self._sizes[:row])
         end = start + self._sizes[row]
         tree = self._tree.copy()
-        tree.edit(start, end, start + len(new), (row, 0), (row + 1, 0), (row + 1 + bool(below), 0))
+        tree.edit(start, end, start + len(new), (row, 0), (row + 1, 0), (row + 1 + len(below), 0))
         return self._parser.parse(self._source[:start] + new + self._source[end:], tree)
 
 
@@ -113,26 +114,46 @@ def errors(tree: Tree, first: int, last: int, *, exact: bool) -> Iterator[tuple[
 
 
 def closers(tree: Tree, brackets: Mapping[str, str]) -> str | None:
-    """What closes the brackets that a tree leaves open, the innermost first; None if it closes others.
+    """What closes the brackets that a tree leaves open, the innermost first; None if it closes others."""
+    missing = missing_below(tree, sys.maxsize, brackets)
+    return None if missing is None else " ".join(missing)
 
-    Only where it has errors can a bracket be open. brackets: the closing one for each opening one.
+
+def missing_below(tree: Tree, row: int, brackets: Mapping[str, str]) -> tuple[str, ...] | None:
+    """What has to be closed right below line `row` so that all brackets of a tree match, the innermost first.
+
+    None if that alone cannot do it: others are closed, or opened below. Only where a tree has errors can a
+    bracket be open. brackets: the closing one for each opening one.
     """
     ends = frozenset(brackets.values())
     open_: list[str] = []
+    opened_below: list[str] = []
+    closed_below: list[str] = []
     pending = [tree.root_node]
     while pending:
         node = pending.pop()
         if node.is_missing:
             continue
+        first = node.start_point.row
         if node.is_named:
             # Words that open blocks have the same names as the blocks.
-            if node.has_error:
+            if node.has_error or first <= row < node.end_point.row:
                 pending.extend(reversed(node.children))
-        elif node.type in brackets:
-            open_.append(brackets[node.type])
-        elif node.type in ends and (not open_ or open_.pop() != node.type):
-            return None
-    return " ".join(reversed(open_))
+            continue
+        opened = open_ if first <= row else opened_below
+        if node.type in brackets:
+            opened.append(brackets[node.type])
+        elif node.type in ends:
+            if opened:
+                if opened.pop() != node.type:
+                    return None
+            elif first <= row:
+                return None
+            else:
+                closed_below.append(node.type)
+    outer = len(open_) - len(closed_below)
+    open_.reverse()
+    return None if opened_below or outer < 0 or open_[outer:] != closed_below else tuple(open_[:outer])
 
 
 def to_child(cursor: TreeCursor, row: int, *, exact: bool) -> bool:

@@ -252,6 +252,93 @@ def test_an_open_brace_above_is_not_the_lines_fault(language: str, above: str, g
     assert judged(lines, len(lines) - 1, bad, language)["broken"] == 1.0
 
 
+OPENED = {
+    "c": (
+        "int f(int x)\n{\n    int a = 1;\n    «»\n    return a;\n}\n",
+        "for (i = 0; i < n; i++) { ¦ if (x) { ¦ while (1) { ¦ do { ¦ switch (x) { ¦ g( ¦ g(a, ¦ int b[] = {",
+        "for (i = 0 { ¦ int b = {; ¦ g(a",
+    ),
+    "cpp": (
+        "void f() {\n  int a = 1;\n  «»\n  return;\n}\n",
+        "for (auto& b : x) { ¦ if (x) { ¦ try { ¦ do { ¦ g([&](int x) { ¦ g( ¦ g(a, ¦ std::vector<int> v = {",
+        "for auto& b : x) { ¦ int = { ¦ g(a",
+    ),
+    "csharp": (
+        "class A {\n    void M() {\n        int a = 1;\n        «»\n        return;\n    }\n}\n",
+        "foreach (var b in x) { ¦ if (x) { ¦ try { ¦ do { ¦ G( ¦ G(a, ¦ x.Select(y => { ¦ var b = new B {",
+        "foreach (var in = { ¦ if = { ¦ G(a",
+    ),
+    "go": (
+        "package a\n\nfunc f() int {\n\ta := 1\n\t«»\n\treturn a\n}\n",
+        "for i := range x { ¦ if a > 1 { ¦ switch a { ¦ go func() { ¦ "
+        "g( ¦ g(a, ¦ b := []int{ ¦ b := map[string]int{",
+        "for i := = x { ¦ if a > { ¦ g(a",
+    ),
+    "java": (
+        "class A {\n    void m() {\n        int a = 1;\n        «»\n        return;\n    }\n}\n",
+        "for (int b : x) { ¦ if (x) { ¦ try { ¦ do { ¦ "
+        "switch (x) { ¦ g( ¦ g(a, ¦ x.forEach(y -> { ¦ int[] b = {",
+        "for (int b : x { ¦ int = { ¦ g(a",
+    ),
+    "javascript": (
+        "function f(x) {\n  let a = 1;\n  «»\n  return a;\n}\n",
+        "for (const b of x) { ¦ if (x) { ¦ try { ¦ do { ¦ g( ¦ "
+        "g(a, ¦ g({ ¦ x.map((y) => { ¦ const b = [ ¦ return { ¦ const g = () => {",
+        "for (const of = { ¦ const = { ¦ g(a",
+    ),
+    "php": (
+        "<?php\nfunction f($x) {\n    $a = 1;\n    «»\n    return $a;\n}\n",
+        "foreach ($x as $y) { ¦ if ($x) { ¦ try { ¦ do { ¦ g( ¦ g($a, ¦ $b = [ ¦ array_map(function ($y) {",
+        "foreach ($x as { ¦ $b = = [ ¦ g($a",
+    ),
+    "ruby": (
+        "def f(x)\n  a = 1\n  «»\n  a\nend\n",
+        "if x ¦ unless x ¦ while x ¦ begin ¦ x.each do |y| ¦ x.map { |y| ¦ g( ¦ g(a, ¦ b = [ ¦ b = {",
+        "if x) ¦ b = = [ ¦ g(a",
+    ),
+    "rust": (
+        "fn f(x: i32) -> i32 {\n    let a = 1;\n    «»\n    a\n}\n",
+        "for i in x { ¦ if a > 1 { ¦ loop { ¦ match a { ¦ "
+        "let b = match a { ¦ g( ¦ g(a, ¦ x.map(|y| { ¦ let b = vec![",
+        "for in x { ¦ let = match { ¦ g(a",
+    ),
+    "typescript": (
+        "class A {\n  m(x: B): void {\n    const a = 1;\n    «»\n    return;\n  }\n}\n",
+        "for (const b of x) { ¦ if (x) { ¦ try { ¦ g( ¦ g(a, ¦ g({ ¦ x.map((y: C) => { ¦ const b: B = {",
+        "for (const of = { ¦ const b: = { ¦ g(a",
+    ),
+}
+"""A document with a place for a line, lines that open something there, and wrong ones."""
+
+
+@pytest.mark.parametrize("language", OPENED)
+def test_a_new_line_is_not_broken_because_what_it_opens_is_not_written_yet(language: str) -> None:
+    source, good, bad = OPENED[language]
+    lines = source.split("\n")
+    row = next(row for row, line in enumerate(lines) if "«»" in line)
+    indentation = lines[row].removesuffix("«»")
+    for expected, texts in ((0.0, good), (1.0, bad)):
+        for text in texts.split(" ¦ "):
+            assert judged(lines, row, indentation + text, language)["broken"] == expected, text
+
+
+@pytest.mark.parametrize("language", sorted(set(OPENED) - {"ruby"}))
+def test_a_line_in_a_block_whose_end_is_not_written_yet(language: str) -> None:
+    """Its first line opens the block in a finished document."""
+    source, good, bad = OPENED[language]
+    lines = source.split("\n")
+    row = next(row for row, line in enumerate(lines) if "«»" in line)
+    indentation = lines[row].removesuffix("«»")
+    opening = good.split(" ¦ ")[0]
+    deeper = indentation + ("\t" if language == "go" else "    ")
+    inside = [*lines[:row], indentation + opening, "", *lines[row + 1 :]]
+    one = lines[row - 1].strip()
+    for text in (one, *good.split(" ¦ ")[:2], "}"):
+        assert judged(inside, row + 1, deeper + text, language)["broken"] == 0.0, text
+    for text in (*bad.split(" ¦ ")[:2], "}}", ")"):
+        assert judged(inside, row + 1, deeper + text, language)["broken"] == 1.0, text
+
+
 def test_a_bracket_closed_that_nobody_opened_is_broken_at_the_end() -> None:
     for language in BRACES:
         above = {

@@ -67,6 +67,12 @@ def instead(old: str, new: str) -> dict[str, float]:
     return of([new if line == old else line for line in SOURCE])
 
 
+def inserted(above: str, *new: str) -> list[str]:
+    """`SOURCE` with lines below one of its own."""
+    at = SOURCE.index(above) + 1
+    return [*SOURCE[:at], *new, *SOURCE[at:]]
+
+
 def at_end(line: str) -> dict[str, float]:
     return of([*SOURCE[:-2], line, "", ""])
 
@@ -80,12 +86,12 @@ def at_end(line: str) -> dict[str, float]:
         ("    result = start", "    result« = [start] and \\»"),
         ("    result = start", '    «"""»'),
         ("    result = start", "    «result = = start»"),
-        ("    result = start", "    «if start:»"),
-        ("        result += item.price", "        «for result in item:  # all»"),
+        ("    result = start", "    «if = start:»"),
+        ("        result += item.price", "        «for result item:  # all»"),
         ("    for item in items:", "    «items = list(items)»"),
         ("class Shop:", "«shop = Shop()»"),
         ('    names = ["a",', '    «names = ["a"]»'),
-        ('             "b"]', '             «"b",»'),
+        ('             "b"]', '             «"b")»'),
         ("    for item in items:", "    «# for item in items:»"),
     ],
 )
@@ -110,6 +116,71 @@ def test_a_line_that_leaves_broken_code(old: str, new: str) -> None:
 )
 def test_a_line_that_fits(old: str, new: str) -> None:
     assert instead(old, new)["broken"] == 0.0
+
+
+# Without what they open: its lines are not written yet, and those that stand below go on as they did.
+@pytest.mark.parametrize(
+    "new",
+    [
+        "if start:",
+        "for item in items:  # all",
+        "async with start as begin:",
+        "try:",
+        "def begin(start):",
+        "class Shop(Base):",
+        "total(",
+        "return {",
+        "names = [",
+        "total(start,",
+        "print(start, [",
+        "def begin(start,",
+        "if (",
+        "from shop import (",
+        "@cache",
+        "@cache(",
+        "match start:",
+    ],
+)
+def test_a_new_line_that_opens_something(new: str) -> None:
+    assert of(inserted("    result = start", f"    «{new}»"))["broken"] == 0.0
+    assert of(inserted("import os", f"«{new}»"))["broken"] == 0.0
+    lines = inserted("        return None", f"        «{new}»")
+    assert of(lines)["broken"] == 0.0
+    # What stands above and is not finished is not its fault.
+    assert of(["total(start[", "", *lines])["broken"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "total(start",
+        "names = {1: start",
+        "if start",
+        "if = start:",
+        "lambda start:",
+        "start:",
+        "total(])",
+        "total)(",
+        "total = = [",
+        "@cache x",
+        "else:",
+        "except:",
+        "def begin(start) + (",
+    ],
+)
+def test_a_new_line_that_opens_something_and_is_wrong(new: str) -> None:
+    assert of(inserted("    result = start", f"    «{new}»"))["broken"] == 1.0
+
+
+@pytest.mark.parametrize("new", ["start,", "start", "start=[", "*start, (", ")"])
+def test_a_line_in_what_is_open(new: str) -> None:
+    """The call above was begun in a finished file, and the bracket that closes it is not written yet."""
+    assert of(inserted("    result = start", "    total(", f"        «{new}»"))["broken"] == 0.0
+
+
+@pytest.mark.parametrize("new", ["start]", "start = = 1,", "return start", "))"])
+def test_a_wrong_line_in_what_is_open(new: str) -> None:
+    assert of(inserted("    result = start", "    total(", f"        «{new}»"))["broken"] == 1.0
 
 
 @pytest.mark.parametrize(

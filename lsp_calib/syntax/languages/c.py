@@ -117,6 +117,7 @@ RULES = LanguageRules(
     definitions=frozenset(FINDER.parts),
     function=FINDER.function,
     brackets=BRACKETS,
+    finishes=MappingProxyType({"do": "while (0);"}),
     opaque=frozenset(
         {
             "#define",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
@@ -63,4 +64,5 @@ RULES = attrs.evolve(
     # What stands in a namespace is often not indented: it does not show where the outermost level is.
     begins=re.compile(r"#\s*include\b"),
     wrappers=frozenset({"template_declaration"}),
+    finishes=MappingProxyType({**c.RULES.finishes, "try": "catch (...) {}"}),
 )

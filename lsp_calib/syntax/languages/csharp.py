@@ -123,6 +123,8 @@ RULES = LanguageRules(
     function=_FINDER.function,
     wrappers=frozenset({"global_statement"}),
     brackets=BRACKETS,
+    finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
+    marks=MappingProxyType({"[": "void M() {}"}),
     opaque=frozenset(
         {"#define", "#elif", "#else", "#endif", "#error", "#if", "#line", "#nullable", "#pragma"}
         | {"#undef", "#warning", "preproc_arg", "preproc_region", "preproc_endregion", "shebang_directive"}

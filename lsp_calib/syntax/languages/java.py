@@ -86,4 +86,6 @@ RULES = LanguageRules(
     definitions=frozenset(_FINDER.parts),
     function=_FINDER.function,
     brackets=BRACKETS,
+    finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
+    marks=MappingProxyType({"@": "void m() {}"}),
 )

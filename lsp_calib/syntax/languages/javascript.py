@@ -125,4 +125,6 @@ RULES = LanguageRules(
     function=FINDER.function,
     wrappers=WRAPPERS,
     brackets=MappingProxyType({**BRACKETS, "${": "}"}),
+    finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
+    marks=MappingProxyType({"@": "m() {}"}),
 )

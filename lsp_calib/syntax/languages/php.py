@@ -121,6 +121,8 @@ RULES = LanguageRules(
     function=_FINDER.function,
     wrappers=frozenset({"expression_statement"}),
     brackets=MappingProxyType({**BRACKETS, "#[": "]", "${": "}"}),
+    finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
+    marks=MappingProxyType({"#[": "function m() {}"}),
     # HTML around the code.
     opaque=frozenset({"?>", "php_end_tag", "php_tag", "text"}),
 )

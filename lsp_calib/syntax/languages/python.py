@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lsp_calib.syntax.function import Function
@@ -179,5 +180,8 @@ RULES = LanguageRules(
         }
     ),
     spans=(('"""', '"""'), ("'''", "'''")),
+    body=MappingProxyType({"": "pass", "match": "case _: pass"}),
+    finishes=MappingProxyType({"try": "finally: pass"}),
+    marks=MappingProxyType({"@": "def _(): pass"}),
     begins=re.compile(r"(?:async|class|def|from|if|import)\b|@"),
 )

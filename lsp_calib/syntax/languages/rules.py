@@ -49,6 +49,10 @@ class LanguageRules:
     blocks: types of nodes that hold whole lines: statements with a block, their clauses, the file. Only
         needed with `block_openings`.
     brackets: the closing bracket for each opening one; empty if blocks end by their indentation.
+    body: what may stand in a block that an opening of `block_openings` begins, by the word that the statement
+        begins with; "": any other. finishes: what has to follow the block of a statement, by the word that it
+        begins with. marks: what a line begins with that belongs to what is defined below it, and such a
+        definition.
     opaque: types of leaves whose line is not judged: it is not of the language's own grammar, such as a line
         for a preprocessor.
     """
@@ -69,6 +73,9 @@ class LanguageRules:
     block_openings: frozenset[str] = frozenset()
     blocks: frozenset[str] = frozenset()
     brackets: Mapping[str, str] = MappingProxyType({})
+    body: Mapping[str, str] = MappingProxyType({})
+    finishes: Mapping[str, str] = MappingProxyType({})
+    marks: Mapping[str, str] = MappingProxyType({})
     opaque: frozenset[str] = frozenset()
 
     @property

@@ -100,4 +100,5 @@ RULES = LanguageRules(
     definitions=frozenset(_FINDER.parts),
     function=_FINDER.function,
     brackets=BRACKETS,
+    marks=MappingProxyType({"#[": "fn f() {}"}),
 )
