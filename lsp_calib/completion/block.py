@@ -1,8 +1,7 @@
 """Blocks: the lines below a suggested line, up to the end of its scope, each with its own tier.
 
 Each line is completed as a line, in the document as it would be with those above it. So its confidence is the
-probability that it is right if they are, and the product up to a line that all lines up to it are right. A
-line that opens a block is assessed again once there is a line in it: without one it looks broken.
+probability that it is right if they are, and the product up to a line that all lines up to it are right.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ _CLOSING = (")", "]", "}")
 _CONTINUING = frozenset({"else", "elif", "except", "finally", "catch"})
 
 Decide = Callable[[float | None], tuple[Tier, str]]
-Assess = Callable[[Completion, Sequence[str]], Awaitable[Completion]]
 
 
 class Scope(enum.Enum):
@@ -70,12 +68,12 @@ def may_begin(cursor: Cursor) -> bool:
 
 
 async def lines_of(
-    complete: Callable[[Cursor], Awaitable[object]], assess: Assess, first: Completion, decide: Decide
+    complete: Callable[[Cursor], Awaitable[object]], first: Completion, decide: Decide
 ) -> tuple[Completion, ...]:
     """The lines of the block that begins with `first`; it alone if there is nothing below it.
 
-    complete: the completion at a cursor, or something else where there is none. assess: a completion with the
-    confidence that it has with these lines below it. decide: the tier of a probability.
+    complete: the completion at a cursor, or something else where there is none. decide: the tier of a
+    probability.
     The block ends with its scope, at a line without a completion or a probability, above a line that repeats
     the one above it, above the first line up to which all would be rejected, and after `MOST_LINES` lines or
     `WITHIN` seconds. Below the first no line that opens a block is its last.
@@ -88,24 +86,17 @@ async def lines_of(
                 if not isinstance(line, Completion):
                     break
                 text = line.suggestion.text
-                scope = scope_of(first.expected_line, text)
-                above = found[-1]
                 # A small model that has begun to repeat a line seldom stops.
-                if text.rstrip() == above.expected_line.rstrip():
+                if text.rstrip() == found[-1].expected_line.rstrip():
                     break
-                if _opens(above.expected_line) and _indentation(text) > _indentation(above.expected_line):
-                    above = await assess(above, [text])
-                p = _product([*found[:-1], above, line])[-1]
-                if scope is Scope.OUTSIDE or p is None:
+                scope = scope_of(first.expected_line, text)
+                p = _product([*found, line])[-1]
+                if scope is Scope.OUTSIDE or p is None or decide(p)[0] is Tier.REJECT:
                     break
-                if decide(p)[0] is Tier.REJECT and not _opens(text):
-                    break
-                found[-1:] = [above, line]
+                found.append(line)
                 if scope is Scope.LAST:
                     break
-    while len(found) > 1 and (
-        _opens(found[-1].expected_line) or decide(_product(found)[-1])[0] is Tier.REJECT
-    ):
+    while len(found) > 1 and _opens(found[-1].expected_line):
         found.pop()
     return tuple(found)
 

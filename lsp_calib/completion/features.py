@@ -6,8 +6,6 @@ import math
 import threading
 from collections import OrderedDict
 
-import attrs
-
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.document_index import DocumentIndex
 from lsp_calib.completion.doubt import doubtful_span, is_word
@@ -84,16 +82,6 @@ class DocumentFeatures:
         span = doubtful_span(generation, text)
         doubtful = text[slice(*span)] if span else ""
         return Evidence(generation.logprobs, features, place_of(cursor), doubtful)
-
-    def with_below(self, cursor: Cursor, text: str, evidence: Evidence) -> Evidence:
-        """The evidence of a completion in a document with other lines below its line.
-
-        cursor: in that document. evidence: what it was.
-        """
-        with self._lock:
-            self._index = _index_of(cursor, self._index)
-            features = {**evidence.features, **_text_features(self._index, cursor, text)}
-        return attrs.evolve(evidence, features=features)
 
 
 class FeatureExtractor:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -166,34 +166,6 @@ class CompletionService:
         )
         chance = EXPLORED if hidden else 1.0
         return Completion(suggestion, cursor, evidence, loaded.identity, prompt.version, chance, answer.cuts)
-
-    async def with_below(
-        self, completion: Completion, lines: Sequence[str], *, document: str = ""
-    ) -> Completion:
-        """A completion with the confidence that it has with these lines below it, before what stands there.
-
-        document: as for `complete`.
-        """
-        cursor, evidence = completion.cursor, completion.evidence
-        if not evidence.logprobs:
-            return completion
-        below = (*cursor.lines[: cursor.line + 1], *lines, *cursor.lines[cursor.line + 1 :])
-        evidence = await asyncio.to_thread(
-            self._features.of(document).with_below,
-            attrs.evolve(cursor, lines=below),
-            completion.suggestion.text,
-            evidence,
-        )
-        confidence = self._estimator.assess(
-            completion.model,
-            completion.prompt_version,
-            "line",
-            cursor.language,
-            evidence,
-            document=document,
-        )
-        suggestion = attrs.evolve(completion.suggestion, confidence=confidence)
-        return attrs.evolve(completion, suggestion=suggestion, evidence=evidence)
 
     async def alternatives(
         self, first: Completion, *, document: str = "", hide_below: float = 0.0

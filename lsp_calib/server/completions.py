@@ -86,7 +86,6 @@ class Completions:
         self._blocks: FollowUps[tuple[Completion, ...]] = FollowUps(
             lambda uri, first: lines_of(
                 partial(service.complete, document=uri),
-                partial(service.with_below, document=uri),
                 first,
                 self._decide_like(uri, first),
             ),

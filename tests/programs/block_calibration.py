@@ -116,7 +116,6 @@ async def block_at(
         return ()
     return await block.lines_of(
         lambda cursor: service.complete(cursor, document=item.id),
-        lambda line, below: service.with_below(line, below, document=item.id),
         first,
         lambda p: estimator.tier(p, first.suggestion.confidence),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import attrs
 import pytest
@@ -78,22 +77,14 @@ class Model:
     def __init__(self, lines: list[tuple[str, float | None]]) -> None:
         self.lines = lines
         self.asked: list[Cursor] = []
-        self.assessed: list[tuple[str, list[str]]] = []
 
     async def complete(self, cursor: Cursor) -> object:
         self.asked.append(cursor)
         at = len(self.asked) - 1
         return completion(self.lines[at][0], cursor, self.lines[at][1]) if at < len(self.lines) else None
 
-    async def assess(self, line: Completion, below: Sequence[str]) -> Completion:
-        """With a line in it, a line that opens a block is as likely as can be."""
-        self.assessed.append((line.suggestion.text, list(below)))
-        return completion(line.suggestion.text, line.cursor, 1.0)
-
     async def below(self, first: Completion) -> list[str]:
-        return [line.suggestion.text for line in await lines_of(self.complete, self.assess, first, decide)][
-            1:
-        ]
+        return [line.suggestion.text for line in await lines_of(self.complete, first, decide)][1:]
 
 
 async def test_each_line_is_asked_for_below_the_ones_above_it() -> None:
@@ -158,24 +149,13 @@ async def test_nor_where_it_is_full() -> None:
 async def test_a_line_that_opens_a_block_stands_alone() -> None:
     model = Model([("", None)])
     first = completion("for a in b:", START, 1.0)
-    assert await lines_of(model.complete, model.assess, first, decide) == (first,)
+    assert await lines_of(model.complete, first, decide) == (first,)
 
 
-async def test_a_line_that_opens_a_block_is_assessed_with_the_line_in_it() -> None:
-    model = Model([("    for y in x:", 0.01), ("        z += y", 0.9), ("    if z:", 0.01), ("", None)])
+async def test_a_line_that_opens_a_block_counts_as_any_other() -> None:
+    model = Model([("    for y in x:", 0.9), ("        z += y", 0.9), ("    if z:", 0.01), ("", None)])
     assert await model.below(completion("x = 1", START, 0.9)) == ["    for y in x:", "        z += y"]
-    assert model.assessed == [("    for y in x:", ["        z += y"])]
-    # The last one has nothing in it, and what is left of it would be rejected.
-    assert len(model.asked) == 4
-
-
-async def test_also_if_it_is_the_first() -> None:
-    model = Model([("        z += y", 0.9)])
-    (first, below) = await lines_of(
-        model.complete, model.assess, completion("for y in x:", START, 0.01), decide
-    )
-    assert first.suggestion.confidence.calibrated == 1.0
-    assert below.suggestion.text == "        z += y"
+    assert len(model.asked) == 3
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=2, max_size=6), st.data())
@@ -219,8 +199,8 @@ def test_without_a_line_below_it_is_the_line() -> None:
 
 @pytest.mark.model
 @pytest.mark.usefixtures("home_with_model")
-async def test_with_the_real_model_a_line_that_opens_a_block_is_likelier_with_a_line_in_it() -> None:
-    """Without one, before a line that is indented less, it leaves broken code."""
+async def test_with_the_real_model_a_line_that_opens_a_block_needs_no_line_in_it() -> None:
+    """In a file that is in order below it, where the line in the block is not written yet."""
     lines = ["def factorial(n):", "    if n == 0", "", "print(factorial(3))"]
     cursor = Cursor.at(lines, 1, len(lines[1]), "python")
     engine = open_engine(EngineChoice(model="smollm2-135m", threads=1, linger=2.0))
@@ -229,15 +209,9 @@ async def test_with_the_real_model_a_line_that_opens_a_block_is_likelier_with_a_
         line = await service.complete(cursor)
         assert isinstance(line, Completion)
         assert line.suggestion.text.startswith(":")
-        assessed = await service.with_below(line, ["        return 1"])
-        assert (line.evidence.features["broken"], assessed.evidence.features["broken"]) == (1.0, 0.0)
-        assert assessed.evidence.logprobs == line.evidence.logprobs
-        before, then = (one.suggestion.confidence.calibrated for one in (line, assessed))
-        assert before is not None
-        assert then is not None
-        assert then > before
+        assert line.evidence.features["broken"] == 0.0
         # Whatever it writes below, the block begins with the line, and goes down from there.
-        found = await lines_of(service.complete, service.with_below, line, decide)
+        found = await lines_of(service.complete, line, decide)
         block = block_of(line, found, decide)
         assert block.text.split("\n")[0] == line.suggestion.text
         products = [one.calibrated or 0.0 for one in block.lines]
