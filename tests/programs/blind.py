@@ -1,17 +1,20 @@
 """The shipped calibrators on records of projects that they were not fitted on: the blind set.
 
-    python tests/programs/blind.py [--by condition|stratum] FILE...
+    python tests/programs/blind.py [--by condition|stratum] [--sources DIR] FILE...
 
 FILE: records of `eval line $LSP_CALIB_DATA/projects-blind/*`, or of `eval infill`. Prints a table for each:
 a row for each condition (or kind of place) and judge, scored by the calibrator of lines that ships for its
-model and prompt. No model and no source is needed. Records of a project that the calibrator was fitted on are
-refused.
+model and prompt. No model and no source is needed, but with --sources, the folder with the projects: then the
+text features are computed again first, as they are now. Records of a project that the calibrator was fitted
+on are refused.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,6 +31,7 @@ from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.blind import blind_among
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
+from lsp_calib.evaluation.recomputed import recompute_features
 from lsp_calib.evaluation.records import Record, read_records, sources_of
 
 ROWS = {"condition": (INSERTING, WRITING_ON), "stratum": tuple(STRATA)}
@@ -103,13 +107,22 @@ def _ranged(interval: Interval, form: str) -> str:
     return f"{interval.value:{form}} ({interval.low:{form}} to {interval.high:{form}})"
 
 
+def recomputed(file: Path, sources: Path) -> tuple[Header, list[Record]]:
+    """Records with their text features as they are computed now; the file stays as it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(file, copy := Path(folder, file.name))
+        recompute_features(copy, sources)
+        return read_records(copy)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--by", choices=ROWS, default="condition")
+    parser.add_argument("--sources", type=Path, metavar="DIR")
     given = parser.parse_args()
     for file in given.files:
-        header, records = read_records(file)
+        header, records = read_records(file) if given.sources is None else recomputed(file, given.sources)
         for line in table(header, records, shipped_for(header), given.by):
             print(line)
         print()

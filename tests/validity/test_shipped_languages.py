@@ -17,6 +17,7 @@ from lsp_calib.completion.places import STRATA
 from lsp_calib.evaluation.datasets.pinned import SETS
 from lsp_calib.evaluation.header import FeatureList
 from lsp_calib.evaluation.records import read_records
+from lsp_calib.languages import name_of
 
 FOLDER = home.shipped_models()
 RECORDS = sorted((FOLDER / "records" / "languages").glob("line-*.jsonl"))
@@ -109,10 +110,13 @@ def test_the_readme_says_the_least_and_the_most_skill() -> None:
 
 
 def test_the_readme_says_the_skill_of_qwens() -> None:
-    (path,) = of_model("qwen2.5-coder-1.5b")
-    skill = calibrator_of(path).metrics["skill"].value
     readme = PAGE.parents[1].joinpath("README.md").read_text("utf-8")
-    assert f"Qwen has one for TypeScript, {skill:+.2f}, and " in readme
+    _, found, said = readme.partition("; Qwen has two, for ")
+    assert found
+    sentence = said.partition("docs/languages.md")[0]
+    for path in of_model("qwen2.5-coder-1.5b"):
+        skill = calibrator_of(path).metrics["skill"].value
+        assert f"{name_of(read_records(path)[0].language)} ({skill:+.2f}; " in sentence
 
 
 @pytest.mark.long
