@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from scripted_editor import Editor
 
+from lsp_calib.feedback.followed import UNREAD_BELOW
 from lsp_calib.feedback.store import FeedbackStore
 
 # One line each for the ways in which a suggestion may end.
@@ -70,11 +72,18 @@ async def test_what_became_of_each_suggestion(connect: Connect) -> None:
 async def test_a_suggestion_shown_too_briefly_to_read_gets_no_label(connect: Connect) -> None:
     """Its events are kept, but the calibrator does not learn from it."""
     editor = await connect(SCRIPT)
-    editor.open(TEXT)
-    first = (await editor.suggestion(0, 4))["id"]
-    await editor.suggestion(1, 6)
-    editor.close()
-    await editor.settled(2)
+    for attempt in range(1, 21):
+        editor.open(f"# {attempt}\n{TEXT}")
+        begun = time.monotonic()
+        first = (await editor.suggestion(1, 4))["id"]
+        await editor.suggestion(2, 6)
+        brief = time.monotonic() - begun < UNREAD_BELOW
+        editor.close()
+        await editor.settled(2 * attempt)
+        if brief:  # a machine that is held up may show it long enough
+            break
+    else:
+        raise AssertionError("no two suggestions came within the time that it takes to read one")
     assert editor.rows(f"SELECT how, correct FROM labels WHERE suggestion_id = '{first}'") == [
         ("unread", None)
     ]
