@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -198,7 +200,9 @@ def calibrate(
             roots = sorted(str(path.resolve()) for path in paths)
             git = None if from_git is None else [from_git.authors, from_git.commits]
             asked_of = [model, workers.remotes, window, sorted(observe)]
-            drawn = [samples, seed, writing_on, items.language, held_out_projects]
+            # An item's id is a place: after an edit other text stands there, to which its answer is none.
+            texts = [hashlib.sha256(json.dumps(item).encode()).hexdigest() for item in items.items]
+            drawn = [samples, seed, writing_on, items.language, held_out_projects, texts]
             kept_in = unfinished([roots, items.name, git, *asked_of, *drawn, unseen], engine)
         header, kept = collect_records(
             items,

@@ -11,6 +11,7 @@ from typing import Any
 
 from lsp_calib import __version__, home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.completion.layouts import is_quick
 from lsp_calib.completion.prompt import (
     FIM_VERSION,
     LARGE_FIM_VERSION,
@@ -51,18 +52,17 @@ def check_place(path: Path) -> None:
 def check_output(path: Path) -> None:
     """Raises as `check_place`, and SettingsError if a calibrator would overwrite anything but a calibrator or
     an empty file."""
+    if path.exists() and not path.is_file():
+        raise SettingsError(f"{path} is no ordinary file. Give another name.")
     check_place(path)
-    if not path.exists() or (path.is_file() and not path.stat().st_size):
+    if not path.exists() or not path.stat().st_size:
         return
     try:
-        if path.is_file():
-            Calibrator.load(path)
-            return
-    except CalibratorError:
-        pass
-    raise SettingsError(
-        f"{path} exists and is no calibrator that this version can read. Give another name, or remove it."
-    )
+        Calibrator.load(path)
+    except CalibratorError as error:
+        raise SettingsError(
+            f"{path} exists and is no calibrator that this version can read. Give another name, or remove it."
+        ) from error
 
 
 def unfinished(question: Sequence[Any], engine: Trusted) -> Path:
@@ -82,15 +82,19 @@ def remove_unfinished(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _asked(engine: Trusted) -> tuple[str | None, ...]:
-    """The model that is asked, by name: where none is set, the best installed one may be another tomorrow."""
+def _asked(engine: Trusted) -> tuple[str | bool | None, ...]:
+    """The model that is asked, by name: where none is set, the best installed one may be another tomorrow.
+
+    And whether it is quick enough for the large window: a measurement in between may change the prompts.
+    """
     choice = engine_choice(engine)
     if choice.remote is not None:
         return choice.remote.url, choice.remote.model
     try:
-        return choice.model, locate(choice.model)[0].name
+        card, _ = locate(choice.model)
     except LspCalibError:  # whoever asks it says what is wrong
         return (choice.model,)
+    return choice.model, card.name, is_quick(card, Layout.of(card, WindowSize.LARGE))
 
 
 def check_question(path: Path, header: Header, model: str | None, window: WindowSize | None) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from lsp_calib.languages import family_of
 
 _OPENING = {")": "(", "]": "[", "}": "{"}
 _CLOSING = {opening: closing for closing, opening in _OPENING.items()}
+_BRACKET = re.compile(r"[()\[\]{}]")
 _QUOTES = "\"'`"
 # What is escaped outside of a string is taken with its backslash: else a line of escaped quotes, as of JSON
 # in a string, would be read to its end from each of them.
@@ -44,9 +46,9 @@ def without_surplus_closers(
     """
     if more_above or family_of(language) not in _COMMENTS or not text or text[-1] not in _OPENING:
         return text
-    if not _surplus(_code(before + text + after, language), []) or _in_string(before + text, language):
+    if not _surplus(_code(before + text + after, language), {}) or _in_string(before + text, language):
         return text
-    open_above = _open_above(above, language)
+    open_above = Counter(_open_above(above, language))
     if _surplus(_code(before + after, language), open_above):
         return text
     cut = text
@@ -148,32 +150,32 @@ def _open_above(above: Sequence[str], language: str) -> list[str]:
     """The brackets that lines leave open."""
     open_: list[str] = []
     for line in above:
-        _count_unmatched(_code(line, language), open_)
+        if _BRACKET.search(line):
+            _count_unmatched(_BRACKET.findall(_code(line, language)), open_)
     return open_
 
 
-def _surplus(code: str, open_above: Sequence[str]) -> int:
+def _surplus(code: str, open_above: Mapping[str, int]) -> int:
     """How many closers of a line close nothing: neither a bracket of this line, in order, nor one above.
 
-    Of the brackets above the order does not count: what seems open in the text of a long string or of a
-    comment hides none of them.
+    open_above: how many of each bracket are open there. Their order does not count: what seems open in the
+    text of a long string or of a comment hides none of them.
     """
-    open_, above = list[str](), list(open_above)
+    open_, above = list[str](), Counter(open_above)
     found = 0
-    for char in code:
+    for char in _BRACKET.findall(code):
         if char in _CLOSING:
             open_.append(char)
-        elif char in _OPENING:
-            if open_ and open_[-1] == _OPENING[char]:
-                open_.pop()
-            elif not open_ and _OPENING[char] in above:
-                above.remove(_OPENING[char])
-            else:
-                found += 1
+        elif open_ and open_[-1] == _OPENING[char]:
+            open_.pop()
+        elif not open_ and above[_OPENING[char]]:
+            above[_OPENING[char]] -= 1
+        else:
+            found += 1
     return found
 
 
-def _count_unmatched(text: str, open_: list[str]) -> int:
+def _count_unmatched(text: Iterable[str], open_: list[str]) -> int:
     """How many closers of a line match no opener, in order; `open_` becomes the brackets open after it."""
     found = 0
     for char in text:

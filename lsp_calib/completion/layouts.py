@@ -57,11 +57,11 @@ class Layouts:
 
     def _best(self, card: ModelCard, identity: ModelIdentity) -> WindowSize:
         large = Layout.of(card, WindowSize.LARGE)
-        worth = self._has_labels(identity, large.version) and _is_quick(card, large)
+        worth = self._has_labels(identity, large.version) and is_quick(card, large)
         return WindowSize.LARGE if worth else WindowSize.SMALL
 
 
-def _is_quick(card: ModelCard, layout: Layout) -> bool:
+def is_quick(card: ModelCard, layout: Layout) -> bool:
     """Whether this machine reads a whole prompt of the layout within `PATIENCE`."""
     speed = known_speed(card)
     if speed is None:

@@ -70,6 +70,8 @@ class Journal:
 
         In the file, records of other items (from an earlier, larger run) follow them.
         """
+        # `feedback purge` removes unfinished calibrations, also of a command that is still running.
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         wanted = set(order)
         rest = [item for item in self.done if item not in wanted]
         records = [self.done[item] for item in (*order, *rest)]

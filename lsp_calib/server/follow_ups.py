@@ -83,8 +83,11 @@ class FollowUps(Generic[T]):
             return
         if self._of_line:
             same = work.cursor.line == cursor.line
+            # Where none of the line is left to type, or more than at first, the model is asked, and each line
+            # of the block would be a newer request than that.
             # What is made already comes again if another text is taken back.
-            same = same and (work.task.done() or work.line.startswith(cursor.before))
+            typed = work.cursor.column <= cursor.column < len(work.line)
+            same = same and (work.task.done() or (typed and work.line.startswith(cursor.before)))
         else:
             same = work.cursor == cursor
         if not same:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from lsp_calib import home as home_folder
 from lsp_calib.cli import main
 from lsp_calib.cli.summaries import MEASURES
 from lsp_calib.commands import calibrate as command
-from lsp_calib.commands import evaluate
+from lsp_calib.commands import evaluate, record_files
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.evaluation.documented_source import documented_task
@@ -28,6 +29,7 @@ from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.evaluation.tasks import Task, line_item_of, line_task
 from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.inference.models.speeds import remember_speed
 from lsp_calib.values import ModelIdentity
 
 FILE = "".join(f"value_{n} = compute({n}, 'price')\n" for n in range(60))
@@ -362,6 +364,37 @@ class TestGoingOn:
         run(folder)
         assert len(kept_in) == 12
         assert len(set(kept_in)) == 12
+
+    @pytest.mark.usefixtures("home")
+    def test_after_an_edit_no_answer_is_kept_for_what_stood_there(
+        self, tmp_path: Path, kept_in: list[Path]
+    ) -> None:
+        folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
+        run(folder)
+        edited = folder / "a.py"
+        edited.write_text("number = 1\n" + edited.read_text())
+        run(folder)
+        own = tmp_path / "own.jsonl"
+        for target in ("1", "2"):
+            lines = [
+                {"before": f"x_{n} = ", "target": target, "language": "python", "group": f"{n % 3}"}
+                for n in range(30)
+            ]
+            own.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            run(own)
+        assert len(kept_in) == 4
+        assert len(set(kept_in)) == 4
+
+    def test_one_that_was_measured_meanwhile_begins_anew(
+        self, tmp_path: Path, home: Path, kept_in: list[Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where that changes the window, and with it the prompts."""
+        folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
+        monkeypatch.setattr(record_files, "locate", lambda _: (load_cards()["qwen2.5-coder-1.5b"], home))
+        for prompt_per_s in (400.0, 390.0, 40.0):
+            remember_speed(load_cards()["qwen2.5-coder-1.5b"], prompt_per_s, 30.0)
+            run(folder)
+        assert kept_in[0] == kept_in[1] != kept_in[2]
 
     def test_nothing_is_kept_once_it_is_complete(
         self, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch

@@ -91,7 +91,9 @@ async def test_where_it_has_not_begun_a_half_line_begins_nothing() -> None:
     assert scene.begun == 0
 
 
-@pytest.mark.parametrize(("typed", "line", "goes_on"), [("x =", 0, True), ("y", 0, False), ("", 1, False)])
+@pytest.mark.parametrize(
+    ("typed", "line", "goes_on"), [("x =", 0, True), ("x = 1", 0, False), ("y", 0, False), ("", 1, False)]
+)
 async def test_which_request_ends_it(typed: str, line: int, goes_on: bool) -> None:
     scene = Scene()
     waits = await scene.waiting()
@@ -100,6 +102,15 @@ async def test_which_request_ends_it(typed: str, line: int, goes_on: bool) -> No
     assert scene.cancelled == (0 if goes_on else 1)
     scene.go.set()
     assert await waits == ("x = 1" if goes_on else "")
+
+
+async def test_where_more_of_the_line_is_to_be_typed_than_at_first_the_model_is_asked_alone() -> None:
+    scene = Scene()
+    waits = await scene.waiting("x")
+    scene.works.requested(URI, completion("").cursor)
+    await turns()
+    assert scene.cancelled == 1
+    assert await waits == ""
 
 
 async def test_another_text_does_not_end_what_is_made() -> None:

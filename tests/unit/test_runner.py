@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -87,6 +88,19 @@ def test_a_finished_run_leaves_the_records_and_their_times_in_order(tmp_path: Pa
     assert [row["item"] for row in timings(path)] == [item for item, _ in items(5)]
     assert told == [(n, 5) for n in range(6)]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["notes", "r.jsonl", "r.jsonl.timing.jsonl"]
+
+
+def test_a_folder_that_is_removed_meanwhile_costs_no_answers(tmp_path: Path, notes: Path) -> None:
+    """As by `feedback purge`, while a calibration without a file of its own is running."""
+    path = tmp_path / "calibrating" / "r.jsonl"
+    path.parent.mkdir()
+
+    def purge(done: int, _: int) -> None:
+        if done == 3:
+            shutil.rmtree(path.parent)
+
+    assert len(run(items(5), Answering(str(notes)), DirectPool(), path, HEADER, on_progress=purge)) == 5
+    assert len(read_records(path)[1]) == 5
 
 
 def test_nothing_is_asked_for_twice(tmp_path: Path, notes: Path) -> None:

@@ -211,6 +211,11 @@ export class Session {
     if (this.client !== client) {
       return;
     }
+    if (client.ends > 0 && !client.goesOn) {
+      // It ended just when it had become ready, and for the last time.
+      await this.dead('ended several times within minutes');
+      return;
+    }
     const told = client.initializeResult?.capabilities.experimental as { lspCalib?: { badges?: Legend } } | undefined;
     const legend = told?.lspCalib?.badges ?? {};
     badge.setLegend(legend);
