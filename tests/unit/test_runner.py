@@ -194,8 +194,8 @@ def test_ctrl_c_in_a_terminal_ends_worker_processes_too_and_quietly(
     # As a terminal does it: to everybody in the group.
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert errors.startswith("Stopped: ")
+    assert process.returncode == 1, errors
+    assert errors.startswith("Stopped: "), errors
     assert errors.count("\n") == 1, errors
     end = time.monotonic() + 60
     while is_there(process.pid) and time.monotonic() < end:
