@@ -25,8 +25,8 @@ from lsp_calib.cli.evaluation_options import (
     worker_options,
 )
 from lsp_calib.cli.shared import (
-    Command,
     Group,
+    LongCommand,
     json_option,
     model_option,
     print_json,
@@ -79,7 +79,7 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
         raise click.BadParameter(f"it must be a day such as 2026-01-31, not {day!r}.") from None
 
 
-@click.command(cls=Command)
+@click.command(cls=LongCommand)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
 @click.option(
     "--task",
@@ -206,7 +206,7 @@ def evaluate() -> None:
     """Measure models: the tables that the documentation quotes."""
 
 
-@evaluate.command()
+@evaluate.command(cls=LongCommand)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=_SOURCE)
 @_language
 @click.option("--samples", type=click.IntRange(20), default=400, show_default=True, help="Lines to complete.")
@@ -246,7 +246,7 @@ def line(
     run_or_replay("line", task, options)
 
 
-@evaluate.command()
+@evaluate.command(cls=LongCommand)
 @click.option("--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA.")
 @click.option(
     "--samples", type=click.IntRange(20), help="Number of lines, drawn at random; default: all 1,033."

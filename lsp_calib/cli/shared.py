@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from lsp_calib.errors import SettingsError
+from lsp_calib.errors import SettingsError, StoppedError
 
 if TYPE_CHECKING:
     from lsp_calib.settings import Trusted
@@ -29,6 +32,45 @@ class Command(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.context_settings = {"help_option_names": ["-h", "--help"], **self.context_settings}
+
+
+class LongCommand(Command):
+    """A command that works for minutes or hours: a signal to end it does so as Ctrl-C does.
+
+    What is done is kept, what it started is ended, and the exit status is 128 + the signal's number.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _ended_in_order():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    caught: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        caught.append(number)
+        raise KeyboardInterrupt
+
+    # SIGHUP: the terminal was closed. A signal that is ignored (nohup) stays so.
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    try:
+        for number in numbers:
+            signal.signal(number, stop)
+        yield
+    except StoppedError as error:
+        if caught:
+            error.exit_code = 128 + caught[0]
+        raise
+    except KeyboardInterrupt:
+        if caught:
+            raise SystemExit(128 + caught[0]) from None
+        raise
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class Group(Command, click.Group):

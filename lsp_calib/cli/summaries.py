@@ -20,7 +20,7 @@ from lsp_calib.cli.evaluation_options import (
     seed_option,
     worker_options,
 )
-from lsp_calib.cli.shared import Command, json_option, model_option, print_json, threads_option
+from lsp_calib.cli.shared import Command, LongCommand, json_option, model_option, print_json, threads_option
 
 OBSERVED = (
     *("margin", "text", "encoder", "follow-up", "samples", "agreement"),
@@ -47,7 +47,7 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
         report.print()
 
 
-@click.command(cls=Command)
+@click.command(cls=LongCommand)
 @data_dir_option
 @click.option(
     "--language",

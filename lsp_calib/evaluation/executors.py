@@ -6,10 +6,13 @@ All return the same answers, in different orders; `runner.Pool` documents the co
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import queue
 import re
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +29,8 @@ T = TypeVar("T")
 _MOST_LOSSES = 3
 # How long to wait for a cluster that has no workers, in seconds.
 _PATIENCE = 60.0
+# How often a worker process looks whether the one that it works for is still there, in seconds.
+_LOOKS = 1.0
 
 
 def answer_of(ask: Ask, item: str, payload: Plain) -> Answer:
@@ -147,7 +152,8 @@ class JoblibPool:
                 pre_dispatch="2*n_jobs",
                 return_as="generator_unordered",
             )
-            work = [joblib.delayed(_in_worker)(ask, item, payload) for item, payload in left.items()]
+            job = joblib.delayed(functools.partial(_in_worker, os.getpid()))
+            work = [job(ask, item, payload) for item, payload in left.items()]
             results = parallel(work)
             try:
                 for answer in results:
@@ -186,11 +192,29 @@ def _is_address(text: str) -> bool:
     return found is not None and 0 < int(found[1]) <= 65535
 
 
-def _in_worker(ask: Ask, item: str, payload: Plain) -> Answer:
+def _in_worker(parent: int, ask: Ask, item: str, payload: Plain) -> Answer:
     # Ctrl-C in a terminal reaches the workers too; they ignore it, and the parent process ends them.
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_without(parent)
     return answer_of(ask, item, payload)
+
+
+@functools.cache
+def _end_without(parent: int) -> None:
+    """End this worker process soon after the one that it works for, which may be killed.
+
+    Of workers that wait for work, loky's lock keeps all but one from seeing that nobody is left to give it.
+    """
+    if os.name != "posix":
+        return  # only here a process gets another parent when its own has ended
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 class DaskPool:

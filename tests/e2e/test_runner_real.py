@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -145,3 +146,54 @@ def test_killed_at_many_moments_it_goes_on_where_it_was(source: Path) -> None:
     assert gather(make_task(source), ALONE, path) == gather(
         make_task(source), ALONE, source / "uninterrupted.jsonl"
     )
+
+
+def processes_under(folder: Path) -> list[int]:
+    """Processes that were started with this folder in their environment or arguments."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (
+                str(folder).encode()
+                in (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            ):
+                found.append(int(process.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_what_ends_an_evaluation_ends_its_workers_and_their_models(source: Path, number: int) -> None:
+    """Each holds a model in memory: what stayed would go on taking it."""
+    folder, temporary = source / "out", source / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "lsp_calib", "eval", "line", *map(str, source.glob("project-*"))]
+    command += ["--samples", "200", "--jobs", "2", "--own-model", "--threads", "1", "--quiet"]
+    command += ["--model", "smollm2-135m", "--output", str(folder)]
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "TMPDIR": str(temporary), "LSP_CALIB_LINGER": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A job of nohup ignores it, and so would this one.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
+    journal = journal_path(folder / "records.jsonl")
+    end = time.monotonic() + LIMIT
+    while not (journal.exists() and journal.read_bytes().count(b"\n") > 4):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end, "no answers"
+        time.sleep(0.05)
+    assert len(processes_under(temporary)) >= 5, "it, two workers and their models"
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=LIMIT)
+    end = time.monotonic() + LIMIT
+    while processes_under(temporary):
+        assert time.monotonic() < end, "they are all gone"
+        time.sleep(0.1)
+    if number == signal.SIGKILL:
+        return
+    assert process.returncode == 128 + number, errors
+    assert "answers are kept in" in errors
+    assert not list(temporary.glob("lsp-calib-*"))

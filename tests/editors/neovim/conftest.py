@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from nvim import NVIM, SOURCE, Neovim, scripted
+from nvim import NVIM, SOURCE, Neovim, scripted, short_folder
 
 Open = Callable[..., Neovim]
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder with a short path: a socket's path has room for about 100 characters."""
-    with tempfile.TemporaryDirectory(prefix="nvim-") as name:
-        yield Path(name)
+    with short_folder() as folder:
+        yield folder
 
 
 @pytest.fixture

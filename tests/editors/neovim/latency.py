@@ -12,12 +12,11 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from nvim import NVIM, SERVER, Neovim
+from nvim import NVIM, SERVER, Neovim, short_folder
 
 from lsp_calib.inference.models.cards import load_cards
 
@@ -76,8 +75,7 @@ def main() -> int:
     if not NVIM or not SERVER:
         sys.exit("latency.py needs LSP_CALIB_NVIM and a server; see the head of this file.")
     model = load_cards()["smollm2-135m"].path
-    with tempfile.TemporaryDirectory(prefix="nvim-") as name:
-        folder = Path(name)
+    with short_folder() as folder:
         home = folder / "home"
         (home / "models").mkdir(parents=True)
         home.chmod(0o700)

@@ -13,10 +13,11 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ SCRIPTED = HERE.parents[1] / "server" / "scripted_server.py"
 ROWS, COLUMNS = 24, 80
 # How many times longer everything may take, on a machine that is busy.
 PATIENCE = float(os.environ.get("LSP_CALIB_PATIENCE", "1"))
+# A server ends after its editor, and may write until then.
+ENDING = 20.0 * PATIENCE
 SOURCE = '''\
 """Arithmetic."""
 
@@ -93,6 +96,26 @@ def labels(home: Path) -> list[tuple[str, int]]:
             return store.execute("SELECT how, correct FROM labels").fetchall()
         except sqlite3.OperationalError:  # the file is there, the first transaction is not
             return []
+
+
+@contextlib.contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder with a short path: a socket's path has room for about 100 characters.
+
+    It is removed at the end, tried again while a server that has not ended yet puts files there.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="nvim-"))
+    try:
+        yield folder
+    finally:
+        end = time.monotonic() + ENDING
+        while folder.exists():
+            try:
+                shutil.rmtree(folder)
+            except OSError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
 
 
 class Neovim:

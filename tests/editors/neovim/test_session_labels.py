@@ -13,7 +13,6 @@ import random
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nvim import short_folder
 from test_neovim import NO_NVIM, NVIM
 
 from lsp_calib.feedback.events import Event
@@ -242,9 +242,7 @@ def _changed(text: str, change: dict[str, Any]) -> str:
 
 
 def test_a_session_has_the_labels_of_its_protocol_log() -> None:
-    # Not pytest's tmp_path: a socket's path has room for about 100 characters.
-    with tempfile.TemporaryDirectory(prefix="nvim-") as name:
-        folder = Path(name)
+    with short_folder() as folder:
         home, wire, script = folder / "home", folder / "wire.jsonl", folder / "script.json"
         home.mkdir(mode=0o700)
         script.write_text(json.dumps({**SCRIPT, "wire": str(wire)}), "utf-8")
