@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import attrs
 
+from lsp_calib.syntax.continuations import Opening, continuations, ends_of_comments
 from lsp_calib.syntax.languages import LanguageRules
 from lsp_calib.syntax.languages.braces import BRACKETS
 from lsp_calib.syntax.source_tree import ABOVE, BELOW, SourceTree, closers, errors, missing_below, to_child
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 # So many of the nodes that hold a name decide whether it is bound. Hostile lines nest thousands.
 _NEAREST = 16
-# Deeper than the line that opens a block.
-_DEEPER = "    "
-_GOING_ON = frozenset({",", "|"})
-_FIRST_WORD = re.compile(r"\W*(\w*)")
 
 
 @attrs.frozen
@@ -106,86 +102,31 @@ def _fails(
 def _opens(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[_Leaf]) -> bool:
     """Whether a line is in order once what it opens, or what is open above it, is written below it.
 
-    Until then a new line that begins a block, a call or a list, or a decorator, looks broken in a file that
-    is in order. What is written below is imagined, and as short as can be.
+    Until then a new line that begins a block, a call, a list, a tag or a comment, or a decorator, looks
+    broken in a file that is in order. What is written below is imagined, and as short as can be.
     """
     rules = source.rules
     code = _code(leaves, rules)
-    if not code:
-        return False
-    last = code[-1]
     brackets = rules.brackets or BRACKETS
-    missing = missing_below(tree, row, brackets)
     before = missing_below(source.tree, row, brackets) or ()
-    if missing is None:
-        return False
-    indentation = line[: _indentation(line)]
-    found = _FIRST_WORD.match(line)
-    word = found[1] if found else ""
-    base = source.tree
-    if not missing:
-        if last.kind in rules.block_openings:
-            imagined = [[_DEEPER + (rules.body.get(word) or rules.body[""])]]
-            if word in rules.finishes:
-                imagined[0].append(rules.finishes[word])
-        else:
-            imagined = [[definition] for definition in _marked(line, rules)]
-    else:
-        # The line opens some, after which it ends, or none.
-        opened = missing[: len(missing) - len(before)] if _ends_with(missing, before) else ()
-        if not (_goes_on(last, opened, brackets) if opened else _ends_with(before, missing)):
+    imagined: Iterable[str] = list(ends_of_comments(line, rules))
+    if not imagined and code:
+        missing = missing_below(tree, row, brackets)
+        if missing is None:
             return False
-        if last.kind == ",":
+        last = code[-1]
+        held_by = frozenset(kind for kind, _ in last.path[:-1])
+        imagined = continuations(Opening(line, last.kind, held_by, missing, before), rules)
+        if last.kind == "," and missing:
             line = _without(line, last)
-        if before:
-            base = source.tree_with(row, "", [" ".join(before)])
-        imagined = list(_closings(opened, missing, word, line, rules))
-    for lines in imagined:
-        below = [indentation + one for one in lines]
+    base = source.tree_with(row, "", [" ".join(before)]) if before else source.tree
+    indentation = line[: _indentation(line)]
+    for text in filter(None, imagined):
+        below = [indentation + one for one in text.split("\n")]
         then = source.tree_with(row, line, below)
         if not _fails(source, base, then, row, line, list(_leaves(then, row, rules)), below[0]):
             return True
     return False
-
-
-def _goes_on(last: _Leaf, opened: tuple[str, ...], brackets: Mapping[str, str]) -> bool:
-    """Whether a line that leaves brackets open ends where they go on below: after one, after a comma, after
-    the parameters of a block, or after what a word opens."""
-    return last.kind in brackets or last.kind in _GOING_ON or opened[0].isalpha()
-
-
-def _closings(
-    opened: tuple[str, ...], missing: tuple[str, ...], word: str, line: str, rules: LanguageRules
-) -> Iterator[list[str]]:
-    """What may be written below a line that leaves brackets open. missing: what closes them and those that
-    are open above; opened: those that the line opens."""
-    yield [" ".join(missing)]
-    outer = missing[len(opened) :]
-    ends = [rules.finishes[word]] if word in rules.finishes else []
-    if not rules.block_openings:
-        following = (*missing[1:], "}")
-        yield [
-            " ".join(f"{one} ;" if then == "}" else one for one, then in zip(missing, following, strict=True))
-        ]
-        ends.append("{}")
-    else:
-        ends.append(": pass")
-        yield [" ".join(("_", *missing))]  # an import of nothing is none
-    for end in ends:
-        yield [" ".join((*opened, end, *outer))]
-    for definition in _marked(line, rules):
-        yield [" ".join(missing), definition]
-
-
-def _marked(line: str, rules: LanguageRules) -> Iterator[str]:
-    """What may be defined below a line that begins with a mark, such as that of a decorator."""
-    for mark, definition in rules.marks.items():
-        if line.lstrip().startswith(mark):
-            yield definition
-
-
-def _ends_with(texts: tuple[str, ...], end: tuple[str, ...]) -> bool:
-    return not end or texts[-len(end) :] == end
 
 
 def _without(line: str, leaf: _Leaf) -> str:

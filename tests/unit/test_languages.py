@@ -322,6 +322,156 @@ def test_a_new_line_is_not_broken_because_what_it_opens_is_not_written_yet(langu
             assert judged(lines, row, indentation + text, language)["broken"] == expected, text
 
 
+GOING_ON = [
+    (
+        "c",
+        "int a[] = {\n    1,\n    «»\n    2,\n};\n",
+        "{ ¦ f( ¦ {1, ¦ [A] = {",
+        "int z = { ¦ if (x) { ¦ }",
+    ),
+    (
+        "c",
+        "#include <a.h>\n«»\nint f(void);\n",
+        "typedef struct { ¦ typedef enum { ¦ int g(void) ¦ int main(int a, char **b) ¦ struct a ¦ /* all",
+        "typedef = { ¦ int g(void ¦ int a = 1",
+    ),
+    (
+        "c",
+        "int f(int x)\n{\n    int a = 1;\n    «»\n    return a;\n}\n",
+        "return ( ¦ if ( ¦ if (a && ¦ while ( ¦ for ( ¦ a = ¦ return a && ¦ if (a) ¦ switch (a) ¦ b ? (",
+        "g(a) ¦ return a ¦ int = ( ¦ a b c ( ¦ if x) {",
+    ),
+    (
+        "cpp",
+        "class A {\n public:\n  int x;\n  «»\n  void f();\n};\n",
+        "template <typename T> ¦ A(int a) ¦ void g() const ¦ enum B ¦ /** ¦ B b = B( ¦ void g(",
+        "int = { ¦ void g() {} } ¦ g)(",
+    ),
+    (
+        "cpp",
+        "void f() {\n  g(\n      a,\n      «»\n      b);\n}\n",
+        "h( ¦ A{ ¦ [&](int x) { ¦ {",
+        "int a = ( ¦ a = = ( ¦ ]",
+    ),
+    (
+        "csharp",
+        "class A {\n    int x;\n    «»\n    int y;\n\n    void F() {}\n}\n",
+        "public void G() ¦ public A(int x) ¦ public class B ¦ [Test] ¦ [Test( ¦ /* all",
+        "x = = { ¦ public ) void",
+    ),
+    (
+        "go",
+        'package a\n\nvar x = map[string]A{\n\t"a": {1},\n\t«»\n\t"b": {2},\n}\n',
+        '"c": { ¦ "c": f( ¦ "c": func() { ¦ "c": A{',
+        'x := { ¦ return { ¦ if x { ¦ } ¦ "c" {',
+    ),
+    (
+        "go",
+        "package a\n\nfunc f() int {\n\ta := 1\n\t«»\n\treturn a\n}\n",
+        "return a + ¦ if a && ¦ b, err := ¦ g(func(x int) A { ¦ /* all",
+        '"a": { ¦ {1}, { ¦ a + ) ¦ a :=  )',
+    ),
+    (
+        "java",
+        "class A {\n    int x;\n    «»\n    int y;\n\n    void f() {}\n}\n",
+        "/** ¦ public void g() ¦ A(int x) ¦ public void g() throws B ¦ public class B extends C ¦ @Test(",
+        "x = = { ¦ if (x) { ¦ int z ¦ public void void g() {",
+    ),
+    (
+        "java",
+        "class A {\n    void m() {\n        g(\n            a,\n            «»\n            b);\n    }\n}\n",
+        "h( ¦ new A( ¦ y -> { ¦ new A() { ¦ (x) -> {",
+        "int c = ( ¦ a b (  ¦ ]",
+    ),
+    (
+        "java",
+        "class A {\n    void m() {\n        int a = 1;\n        «»\n        return;\n    }\n}\n",
+        "return ( ¦ if (a && ¦ try ( ¦ for ( ¦ while ( ¦ int b = ¦ return a ? ( ¦ if (a)",
+        "g(a) ¦ int b = 1 ¦ int = ( ¦ x && && ( ¦ public void g() {",
+    ),
+    (
+        "javascript",
+        "const x = {\n  a: 1,\n  «»\n  b: 2,\n};\n",
+        "c: { ¦ c: [ ¦ c: f( ¦ ...f( ¦ c: () => { ¦ c: function () { ¦ async c() { ¦ [c]: (x) => ( ¦ c: f({",
+        "return { ¦ const c = { ¦ c = = { ¦ c: 1 ¦ c: [} ¦ } ¦ c d {",
+    ),
+    (
+        "javascript",
+        "f(\n  a,\n  «»\n  b\n);\n",
+        "[ ¦ { ¦ g( ¦ ( ¦ () => { ¦ (x) => { ¦ async () => {",
+        "const c = { ¦ return ( ¦ c: { ¦ a b ( ¦ if (x) {",
+    ),
+    (
+        "javascript",
+        "import a from 'a';\n«»\nimport b from 'b';\n\nclass A {}\n",
+        "import { ¦ import a, { ¦ export { ¦ @Component({ ¦ @Injectable() ¦ const x = ¦ /** ¦ for (",
+        "import = { ¦ export export { ¦ @ { ¦ const = (",
+    ),
+    (
+        "javascript",
+        "function f(x) {\n  let a = 1;\n  «»\n  return a;\n}\n",
+        "return ( ¦ return x && ( ¦ const a = ( ¦ if ( ¦ if (a && ¦ a = b ? ( ¦ const a = x ? ¦ delete a[",
+        "return return ( ¦ const = ( ¦ a b ( ¦ if x) { ¦ a && && ( ¦ a ? ? ( ¦ 'a': {",
+    ),
+    (
+        "javascript",
+        "function f(x) {\n  return (\n    <div>\n      «»\n      <b>c</b>\n    </div>\n  );\n}\n",
+        '<div> ¦ <p a="b"> ¦ <Foo ¦ <Foo a={1}> ¦ <> ¦ {x.map((y) => ( ¦ {x && ( ¦ {x ? ( ¦ <a b={() => {',
+        "</div> ¦ </b> ¦ <a <b ¦ } ¦ {x &&)",
+    ),
+    (
+        "typescriptreact",
+        "function f(x: A) {\n  return (\n    <div>\n      «»\n      <b>c</b>\n    </div>\n  );\n}\n",
+        "<div> ¦ <Foo ¦ <> ¦ {x.map((y: B) => { ¦ {x ? (",
+        "</div> ¦ } ¦ {x &&)",
+    ),
+    (
+        "typescript",
+        "import a from 'a';\n«»\nimport b from 'b';\n",
+        "import { ¦ import type { ¦ type A = ¦ export type A = ¦ export const f = ( ¦ @Injectable() ¦ /**",
+        "import = { ¦ interface { {",
+    ),
+    (
+        "rust",
+        "fn f() {\n    let a = A {\n        x: 1,\n        «»\n        y: 2,\n    };\n}\n",
+        "z: B { ¦ z: vec![ ¦ z: f( ¦ z: Some( ¦ z: |x| {",
+        "let z = { ¦ return ( ¦ z = { ¦ z: : { ¦ }",
+    ),
+    (
+        "rust",
+        "use a::b;\n«»\nfn f() {}\n",
+        "pub fn g(a: B) ¦ impl<T> A for B<T> ¦ pub struct P<T> ¦ /* all",
+        "pub pub fn g() ¦ use { = ¦ let = (",
+    ),
+    (
+        "rust",
+        "fn f(x: i32) -> i32 {\n    let a = 1;\n    «»\n    a\n}\n",
+        "let b = ¦ if a && ¦ if a ¦ let b = (",
+        "let b = 1 ¦ g(a) ¦ let = ( ¦ a b { ¦ z: B {",
+    ),
+]
+"""A document with a place for a line, lines that go on below it there, and wrong ones."""
+
+
+@pytest.mark.parametrize(("language", "source", "good", "bad"), GOING_ON)
+def test_a_new_line_is_not_broken_because_it_goes_on_below(
+    language: str, source: str, good: str, bad: str
+) -> None:
+    """Elements and arguments, expressions, tags, comments, and what is defined below."""
+    lines = source.split("\n")
+    row = next(row for row, line in enumerate(lines) if "«»" in line)
+    indentation = lines[row].removesuffix("«»")
+    wrong = {
+        expected: [
+            text
+            for text in texts.split(" ¦ ")
+            if judged(lines, row, indentation + text, language)["broken"] != expected
+        ]
+        for expected, texts in ((0.0, good), (1.0, bad))
+    }
+    assert wrong == {0.0: [], 1.0: []}
+
+
 @pytest.mark.parametrize("language", sorted(set(OPENED) - {"ruby"}))
 def test_a_line_in_a_block_whose_end_is_not_written_yet(language: str) -> None:
     """Its first line opens the block in a finished document."""

@@ -117,7 +117,9 @@ RULES = LanguageRules(
     definitions=frozenset(FINDER.parts),
     function=FINDER.function,
     brackets=BRACKETS,
-    finishes=MappingProxyType({"do": "while (0);"}),
+    finishes=MappingProxyType({"do": "while (0);", "typedef": "_ ;"}),
+    braces_below=True,
+    heads=MappingProxyType({"for": "; ;"}),
     opaque=frozenset(
         {
             "#define",

@@ -124,7 +124,9 @@ RULES = LanguageRules(
     wrappers=frozenset({"global_statement"}),
     brackets=BRACKETS,
     finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
-    marks=MappingProxyType({"[": "void M() {}"}),
+    heads=MappingProxyType({"for": "; ;", "foreach": "var a in b"}),
+    braces_below=True,
+    marks=MappingProxyType({"[": ("void M() {}", "class M {}")}),
     opaque=frozenset(
         {"#define", "#elif", "#else", "#endif", "#error", "#if", "#line", "#nullable", "#pragma"}
         | {"#undef", "#warning", "preproc_arg", "preproc_region", "preproc_endregion", "shebang_directive"}

@@ -87,5 +87,7 @@ RULES = LanguageRules(
     function=_FINDER.function,
     brackets=BRACKETS,
     finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
-    marks=MappingProxyType({"@": "void m() {}"}),
+    heads=MappingProxyType({"for": "; ;", "try": "A a = b"}),
+    braces_below=True,
+    marks=MappingProxyType({"@": ("void m() {}",)}),
 )

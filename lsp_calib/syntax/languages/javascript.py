@@ -125,6 +125,8 @@ RULES = LanguageRules(
     function=FINDER.function,
     wrappers=WRAPPERS,
     brackets=MappingProxyType({**BRACKETS, "${": "}"}),
-    finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
-    marks=MappingProxyType({"@": "m() {}"}),
+    finishes=MappingProxyType({"do": "while (true);", "import": 'from "m" ;', "try": "finally {}"}),
+    heads=MappingProxyType({"for": "; ;"}),
+    marks=MappingProxyType({"@": ("m() {}", "class M {}")}),
+    tags=True,
 )

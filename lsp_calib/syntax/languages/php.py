@@ -122,7 +122,8 @@ RULES = LanguageRules(
     wrappers=frozenset({"expression_statement"}),
     brackets=MappingProxyType({**BRACKETS, "#[": "]", "${": "}"}),
     finishes=MappingProxyType({"do": "while (true);", "try": "finally {}"}),
-    marks=MappingProxyType({"#[": "function m() {}"}),
+    braces_below=True,
+    marks=MappingProxyType({"#[": ("function m() {}",)}),
     # HTML around the code.
     opaque=frozenset({"?>", "php_end_tag", "php_tag", "text"}),
 )

@@ -182,6 +182,6 @@ RULES = LanguageRules(
     spans=(('"""', '"""'), ("'''", "'''")),
     body=MappingProxyType({"": "pass", "match": "case _: pass"}),
     finishes=MappingProxyType({"try": "finally: pass"}),
-    marks=MappingProxyType({"@": "def _(): pass"}),
+    marks=MappingProxyType({"@": ("def _(): pass",)}),
     begins=re.compile(r"(?:async|class|def|from|if|import)\b|@"),
 )

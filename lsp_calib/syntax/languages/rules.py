@@ -50,9 +50,10 @@ class LanguageRules:
         needed with `block_openings`.
     brackets: the closing bracket for each opening one; empty if blocks end by their indentation.
     body: what may stand in a block that an opening of `block_openings` begins, by the word that the statement
-        begins with; "": any other. finishes: what has to follow the block of a statement, by the word that it
-        begins with. marks: what a line begins with that belongs to what is defined below it, and such a
-        definition.
+        begins with; "": any other. finishes: what has to follow the block or the brackets of a statement, by
+        the word that it begins with. heads: what has to stand in the parentheses that follow a word. marks:
+        what a line begins with that belongs to what is defined below it, and such definitions. tags: whether
+        there are some, as in JSX. braces_below: whether a brace may stand on the line below what it begins.
     opaque: types of leaves whose line is not judged: it is not of the language's own grammar, such as a line
         for a preprocessor.
     """
@@ -75,7 +76,10 @@ class LanguageRules:
     brackets: Mapping[str, str] = MappingProxyType({})
     body: Mapping[str, str] = MappingProxyType({})
     finishes: Mapping[str, str] = MappingProxyType({})
-    marks: Mapping[str, str] = MappingProxyType({})
+    heads: Mapping[str, str] = MappingProxyType({})
+    marks: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    tags: bool = False
+    braces_below: bool = False
     opaque: frozenset[str] = frozenset()
 
     @property

@@ -100,5 +100,6 @@ RULES = LanguageRules(
     definitions=frozenset(_FINDER.parts),
     function=_FINDER.function,
     brackets=BRACKETS,
-    marks=MappingProxyType({"#[": "fn f() {}"}),
+    braces_below=True,
+    marks=MappingProxyType({"#[": ("fn f() {}",)}),
 )

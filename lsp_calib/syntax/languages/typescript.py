@@ -57,6 +57,7 @@ _FINDER = attrs.evolve(javascript.FINDER, signatures=frozenset({"function_signat
 RULES = attrs.evolve(
     javascript.RULES,
     grammar=_grammar,
+    tags=False,
     function=_FINDER.function,
     names=javascript.NAMES | {"type_identifier"},
     binds=binding(javascript.IMPORTS, javascript.BINDINGS | _BINDINGS, javascript.WRAPPINGS),
@@ -66,4 +67,4 @@ RULES = attrs.evolve(
         r"|type|var)\b|@"
     ),
 )
-REACT_RULES = attrs.evolve(RULES, grammar=_react_grammar)
+REACT_RULES = attrs.evolve(RULES, grammar=_react_grammar, tags=True)
