@@ -233,7 +233,7 @@ def test_without_a_model(tmp_path: Path, as_json: bool) -> None:
         env=environment(tmp_path / "empty", COLUMNS=str(WIDTH)),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert result.returncode == 4
@@ -258,7 +258,7 @@ def test_unknown_model(tmp_path: Path) -> None:
         env=environment(tmp_path / "empty"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert result.returncode == 2

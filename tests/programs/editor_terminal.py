@@ -81,6 +81,7 @@ class EditorTerminal:
             start_new_session=True,
             preexec_fn=_own_terminal,
         )
+        self._terminal = os.ttyname(theirs)
         os.close(theirs)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -88,6 +89,14 @@ class EditorTerminal:
     def keys(self, keys: str) -> None:
         """Types keys: characters, and control characters as terminals send them."""
         os.write(self._ends, keys.encode())
+
+    def unread(self) -> int:
+        """How many bytes of the keys the program has not read yet. Only of one whose terminal is raw."""
+        theirs = os.open(self._terminal, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+        try:
+            return int(struct.unpack("i", fcntl.ioctl(theirs, termios.FIONREAD, bytes(4)))[0])
+        finally:
+            os.close(theirs)
 
     def lines(self) -> list[str]:
         """The lines of the screen, without the spaces at their ends."""

@@ -74,11 +74,7 @@ class Author:
     async def from_menu(self) -> None:
         """Gets a suggestion in the completion menu, and looks at it for a second."""
         place = AT, _units(self.lines()[AT])
-        answer = await self.editor.complete(*place)
-        if not answer.items:
-            await self.editor.engine.until("answered")
-            answer = await self.editor.complete(*place)
-        (item,) = answer.items
+        (item,) = (await self.editor.menu(*place)).items
         self.keep(item.data, "suggestion")
         await self.later(1.0)
 

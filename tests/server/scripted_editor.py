@@ -189,6 +189,14 @@ class Editor:
         assert isinstance(answer, types.CompletionList)
         return answer
 
+    async def menu(self, line: int, character: int, uri: str = URI) -> types.CompletionList:
+        """The menu once it has an item. It waits for the model for a moment alone: editors ask again."""
+        deadline = time.monotonic() + PATIENCE
+        while not (answer := await self.complete(line, character, uri)).items:
+            assert time.monotonic() < deadline, "waited in vain for an item in the menu"
+            await asyncio.sleep(0.01)
+        return answer
+
     async def hover(self, line: int, character: int, uri: str = URI) -> types.Hover | None:
         params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
         return await asyncio.wait_for(self.client.text_document_hover_async(params), PATIENCE)

@@ -4,6 +4,7 @@ Run as `python scripted_server.py SCRIPT`. SCRIPT is a JSON file, all of its key
 
     journal      file to which the engine appends what happens to it, one JSON object a line
     loading      fractions reported while loading, 10 ms apart
+    goesOnAt     file without which only the first of them is reported
     readyWhen    file without which the model never gets ready
     failure      [name of a class in lsp_calib.errors, message]: the model never gets ready
     failsAfter   how often the model is ready before `failure` begins to hold
@@ -157,6 +158,7 @@ class ScriptedEngine:
         self._on_state(self._states.STARTING, "Starting the script.", None)
         for fraction in self._script.get("loading", [0.0, 1.0]):
             self._on_state(self._states.LOADING, "Loading the script.", fraction)
+            await _appears(self._script.get("goesOnAt"))
             await asyncio.sleep(0.01)
         await _appears(self._script.get("readyWhen"))
         sha256 = "5c" * 32

@@ -9,20 +9,10 @@ from pathlib import Path
 import pytest
 from conftest import Connect
 from lsprotocol import types
-from scripted_editor import Editor, capabilities
+from scripted_editor import capabilities
 
 OFFERED = {"answers": {"    return to": {"text": "tal(a) + b", "logprobs": [-0.01]}}}
 TEXT = "def add(a, b):\n    return to  # sum\n"
-
-
-async def offered(editor: Editor, line: int, column: int) -> types.CompletionList:
-    """The menu with its item: editors ask again while it is incomplete, and a busy machine may need that."""
-    for _ in range(100):
-        answer = await editor.complete(line, column)
-        if answer.items:
-            break
-        await asyncio.sleep(0.05)
-    return answer
 
 
 async def test_a_quick_answer_is_in_the_first_menu(connect: Connect) -> None:
@@ -48,7 +38,7 @@ async def test_the_item(connect: Connect) -> None:
     client.text_document.completion.completion_item.label_details_support = True
     editor = await connect(OFFERED, client=client)
     editor.open(TEXT)
-    answer = await offered(editor, 1, 13)
+    answer = await editor.menu(1, 13)
     assert answer.is_incomplete
     (item,) = answer.items
     assert item.label == "total(a) + b"
@@ -72,7 +62,7 @@ async def test_without_label_details_the_tier_is_in_the_detail(connect: Connect)
     """Helix, Emacs and others do not show `labelDetails`: nothing is sent that they did not declare."""
     editor = await connect(OFFERED, client=capabilities("helix"))
     editor.open(TEXT)
-    (item,) = (await offered(editor, 1, 13)).items
+    (item,) = (await editor.menu(1, 13)).items
     assert item.label_details is None
     assert item.detail == "accept · 99 %"
     assert item.label == "total(a) + b"
@@ -83,7 +73,7 @@ async def test_where_only_labels_are_drawn_the_mark_is_in_the_label(connect: Con
     """Helix's menu has no room for the detail. What is filtered by and inserted stays the text alone."""
     editor = await connect(OFFERED, client=capabilities("helix"), name=name)
     editor.open(TEXT)
-    (item,) = (await offered(editor, 1, 13)).items
+    (item,) = (await editor.menu(1, 13)).items
     badges = editor.server.experimental["lspCalib"]["badges"]  # type: ignore[index, call-overload]
     assert item.label == f"{badges['accept']['mark']} total(a) + b"
     assert item.filter_text == "total(a) + b"
@@ -110,7 +100,7 @@ async def test_the_menu_does_not_wait_for_a_slow_model(connect: Connect, tmp_pat
     assert not (await editor.complete(0, 1)).items
     release.touch()
     await editor.engine.until("answered")
-    (item,) = (await editor.complete(0, 1)).items
+    (item,) = (await editor.menu(0, 1)).items
     assert item.label == "xy"
     assert len(editor.engine.read("asked")) == 1
     assert editor.engine.read("cancelled") == []
@@ -124,7 +114,7 @@ async def test_a_late_suggestion_is_still_learned_from(connect: Connect, tmp_pat
     assert not (await editor.complete(0, 1)).items
     release.touch()
     await editor.engine.until("answered")
-    (item,) = (await editor.complete(0, 1)).items
+    (item,) = (await editor.menu(0, 1)).items
     assert isinstance(item.data, dict)
     editor.insert(0, 1, "yz")
     editor.save()
@@ -141,9 +131,9 @@ async def test_a_late_suggestion_counts_as_shown_when_it_is_shown(connect: Conne
     release.touch()
     await editor.engine.until("answered")
     assert (await editor.status())["tiers"] == {"accept": 0, "review": 0, "reject": 0}
-    assert (await editor.complete(0, 1)).items
+    assert (await editor.menu(0, 1)).items
     editor.insert(0, 1, "y")
-    assert (await editor.complete(0, 2)).items
+    assert (await editor.menu(0, 2)).items
     assert (await editor.status())["tiers"] == {"accept": 1, "review": 0, "reject": 0}
 
 
@@ -154,7 +144,7 @@ async def test_no_suggestion_is_an_empty_menu(connect: Connect) -> None:
     editor.open("a\nb\n")
     assert not (await editor.complete(0, 1)).items
     assert not (await editor.complete(1, 1)).items
-    (item,) = (await editor.complete(1, 1)).items
+    (item,) = (await editor.menu(1, 1)).items
     assert item.label == "bx"
 
 
@@ -187,7 +177,7 @@ async def test_menu_and_ghost_text_share_one_answer(connect: Connect, tmp_path: 
     assert not (await menu).items
     release.touch()
     suggestion = await ghost
-    (item,) = (await editor.complete(0, 1)).items
+    (item,) = (await editor.menu(0, 1)).items
     assert isinstance(item.data, dict)
     assert item.data["id"] == suggestion["id"]
     assert len(editor.engine.read("asked")) == 1

@@ -203,7 +203,7 @@ async def test_a_menu_that_did_not_wait(connect: Connect, tmp_path: Path) -> Non
     await explained(editor, "tooSlow")
     release.touch()
     await editor.engine.until("answered")
-    assert (await editor.complete(0, 1)).items
+    assert (await editor.menu(0, 1)).items
     assert await editor.command("explain") is None
 
 

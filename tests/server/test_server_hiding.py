@@ -105,7 +105,7 @@ async def test_the_limit_takes_effect_at_the_next_request(connect: Connect) -> N
 async def test_the_menu_hides_as_well(connect: Connect) -> None:
     editor = await connect(SCRIPT, client=capabilities(), options={"hideBelow": 0.5})
     editor.open(TEXT)
-    assert len((await editor.complete(0, 4)).items) == 1
+    assert len((await editor.menu(0, 4)).items) == 1
     assert not (await editor.complete(1, 4)).items
     await until(lambda: editor.engine.read("answered"), "the answer")
     assert not (await editor.complete(1, 4)).items

@@ -394,9 +394,10 @@ class TestAhead:
     ) -> None:
         editor = await connect({"aheadHeldUntil": str(tmp_path / "never")})
         await self.write(editor, 60, 100)
+        editor.close()
+        await editor.in_order()
         ahead = editor.engine.read("ahead")
         assert len(ahead) > 2
-        editor.close()
         cancelled = await editor.engine.until("aheadCancelled", len(ahead))
         assert [entry["prompt"] for entry in cancelled] == [entry["prompt"] for entry in ahead]
 

@@ -33,7 +33,7 @@ async def test_emoji_before_the_cursor(
     assert (await editor.suggestion(0, character))["text"] == "!!"
     assert editor.engine.read("asked")[-1]["line"] == "s = '🐍é'"
     editor.change((0, character), (0, character + 5), "x")
-    (item,) = (await editor.complete(0, character + 1)).items
+    (item,) = (await editor.menu(0, character + 1)).items
     assert editor.engine.read("asked")[-1]["line"] == "s = '🐍é'x"
     assert isinstance(item.text_edit, types.TextEdit)
     assert item.text_edit.range.start == types.Position(0, character)
@@ -79,7 +79,7 @@ async def test_an_edit_of_the_completion_lies_within_its_line(connect: Connect) 
     """What the menu would replace is a range on one existing line, wherever the cursor was said to be."""
     editor = await connect(ANY)
     editor.open("abc\nde")
-    (item,) = (await editor.complete(99, 99)).items
+    (item,) = (await editor.menu(99, 99)).items
     assert isinstance(item.text_edit, types.TextEdit)
     assert item.text_edit.range == types.Range(types.Position(1, 0), types.Position(1, 2))
     assert item.text_edit.new_text == "de!"
@@ -95,7 +95,7 @@ async def test_lines_of_200_000_characters(connect: Connect) -> None:
         start = (character * 200_000)[:199_994]
         editor.open(f"first\n{start}\u00e9 = (b", uri=uri)
         assert (await editor.suggestion(1, 200_000, uri))["text"] == "!!"
-        (item,) = (await editor.complete(1, 199_999, uri)).items
+        (item,) = (await editor.menu(1, 199_999, uri)).items
         assert item.label == "!!"
         editor.insert(1, 200_000, "!!", uri)
         editor.insert(0, 0, "x", uri)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from conftest import Connect
 from lsprotocol import types
 from scripted_editor import capabilities, until
@@ -9,10 +11,13 @@ from scripted_editor import capabilities, until
 LOADING = {"loading": [step / 50 for step in range(51)]}
 
 
-async def test_begin_reports_and_end(connect: Connect) -> None:
+async def test_begin_reports_and_end(connect: Connect, tmp_path: Path) -> None:
     """One progress, created by a request, with growing percentages, and ended when the model is ready."""
-    editor = await connect(LOADING, client=capabilities(progress=True))
+    goes_on = tmp_path / "goes-on"
+    editor = await connect({**LOADING, "goesOnAt": str(goes_on)}, client=capabilities(progress=True))
     reports = editor.client.progress_reports
+    await until(lambda: any(reports.values()), "the beginning")
+    goes_on.touch()
     await until(
         lambda: any(isinstance(r[-1], types.WorkDoneProgressEnd) for r in reports.values() if r), "the end"
     )

@@ -256,7 +256,7 @@ async def test_a_client_over_tcp_cannot_set_what_is_trusted(serve: Serve, token_
     )
     await client.answer(0)
     client.send({"method": "initialized", "params": {}})
-    await until(lambda: server.journal.exists(), "the engine")
+    await until(lambda: server.journal.exists() and "\n" in server.journal.read_text(), "the engine")
     made = json.loads(server.journal.read_text().splitlines()[0])
     assert (made["model"], made["remote"]) == (None, None)
     client.send({"id": 1, **STATUS})

@@ -64,8 +64,9 @@ pytestmark = [pytest.mark.model, pytest.mark.skipif(not HELIX, reason=NO_HELIX)]
 
 class Helix(EditorTerminal):
     def normal(self) -> None:
-        """Back to normal mode. What follows an Escape too soon would be read as Alt and a key."""
+        """Back to normal mode. What follows an Escape before that is read would be read as Alt and a key."""
         self.keys("\x1b")
+        self.until("Escape to be read", lambda _: not self.unread())
         time.sleep(0.3)
         self.sees(r"^ NOR ")
 

@@ -174,7 +174,7 @@ class Neovim:
 
     def _remote(self, *arguments: str) -> str:
         command = [self.program, "--server", self.socket, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr or done.stdout)
         return done.stdout + done.stderr  # an expression's value comes on either, by version

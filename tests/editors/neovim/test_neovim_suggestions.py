@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvim import NO_NVIM, NVIM, Neovim, labels
+from nvim import NO_NVIM, NVIM, SOURCE, Neovim, labels
 
 pytestmark = pytest.mark.skipif(not NVIM, reason=NO_NVIM)
 
@@ -119,19 +119,23 @@ def test_a_dismissed_suggestion_goes_and_typing_goes_on(nvim: Neovim) -> None:
     nvim.until("a letter", lambda: nvim.line() == "    rex")
 
 
-def test_line_by_line_through_a_block(open_scripted) -> None:
+def test_line_by_line_through_a_block(open_scripted, folder: Path, file: Path) -> None:
     """Up to the end of the line; the next lines come with the next press, none of them twice."""
     script = {
         "answers": {
             "    ": {"text": "total = 0", "tokens": ["total = 0", ""], "logprobs": [-0.05, -0.01]},
+            # Neovim asks again 200 ms after the first line is accepted: an answer would take the rest away.
+            "    total = 0": {"text": "", "heldUntil": str(folder / "never")},
         },
         "inOrder": [
             {"text": "    total += first", "tokens": ["    total += first", ""], "logprobs": [-0.05, -0.01]},
             {"text": "", "tokens": [""], "logprobs": [-0.01]},
         ],
     }
+    # Not from an empty line: a Neovim that is held up between two keys would ask there, and take an answer.
+    file.write_text(f"{SOURCE}   ")
     nvim = open_scripted(script, setup={"keys": "suggested", "settings": {"shape": "block"}})
-    nvim.keys("G$A    ")
+    nvim.keys("G$A ")
     nvim.until("a block", lambda: nvim.ghost() == "total = 0\n    total += first")
     nvim.keys("<M-Down>")
     nvim.until("its first line", lambda: nvim.line() == "    total = 0")

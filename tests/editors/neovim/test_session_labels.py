@@ -55,14 +55,14 @@ require('lsp_calib').setup({{ cmd = {{ {command} }} }})
 vim.keymap.set('i', '<C-J>', function() require('lsp_calib').accept() end)
 """
 
-pytestmark = [pytest.mark.long, pytest.mark.skipif(NVIM is None, reason=NO_NVIM)]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not NVIM, reason=NO_NVIM)]
 
 
 class Typist:
     """Keys into a headless Neovim."""
 
     def __init__(self, folder: Path, file: Path) -> None:
-        assert NVIM is not None
+        assert NVIM
         self.socket = str(folder / "nvim.sock")
         home = {"LSP_CALIB_HOME": str(folder / "home"), "XDG_STATE_HOME": str(folder)}
         self.process = subprocess.Popen(
@@ -101,7 +101,7 @@ class Typist:
         return self.lua("#" + marks.format(ns='"nvim.lsp.inline_completion"')) != "0"
 
     def _remote(self, *arguments: str) -> str:
-        assert NVIM is not None
+        assert NVIM
         command = [NVIM, "--server", self.socket, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         return (done.stdout + done.stderr).strip()

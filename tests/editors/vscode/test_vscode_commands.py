@@ -69,6 +69,9 @@ def test_the_menu_of_the_status_bar_leads_to_everything(vscode: VSCode) -> None:
         "model",
     ):
         assert any(wanted in row for row in rows), (wanted, rows)
+    vscode.keys("Escape")
+    vscode.clear_notifications()  # of tests before
+    vscode.page.locator('.statusbar-item[id*="lspCalib.status"] a').first.click()
     vscode.choose("Why is nothing here")
     vscode.until("an answer", lambda: "lsp-calib" in vscode.notifications())
 
