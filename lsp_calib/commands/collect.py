@@ -41,7 +41,8 @@ def collect_records(
     program if these are wanted.
 
     model, threads: of the command line, as for `settings_in_force`. say: reports settings that cannot be
-    used. observe, window, augment: as for `evaluation.collect.collect`, whose errors it raises.
+    used, and answers that are there but do not count.
+    observe, window, augment: as for `evaluation.collect.collect`, whose errors it raises.
     """
     if workers.remotes:
         given = Trusted(remote_url=workers.remotes[0], remote_model=model)
@@ -62,4 +63,5 @@ def collect_records(
             window=window,
             augment=augment,
             on_progress=show,
+            say=say,
         )

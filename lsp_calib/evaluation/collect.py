@@ -89,13 +89,14 @@ def collect(
     window: WindowSize | None = None,
     augment: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Header, list[Record]]:
     """Write the records of all items of `task` to `path`; returns its header and them. See `runner.run`.
 
     created: ISO date for a new file. held_out: groups that are excluded from fitting. observe: what the
         records hold besides what every record holds. window: how much of a document the model
         sees; None: as much as when it serves an editor. augment: as for `Summarising`; of lines it says
-        nothing.
+        nothing. on_progress, say: as for `runner.run`.
     Raises DataError if servers do not run the same model, SettingsError if the engine cannot observe what is
     to be observed, and the errors of `run`.
     """
@@ -134,6 +135,7 @@ def collect(
             # Summaries are judged again by the thresholds of the day, whatever they were judged by.
             criteria=() if task.name == SUMMARY else task.criteria,
             on_progress=on_progress,
+            say=say,
         )
     found, _ = read_records(path)
     return found, records

@@ -2,7 +2,7 @@
 
 During a run FILE.journal holds a header and one line for each result, appended and synced in the order of
 arrival. At the end FILE is written from it, completely or not at all, in the order of the items, so that its
-bytes depend only on the questions and answers. Times go to FILE.timing.jsonl.
+bytes depend only on the questions and answers. Times, and hashes of what was asked, go to FILE.timing.jsonl.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from lsp_calib.files import replace_file, sync_folder
 
 Timings = Mapping[str, float]
 
+# What a row holds beside the record and its times: the hash of the question.
+_ASKED = "asked"
 _BEGINNING = b'{"header":{"schema":'
 
 
 class Journal:
     """The results of one run, and of the earlier runs that it continues.
 
-    done: the records so far, by item. If the process is killed, only calls of `add` in progress are lost.
+    done: the records so far, by item. asked: the hashes that `add` was given with them; an item of which no
+    hash is known is missing. If the process is killed, only calls of `add` in progress are lost.
     Raises DataError if the file or its journal was begun for another model, prompt or seed, is in use by
     another run, or cannot be written; then nothing is changed.
     """
@@ -40,6 +43,7 @@ class Journal:
         self.path = path
         self.header = header
         self.done: dict[str, Record] = {}
+        self.asked: dict[str, str] = {}
         self._timings: dict[str, dict[str, float]] = {}
         self._file: IO[bytes] | None = None
         self._is_new = False
@@ -58,12 +62,18 @@ class Journal:
     ) -> None:
         self.close()
 
-    def add(self, record: Record, timings: Timings) -> None:
-        """Keep a result; it is on disk when this returns."""
-        row = record.to_row()
-        self._append({"record": row, "timing": dict(timings)})
+    def add(self, record: Record, timings: Timings, asked: str = "") -> None:
+        """Keep a result; it is on disk when this returns. asked: a hash of the question."""
+        row = {"record": record.to_row(), "timing": dict(timings), **({_ASKED: asked} if asked else {})}
+        self._append(row)
         # Keep the row as it will be read back: numbers in a line are rounded.
-        self._keep({"record": row, "timing": dict(timings)})
+        self._keep(row)
+
+    def forget(self, items: Iterable[str]) -> None:
+        """Ask for these again. Their answers stay on disk until others have come."""
+        for item in items:
+            for kept in (self.done, self.asked, self._timings):
+                kept.pop(item, None)
 
     def finish(self, order: Sequence[str]) -> list[Record]:
         """Write the file and its times; returns the records of the items in `order`.
@@ -76,7 +86,7 @@ class Journal:
         rest = [item for item in self.done if item not in wanted]
         records = [self.done[item] for item in (*order, *rest)]
         header = attrs.evolve(self.header, sources=self.header.sources or sources_of(records))
-        rows = ({"item": r.item, **self._timings[r.item]} for r in records if r.item in self._timings)
+        rows = (self._notes(record.item) for record in records if record.item in self._timings)
         replace_file(self._timing_path, "".join(_line(row) for row in rows))
         write_records(self.path, header, records)
         # The file now holds everything that is in the journal.
@@ -105,14 +115,22 @@ class Journal:
     def _timing_path(self) -> Path:
         return self.path.with_name(self.path.name + ".timing.jsonl")
 
+    def _notes(self, item: str) -> dict[str, Any]:
+        """What is kept of an answer beside its record."""
+        asked = {_ASKED: self.asked[item]} if item in self.asked else {}
+        return {"item": item, **asked, **self._timings[item]}
+
     def _take_over(self, path: Path) -> None:
-        """Take over the file of a finished run, and its times as far as they exist."""
+        """Take over the file of a finished run, and its times and hashes as far as they exist."""
         found, records = read_records(path)
         self._check(found, path)
         self.done |= {record.item: record for record in records}
         if self._timing_path.exists():
             for row in _rows(self._timing_path.read_bytes()):
-                self._timings[row.pop("item")] = row
+                item = row.pop("item")
+                # The times may be those of another file of this name.
+                if item in self.done:
+                    self._note(item, row.pop(_ASKED, ""), row)
 
     def _open(self) -> None:
         path = journal_path(self.path)
@@ -168,7 +186,14 @@ class Journal:
     def _keep(self, row: dict[str, Any]) -> None:
         record = Record.from_row(row["record"])
         self.done[record.item] = record
-        self._timings[record.item] = dict(row["timing"])
+        self._note(record.item, row.get(_ASKED, ""), dict(row["timing"]))
+
+    def _note(self, item: str, asked: str, timings: dict[str, float]) -> None:
+        self._timings[item] = timings
+        # An answer of an earlier version replaces one of which more was known.
+        self.asked.pop(item, None)
+        if asked:
+            self.asked[item] = asked
 
     def _append(self, row: Mapping[str, Any]) -> None:
         assert self._file is not None, "nothing is added after the end"

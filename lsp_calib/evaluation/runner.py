@@ -7,6 +7,7 @@ stopped: see `journal`.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -29,6 +30,9 @@ Ask = Callable[[Plain], Plain]
 It must be picklable, since it is sent to workers. Raises EngineError if this item got no answer.
 """
 
+# What a payload says of where an item is and what it is part of. A project that was moved is still the same,
+# a condition is compared by itself, and the scores of a search may differ in their last digits.
+_PLACE = {"item", "group", "root", "condition", "exclude", "scores"}
 # After this many items in a row without an answer, the run is given up.
 _MOST_FAILURES = 5
 
@@ -69,13 +73,15 @@ def run(
     *,
     criteria: Collection[str] = (),
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> list[Record]:
     """Write the records of all items to `path`, and return them, in the order of the items.
 
     items: (id, payload for `ask`) pairs with unique ids. Items that `path` or its journal already holds are
-        not asked for again.
+        not asked for again, unless their text is known to have been another one then.
     criteria: by which all answers are judged; none: those found there are not compared with any.
-    on_progress: called with (done, all), first with the number found at the start.
+    on_progress: called with (done, all), first with the number found at the start. say: called with
+        a sentence if answers are not kept because of their text, or if nothing says of what text they are.
     Raises StoppedError when interrupted (Ctrl-C), and EngineError if items got no answer; answers are kept in
     both cases. Raises DataError as `Journal` does, and before anything is asked for kept records of another
     condition than their items', or judged by other criteria.
@@ -87,6 +93,8 @@ def run(
         except DataError:
             journal.leave_as_found()
             raise
+        asked = {item: digest(payload) for item, payload in items}
+        _forget_changed(asked, journal, say)
         left = {item: payload for item, payload in _shuffled(items) if item not in journal.done}
         done = len(items) - len(left)
         on_progress(done, len(items))
@@ -94,7 +102,8 @@ def run(
         try:
             for answer in _until_hopeless(pool.answers(ask, left), failures):
                 assert answer.result is not None
-                journal.add(Record.from_row(answer.result["record"]), answer.result["timing"])
+                found, timing = Record.from_row(answer.result["record"]), answer.result["timing"]
+                journal.add(found, timing, asked[answer.item])
                 done += 1
                 on_progress(done, len(items))
         except KeyboardInterrupt:
@@ -112,6 +121,34 @@ def run(
         return journal.finish([item for item, _ in items])
 
 
+def digest(payload: Plain) -> str:
+    """16 hexadecimal digits that change with the text that an item is about, and with what is right there.
+
+    Files of a project that the model is shown beside the item's own are no part of a payload.
+    """
+    text = {name: value for name, value in payload.items() if name not in _PLACE}
+    return hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _forget_changed(asked: Mapping[str, str], journal: Journal, say: Callable[[str], None]) -> None:
+    """Take back answers whose items have another text today. asked: of each item, the digest of today."""
+    path, kept = journal.path, [item for item in asked if item in journal.done]
+    unknown = sum(item not in journal.asked for item in kept)
+    changed = [item for item in kept if journal.asked.get(item, asked[item]) != asked[item]]
+    journal.forget(changed)
+    if changed:
+        say(
+            f"{len(changed)} of {len(kept)} answers in {path} are of text that was changed since. These "
+            "items are asked for again; their new answers take the place of the old ones."
+        )
+    if unknown:
+        say(
+            f"Nothing says of what text {unknown} of {len(kept)} answers in {path} are: they are of an "
+            f"earlier version, or {path.name}.timing.jsonl is missing. They count as they are. If the source "
+            "was changed since, name another folder or file, to ask for all of them again."
+        )
+
+
 def _check_kept(
     items: Sequence[tuple[str, Plain]], done: Mapping[str, Record], criteria: Collection[str], path: Path
 ) -> None:
@@ -124,9 +161,9 @@ def _check_kept(
     if other:
         raise DataError(
             f"{path} holds {len(other)} answers under another condition than this run asks for, such as "
-            f"{other[0]} ({done[other[0]].condition}): other numbers of lines divide a project's lines into "
-            "inserting and writing on in another way. Give the same --samples and --writing-on as before, or "
-            "name another folder or file."
+            f"{other[0]} ({done[other[0]].condition}): other numbers of lines, and other text, divide a "
+            "project's lines into inserting and writing on in another way. Give the same --samples and "
+            "--writing-on as before, or name another folder or file."
         )
     judged = next((set(one.correct) for one in done.values() if set(one.correct) != set(criteria)), None)
     if criteria and judged is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -290,6 +291,72 @@ def test_answers_under_another_condition_are_refused_before_anything_is_asked(
     mixed[1] = (mixed[1][0], {**mixed[1][1], "condition": WRITING_ON})
     assert len(run(mixed, ask, DirectPool(), path, HEADER)) == 3
     assert asked(notes) == {2: 1}
+
+
+def edited(count: int, *changed: int) -> list[tuple[str, Plain]]:
+    """The items, some of them of other text at the same place."""
+    return [(item, {**payload, "text": payload["n"] in changed}) for item, payload in items(count)]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_after_an_edit_an_item_is_asked_for_again(tmp_path: Path, notes: Path, finished: bool) -> None:
+    path, said = tmp_path / "r.jsonl", list[str]()
+
+    def stop(done: int, _: int) -> None:
+        if done == 8 and not finished:
+            raise KeyboardInterrupt
+
+    with contextlib.nullcontext() if finished else pytest.raises(StoppedError):
+        run(edited(10), Answering(str(notes)), DirectPool(), path, HEADER, on_progress=stop)
+    before = asked(notes)
+    assert len(before) == (10 if finished else 8)
+    changed = sorted(before)[:2]
+
+    def fail(payload: Plain) -> Plain:
+        return Answering(str(notes), failing=(changed[1],))(payload)
+
+    with pytest.raises(EngineError, match=r"1 of 10 items"):
+        run(edited(10, *changed), fail, DirectPool(), path, HEADER, say=said.append)
+    assert said == [
+        f"2 of {len(before)} answers in {path} are of text that was changed since. These items are asked for "
+        "again; their new answers take the place of the old ones."
+    ]
+    # The first one is not asked for a third time, and the old answer to the other one does not come back.
+    assert len(run(edited(10, *changed), Answering(str(notes)), DirectPool(), path, HEADER)) == 10
+    assert {n for n, times in asked(notes).items() if times > 1} == set(changed)
+    assert asked(notes)[changed[0]] == 2
+    assert len(timings(path)) == 10
+    run(edited(10, *changed), Answering(str(notes)), DirectPool(), path, HEADER, say=said.append)
+    assert len(said) == 1
+    run(edited(10), Answering(str(notes)), DirectPool(), path, HEADER)
+    assert asked(notes)[changed[0]] == 3, "nor do the old answers once the text is as it was"
+
+
+def test_what_is_no_text_of_an_item_does_not_ask_again(tmp_path: Path, notes: Path) -> None:
+    """As where a project was moved, or other files of it are excluded."""
+    path = tmp_path / "r.jsonl"
+    for root in ("/a", "/b"):
+        placed = [(item, {**one, "root": root, "exclude": [root], "group": "g"}) for item, one in items(5)]
+        run(placed, Answering(str(notes)), DirectPool(), path, HEADER)
+    assert asked(notes) == dict.fromkeys(range(5), 1)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_answers_that_do_not_say_of_what_text_they_are_count_and_are_named(
+    tmp_path: Path, notes: Path, finished: bool
+) -> None:
+    """Those of an earlier version, and files of records that were copied alone."""
+    path, said = tmp_path / "r.jsonl", list[str]()
+    with Journal(path, HEADER) as journal:
+        for n in range(4):
+            journal.add(record(n), {"ms": 1.0})
+        if finished:
+            journal.finish([record(n).item for n in range(4)])
+    run(items(6), Answering(str(notes)), DirectPool(), path, HEADER, say=said.append)
+    assert asked(notes) == {4: 1, 5: 1}
+    assert [text[:43] for text in said] == ["Nothing says of what text 4 of 4 answers in"]
+    assert "name another folder or file" in said[0]
+    assert ["asked" in row for row in timings(path)] == [False] * 4 + [True] * 2
 
 
 @pytest.mark.parametrize(
