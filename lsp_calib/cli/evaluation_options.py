@@ -16,7 +16,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
-seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random draws.")
+seed_option = click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws."
+)
 quiet_option = click.option("--quiet", is_flag=True, help="No progress on standard error.")
 held_out_option = click.option(
     "--held-out",

@@ -12,26 +12,12 @@ from typing import Any
 from lsp_calib import __version__, home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.completion.layouts import is_quick
-from lsp_calib.completion.prompt import (
-    FIM_VERSION,
-    LARGE_FIM_VERSION,
-    LARGE_PREFIX_VERSION,
-    PREFIX_VERSION,
-    Layout,
-    WindowSize,
-)
+from lsp_calib.completion.prompt import SIZES, Layout, WindowSize
 from lsp_calib.errors import CalibratorError, DataError, LspCalibError, SettingsError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.feedback.removal import CALIBRATING
 from lsp_calib.inference.models.cards import load_cards, locate
 from lsp_calib.settings import Trusted, engine_choice
-
-_WINDOWS = {
-    PREFIX_VERSION: WindowSize.SMALL,
-    FIM_VERSION: WindowSize.SMALL,
-    LARGE_PREFIX_VERSION: WindowSize.LARGE,
-    LARGE_FIM_VERSION: WindowSize.LARGE,
-}
 
 
 def check_place(path: Path) -> None:
@@ -107,7 +93,7 @@ def check_question(path: Path, header: Header, model: str | None, window: Window
     names = {wanted, Path(wanted).stem} | {c.name for c in cards.values() if c.file == Path(wanted).name}
     if found not in names:
         raise _contradiction(path, "model", found, wanted)
-    size = _WINDOWS.get(header.prompt_version)
+    size = SIZES.get(header.prompt_version)
     if window is None or size is None or window is size:
         return
     # A large window that a model's context cannot hold is small: the same option has made these records.

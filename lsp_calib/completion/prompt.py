@@ -44,6 +44,15 @@ class WindowSize(enum.StrEnum):
     LARGE = "large"
 
 
+SIZES = {
+    PREFIX_VERSION: WindowSize.SMALL,
+    FIM_VERSION: WindowSize.SMALL,
+    LARGE_PREFIX_VERSION: WindowSize.LARGE,
+    LARGE_FIM_VERSION: WindowSize.LARGE,
+}
+"""The window of each version of the prompt."""
+
+
 @attrs.frozen
 class Layout:
     """How a document becomes a prompt.

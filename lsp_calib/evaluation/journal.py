@@ -19,6 +19,7 @@ import attrs
 
 from lsp_calib import lockfile
 from lsp_calib.errors import DataError
+from lsp_calib.evaluation.differences import difference
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record, read_records, sources_of, write_records
 from lsp_calib.files import replace_file, sync_folder
@@ -168,10 +169,7 @@ class Journal:
 
     def _check(self, found: Header, path: Path) -> None:
         if not found.asks_the_same_as(self.header):
-            raise DataError(
-                f"{path} holds records of another run ({found.task}, {found.model.name}, "
-                f"{found.prompt_version}, seed {found.seed}). Name another file, or remove it."
-            )
+            raise DataError(f"{path} holds answers of another run: {difference(found, self.header)}")
         # `created` and `package` are those of the first record. Groups that were held out stay held out
         # unless others are named: a forgotten option must not include them in a fit.
         self.header = attrs.evolve(

@@ -146,6 +146,17 @@ def test_examples_of_summaries_are_of_files_that_are_shown(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("home")
+def test_a_seed_that_cannot_be_drawn_with_is_named_before_anything_is_asked(
+    tmp_path: Path, asked: list[Task]
+) -> None:
+    folder = project(tmp_path / "p", "a.py", "b.py", "c.py")
+    for result in (run(folder, "--seed", "-1"), run_eval("line", folder, "--seed", "-1")):
+        assert result.exit_code == 2
+        assert "'--seed': -1 is not in the range" in result.stderr
+    assert not asked
+
+
+@pytest.mark.usefixtures("home")
 def test_eval_refuses_source_of_too_few_files_before_it_asks(tmp_path: Path, asked: list[Task]) -> None:
     folder = project(tmp_path / "p", "a.py", "b.py")
     out = tmp_path / "out"

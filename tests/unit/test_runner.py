@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -23,11 +25,13 @@ from runner_scene import HEADER, Answering, asked, items, record, timings, whole
 
 from lsp_calib.errors import DataError, EngineError, StoppedError
 from lsp_calib.evaluation.executors import DirectPool, JoblibPool, TeamPool
-from lsp_calib.evaluation.header import Header
+from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.journal import Journal, journal_path
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
 from lsp_calib.evaluation.records import read_records, write_records
 from lsp_calib.evaluation.runner import Answer, Ask, Plain, run
+from lsp_calib.summarization.prompt import AUGMENTED
+from lsp_calib.summarization.prompt import VERSION as PLAIN
 from lsp_calib.values import ModelIdentity
 
 COUNT = 60
@@ -268,6 +272,52 @@ def test_records_of_something_else_are_refused_and_left_alone(
     with pytest.raises(DataError, match=r"r\.jsonl"):
         Journal(path, other)
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (
+            {"prompt_version": "line-prefix-large-1"},
+            "window: large there, small now. To go on with them, add --window large; otherwise name another",
+        ),
+        ({"seed": 8}, "seed: 8 there, 7 now. To go on with them, add --seed 8; otherwise"),
+        (
+            {"model": ModelIdentity("n", "Q4", "1" * 64), "prompt_version": "line-fim-1"},
+            "model: n there, m now. To go on with them, add --model n; otherwise",
+        ),
+        (
+            {"language": "java", "prompt_version": "line-fim-large-1", "seed": 0},
+            "language: java there, python now; window: large there, small now; seed: 0 there, 7 now. To go "
+            "on with them, add --language java and add --window large and add --seed 0; otherwise",
+        ),
+        (
+            {"model": ModelIdentity("m", "Q8", "1" * 64)},
+            f"the file of m: Q8 ({'1' * 16}) there, Q4 ({'0' * 16}) now. No option makes this run as that",
+        ),
+        ({"task": "infill", "seed": 8}, "task: infill there, line now; seed: 8 there, 7 now. No option"),
+        ({"prompt_version": "line-prefix-0"}, "prompt: line-prefix-0 there, line-prefix-1 now. No option"),
+        ({"features": FeatureList(0, ("a",))}, "features: of version 0 there, of version 1 now. No option"),
+    ],
+)
+def test_what_differs_is_named_with_the_option_that_goes_on(
+    tmp_path: Path, there: dict[str, Any], said: str
+) -> None:
+    path = tmp_path / "r.jsonl"
+    Journal(path, attrs.evolve(HEADER, **there)).close()
+    now = attrs.evolve(HEADER, features=FeatureList(1, ("a",))) if "features" in there else HEADER
+    with pytest.raises(DataError, match=re.escape(f"holds answers of another run: {said}")) as refused:
+        Journal(path, now)
+    assert "remove" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("there", "option"), [(PLAIN, "leave --augment out"), (AUGMENTED, "add --augment")])
+def test_facts_about_the_code_are_an_option_too(tmp_path: Path, there: str, option: str) -> None:
+    (now,) = {PLAIN, AUGMENTED} - {there}
+    summaries = attrs.evolve(HEADER, task="summary", prompt_version=there)
+    Journal(tmp_path / "r.jsonl", summaries).close()
+    with pytest.raises(DataError, match=f"To go on with them, {option}; otherwise"):
+        Journal(tmp_path / "r.jsonl", attrs.evolve(summaries, prompt_version=now))
 
 
 @pytest.mark.parametrize("finished", [True, False])
