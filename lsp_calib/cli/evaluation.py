@@ -295,7 +295,9 @@ def _costs(_context: click.Context, _parameter: click.Parameter, given: tuple[st
     "records", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--output", type=FOLDER, help="Write the tables to this folder.")
-@click.option("--figure", is_flag=True, help="Draw the figures as well, to the --output folder.")
+@click.option(
+    "--figure", is_flag=True, help="Draw the figures of one or two files as well, to the --output folder."
+)
 @click.option(
     "--cost",
     "costs",

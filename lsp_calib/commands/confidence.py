@@ -12,6 +12,7 @@ from rich.console import Console
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import ladder_report
 from lsp_calib.evaluation.ladder import Ladder, climb
+from lsp_calib.evaluation.ladder_report import MOST
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.scores import RESAMPLES
 
@@ -49,10 +50,16 @@ def compare_evidence(
 
     output: the folder for confidence.md, .csv and .json, and with `figure` for the figures. costs,
     resamples, seed: as for `ladder.climb`.
-    Raises DataError for records of another task, SettingsError for a figure without a folder.
+    Raises DataError for records of another task, SettingsError for a figure without a folder or of more files
+    than it can show.
     """
     if figure and output is None:
         raise SettingsError("Say where to write the figures: add --output FOLDER.")
+    if figure and len(records) > MOST:
+        raise SettingsError(
+            f"A figure shows the ladders of at most {MOST} files of records; {len(records)} were given. Name "
+            f"at most {MOST}, or leave --figure out: the tables are of any number."
+        )
     ladders = []
     for path in records:
         header, found = read_records(path)

@@ -32,6 +32,9 @@ NOTE = (
     "independent)."
 )
 
+MOST = 2
+"""The most ladders that a figure shows."""
+
 _QUALITY = (
     *("evidence", "skill", "AUC", "accept: share, right", "reject: share, right"),
     *(f"at {target:.0%}".replace("%", " %") for target in TARGETS),

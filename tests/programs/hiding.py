@@ -2,8 +2,8 @@
 
     python tests/programs/hiding.py
 
-Prints a table for each model with records of lines: with calibrators fitted out of fold by project, on what
-the records hold, and with the server's own decisions. docs/hiding.md quotes it.
+Prints a table for each model and window with records of lines, in some minutes: with calibrators fitted out
+of fold by project, on what the records hold, and with the server's own decisions. docs/hiding.md quotes it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def main() -> None:
     for path in sorted(RECORDS.glob("line-*.jsonl")):
         header, records = read_records(path)
         lines = lines_of(header, [record for record in records if record.shown and not record.doubt])
-        print(f"{header.model.name}: {lines.right.size} lines, {lines.calibrators[0].measure}")
+        model, measure = f"{header.model.name}, {header.prompt_version}", lines.calibrators[0].measure
+        print(f"{model}: {lines.right.size} lines, {measure}", flush=True)
         final, right = lines.confidences(), lines.right
         n = np.array([len(evidence.logprobs) for evidence in lines.evidences])
         ceilings = {first: lines.ceilings(first) for first in STEPS}

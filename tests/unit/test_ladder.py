@@ -310,6 +310,16 @@ class TestCommand:
         # The same prompt twice is drawn as well.
         assert confidence.compare_evidence([file, file], tmp_path / "twice", figure=True, resamples=20).files
 
+    def test_more_files_than_a_figure_shows_are_refused_before_anything_is_computed(
+        self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(confidence, "climb", None)
+        result = self.invoke(file, file, file, "--output", tmp_path / "out", "--figure")
+        assert result.exit_code == SettingsError.exit_code
+        assert "at most 2 files of records; 3 were given" in result.stderr
+        assert "leave --figure out" in result.stderr
+        assert not (tmp_path / "out").exists()
+
     def test_what_cannot_be_done_is_said(self, file: Path, tmp_path: Path) -> None:
         assert self.invoke(file, "--figure").exit_code == SettingsError.exit_code
         assert self.invoke(file, "--cost", "text").exit_code == 2
