@@ -146,7 +146,8 @@ def score_reflective(
     leave it out, and a note says how many there are.
     Raises DataError if fewer than 20 records hold it, or no criterion tells answers apart.
     """
-    offered = [record for record in records if record.shown and record.group not in held_out]
+    kept = [record for record in records if record.group not in held_out]
+    offered = [record for record in kept if record.shown]
     listed = header.observations
     seen = [listed.named(record.observed) if listed is not None else {} for record in offered]
     read = {name: [form(one) for one in seen] for name, form in FORMS[measure].items()}
@@ -155,7 +156,7 @@ def score_reflective(
     }
     if not forms:
         raise DataError(
-            f"Fewer than {FEWEST} of {len(records)} records hold what {measure!r} needs. Make them with "
+            f"Fewer than {FEWEST} of {len(kept)} records hold what {measure!r} needs. Make them with "
             "`lsp-calib eval summary --observe follow-up,ask,verbalised,scale`."
         )
     rows: list[Row] = []
@@ -168,28 +169,33 @@ def score_reflective(
     for judge in judges:
         for name, found in forms.items():
             known = [at for at, value in enumerate(found) if value is not None]
-            kept = [offered[at] for at in known]
+            scored = [offered[at] for at in known]
             raw = np.array([found[at] for at in known], dtype=np.float64)
-            right = labels(kept, judge)
-            if not both_sides(right, kept, held_out):
+            right = labels(scored, judge)
+            if not both_sides(right, scored, held_out):
                 continue
-            groups = groups_of(kept)
+            groups = groups_of(scored)
             with quietly():
                 rescaled = out_of_fold(raw, right, groups, fit_curve, seed=seed)
             for confidence, is_rescaled in ((raw, False), (rescaled, True)):
                 rows.append(_row(judge, name, confidence, right, groups, is_rescaled, resamples, seed))
     return Scores(
         header=header,
-        asked=len(records),
-        offered=sum(record.shown for record in records),
+        asked=len(kept),
+        offered=len(offered),
         doubtful=0,
         right={judge: sum(record.correct[judge] for record in offered) for judge in offered[0].correct},
         best=next(iter(forms)),
         first=dict.fromkeys(judges),
         held_out=tuple(sorted(held_out)),
         rows=tuple(rows),
-        notes=_notes(measure, seen, forms),
+        notes=(*_left_out(len(records) - len(kept)), *_notes(measure, seen, forms)),
     )
+
+
+def _left_out(apart: int) -> tuple[str, ...]:
+    """A sentence on the items that no number counts, if there are any."""
+    return (f"{apart} further items, of what is held out, are left out.",) if apart else ()
 
 
 def _row(

@@ -225,6 +225,17 @@ def test_each_form_of_a_measure_is_scored_raw_and_rescaled() -> None:
         score_reflective(HEADER, made_up(), "ask")
 
 
+def test_all_numbers_of_a_measure_are_of_what_is_not_held_out() -> None:
+    records = judged()
+    apart = frozenset({records[0].group, records[1].group})
+    kept = [record for record in records if record.group not in apart]
+    found = score_reflective(OBSERVED, records, "ask", apart, resamples=20)
+    assert (found.asked, found.offered) == (len(kept), sum(record.shown for record in kept))
+    assert found.right["best-f1"] == sum(record.shown and record.correct["best-f1"] for record in kept)
+    assert f"{len(records) - len(kept)} further items, of what is held out, are left out." in found.notes
+    assert "further items" not in " ".join(scored("ask").notes)
+
+
 def scored(measure: str):  # type: ignore[no-untyped-def]
     return score_reflective(OBSERVED, judged(), measure, resamples=20)
 
