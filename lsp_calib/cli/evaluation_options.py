@@ -24,8 +24,8 @@ held_out_option = click.option(
     "--held-out",
     type=click.IntRange(0),
     metavar="N",
-    help="Hold out N projects: nothing is fitted on them, and they are reported separately. Default: those "
-    "that the records name, if any.",
+    help="Hold out N projects: nothing is fitted on them, and they are reported separately. 0: none. "
+    "Default: those that the records name, if any.",
 )
 resamples_option = click.option(
     "--resamples",
@@ -135,7 +135,7 @@ def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, An
             workers,
             warn,
             seed=seed,
-            held_out_projects=apart or 0,
+            held_out_projects=apart,
             resamples=resamples,
             quiet=quiet or as_json,
             **options,

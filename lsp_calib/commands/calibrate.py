@@ -215,7 +215,7 @@ def calibrate(
             quiet=quiet,
             lines=lines,
             created=created,
-            held_out=apart,
+            held_out=None if held_out_projects is None else apart,
             observe=observe,
             window=window,
         )

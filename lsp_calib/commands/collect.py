@@ -32,7 +32,7 @@ def collect_records(
     quiet: bool,
     lines: bool = False,
     created: str | None = None,
-    held_out: frozenset[str] = frozenset(),
+    held_out: frozenset[str] | None = None,
     observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
     window: WindowSize | None = None,
     augment: bool = False,
@@ -42,7 +42,7 @@ def collect_records(
 
     model, threads: of the command line, as for `settings_in_force`. say: reports settings that cannot be
     used, and answers that are there but do not count.
-    observe, window, augment: as for `evaluation.collect.collect`, whose errors it raises.
+    held_out, observe, window, augment: as for `evaluation.collect.collect`, whose errors it raises.
     """
     if workers.remotes:
         given = Trusted(remote_url=workers.remotes[0], remote_model=model)

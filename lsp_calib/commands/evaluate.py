@@ -58,7 +58,7 @@ def evaluate(
     model: str | None,
     threads: int,
     seed: int,
-    held_out_projects: int = 0,
+    held_out_projects: int | None = None,
     resamples: int = RESAMPLES,
     observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
     window: WindowSize | None = None,
@@ -69,14 +69,15 @@ def evaluate(
 ) -> Report:
     """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
 
-    The same call resumes a run that was stopped. thresholds, measure: as for `replay`. The other arguments
+    The same call resumes a run that was stopped. held_out_projects: their number; None: those that a run that
+    is there has held out. thresholds, measure: as for `replay`. The other arguments
     are as for `collect_records`.
     Raises SettingsError if the folder cannot be made, or if nothing that `measure` needs is observed;
     DataError for items of too few files; and what `collect` and `score` raise.
     """
     # What cannot be scored fails before the model is asked.
     groups = [(id_, str(payload["group"])) for id_, payload in task.items]
-    apart = held_out([group for _, group in groups], held_out_projects, seed)
+    apart = held_out([group for _, group in groups], held_out_projects or 0, seed)
     check_groups(groups, apart, "functions" if task.name == SUMMARY else "lines")
     rules = None if thresholds is None else Thresholds.load(thresholds)
     _make(output)
@@ -91,7 +92,7 @@ def evaluate(
         threads=threads,
         seed=seed,
         quiet=quiet,
-        held_out=apart,
+        held_out=None if held_out_projects is None else apart,
         observe=observe,
         window=window,
         augment=augment,

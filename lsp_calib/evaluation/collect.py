@@ -17,7 +17,7 @@ from lsp_calib.evaluation.engine_host import Answerer, close_engines
 from lsp_calib.evaluation.executors import DaskPool, DirectPool, JoblibPool, TeamPool
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.item_worker import Completing, Observed
-from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.evaluation.records import Record, read_records, sources_of
 from lsp_calib.evaluation.runner import Plain, Pool, run
 from lsp_calib.evaluation.summary_observation import SummaryObserved
 from lsp_calib.evaluation.summary_task import SUMMARY
@@ -84,7 +84,7 @@ def collect(
     *,
     seed: int,
     created: str,
-    held_out: frozenset[str] = frozenset(),
+    held_out: frozenset[str] | None = None,
     observe: frozenset[Observed] | frozenset[SummaryObserved] = frozenset(),
     window: WindowSize | None = None,
     augment: bool = False,
@@ -93,7 +93,9 @@ def collect(
 ) -> tuple[Header, list[Record]]:
     """Write the records of all items of `task` to `path`; returns its header and them. See `runner.run`.
 
-    created: ISO date for a new file. held_out: groups that are excluded from fitting. observe: what the
+    The header's sources are those of the items, also where the file holds answers to others.
+    created: ISO date for a new file. held_out: groups that are excluded from fitting; None: those that the
+        file names, if it is there. observe: what the
         records hold besides what every record holds. window: how much of a document the model
         sees; None: as much as when it serves an editor. augment: as for `Summarising`; of lines it says
         nothing. on_progress, say: as for `runner.run`.
@@ -122,7 +124,7 @@ def collect(
             prompt_version=answerer.prompt_version,
             seed=seed,
             sources=task.sources,
-            held_out=tuple(sorted(held_out)),
+            held_out=tuple(sorted(held_out or ())),
             created=created,
             features=answerer.features,
             similarity=answerer.similarity,
@@ -134,11 +136,12 @@ def collect(
             *(task.items, ask.expecting(answerer), pool, path, header),
             # Summaries are judged again by the thresholds of the day, whatever they were judged by.
             criteria=() if task.name == SUMMARY else task.criteria,
+            keeps_held_out=held_out is None,
             on_progress=on_progress,
             say=say,
         )
     found, _ = read_records(path)
-    return found, records
+    return attrs.evolve(found, sources=task.sources or sources_of(records)), records
 
 
 def _asks(

@@ -35,14 +35,16 @@ class Journal:
     """The results of one run, and of the earlier runs that it continues.
 
     done: the records so far, by item. asked: the hashes that `add` was given with them; an item of which no
-    hash is known is missing. If the process is killed, only calls of `add` in progress are lost.
+    hash is known is missing. keeps_held_out: what the file holds out stays held out: nobody named others. If
+    the process is killed, only calls of `add` in progress are lost.
     Raises DataError if the file or its journal was begun for another model, prompt or seed, is in use by
     another run, or cannot be written; then nothing is changed.
     """
 
-    def __init__(self, path: Path, header: Header) -> None:
+    def __init__(self, path: Path, header: Header, *, keeps_held_out: bool = False) -> None:
         self.path = path
         self.header = header
+        self._keeps_held_out = keeps_held_out
         self.done: dict[str, Record] = {}
         self.asked: dict[str, str] = {}
         self._timings: dict[str, dict[str, float]] = {}
@@ -171,12 +173,12 @@ class Journal:
         if not found.asks_the_same_as(self.header):
             raise DataError(f"{path} holds answers of another run: {difference(found, self.header)}")
         # `created` and `package` are those of the first record. Groups that were held out stay held out
-        # unless others are named: a forgotten option must not include them in a fit.
+        # where nothing is said of it: a forgotten option must not include them in a fit.
         self.header = attrs.evolve(
             self.header,
             created=found.created,
             package=found.package,
-            held_out=self.header.held_out or found.held_out,
+            held_out=found.held_out if self._keeps_held_out else self.header.held_out,
             features=self.header.features or found.features,
             observations=self.header.observations or found.observations,
         )

@@ -72,6 +72,7 @@ def run(
     header: Header,
     *,
     criteria: Collection[str] = (),
+    keeps_held_out: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[Record]:
@@ -80,14 +81,15 @@ def run(
     items: (id, payload for `ask`) pairs with unique ids. Items that `path` or its journal already holds are
         not asked for again, unless their text is known to have been another one then.
     criteria: by which all answers are judged; none: those found there are not compared with any.
-    on_progress: called with (done, all), first with the number found at the start. say: called with
-        a sentence if answers are not kept because of their text, or if nothing says of what text they are.
+    keeps_held_out: as for `Journal`.
+    on_progress: called with (done, all), first with the number found at the start. say: called with a
+        sentence if answers are not kept because of their text, or if nothing says of what text they are.
     Raises StoppedError when interrupted (Ctrl-C), and EngineError if items got no answer; answers are kept in
     both cases. Raises DataError as `Journal` does, and before anything is asked for kept records of another
     condition than their items', or judged by other criteria.
     """
     assert len({item for item, _ in items}) == len(items), "an item is asked for once"
-    with Journal(path, header) as journal:
+    with Journal(path, header, keeps_held_out=keeps_held_out) as journal:
         try:
             _check_kept(items, journal.done, criteria, path)
         except DataError:

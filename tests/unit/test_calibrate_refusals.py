@@ -146,6 +146,28 @@ def test_examples_of_summaries_are_of_files_that_are_shown(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("options", "count"), [([], None), (["--held-out", "0"], 0), (["--held-out", "1"], 1)]
+)
+def test_to_hold_out_nothing_is_told_from_saying_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], count: int | None
+) -> None:
+    """A run that goes on keeps what was held out unless something is said."""
+    given: list[Any] = []
+
+    def collect(*_: object, held_out: frozenset[str] | None, **__: object) -> Any:
+        given.append(held_out if held_out is None else len(held_out))
+        raise AskedError
+
+    for module in (command, evaluate):
+        monkeypatch.setattr(module, "collect_records", collect)
+    folders = [project(tmp_path / name, "a.py") for name in "pqrs"]
+    run(*folders, *options)
+    run_eval("line", *folders, "--output", tmp_path / "out", *options)
+    assert given == [count, count]
+
+
+@pytest.mark.usefixtures("home")
 def test_a_seed_that_cannot_be_drawn_with_is_named_before_anything_is_asked(
     tmp_path: Path, asked: list[Task]
 ) -> None:

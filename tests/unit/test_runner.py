@@ -456,8 +456,10 @@ def test_what_is_held_out_stays_so_where_nobody_says_otherwise(tmp_path: Path) -
     path = tmp_path / "r.jsonl"
     with Journal(path, attrs.evolve(HEADER, held_out=("a", "b"))) as journal:
         journal.finish([])
-    for apart, expected in (((), ("a", "b")), (("c",), ("c",)), ((), ("c",))):
-        with Journal(path, attrs.evolve(HEADER, held_out=apart)) as journal:
+    # Of each run: what it holds out, None if nothing was said of it (`--held-out 0` says that nothing is).
+    for apart, expected in ((None, ("a", "b")), (("c",), ("c",)), (None, ("c",)), ((), ()), (None, ())):
+        header = attrs.evolve(HEADER, held_out=apart or ())
+        with Journal(path, header, keeps_held_out=apart is None) as journal:
             journal.finish([])
         assert read_records(path)[0].held_out == expected
 

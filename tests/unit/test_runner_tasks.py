@@ -6,11 +6,13 @@ import json
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runner_scene import record
 
 import lsp_calib
 from lsp_calib.errors import DataError, SettingsError
@@ -20,6 +22,7 @@ from lsp_calib.evaluation.criteria import is_correct
 from lsp_calib.evaluation.engine_host import Answerer, prompt_hash
 from lsp_calib.evaluation.item_worker import Completing
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
+from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.summary_worker import Summarising
 from lsp_calib.evaluation.tasks import Task, draw, held_out, infill_task, line_item_of, line_task
 from lsp_calib.inference.choice import EngineChoice, Remote
@@ -178,3 +181,28 @@ def test_kept_answers_are_compared_by_the_criteria_of_the_task(
             task, EngineChoice(), Workers(), tmp_path / "r.jsonl", seed=0, created="2026-01-01"
         )
     assert seen == [criteria]
+
+
+def test_the_sources_are_those_of_the_items_also_where_the_file_holds_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answerer = Answerer(ModelIdentity("m", "Q4", "0" * 64), "line-prefix-1", None)
+    monkeypatch.setattr(Completing, "describe", lambda _: answerer)
+
+    def answer(_: Completing, payload: dict[str, Any]) -> dict[str, Any]:
+        return {"record": attrs.evolve(record(0), **payload).to_row(), "timing": {}}
+
+    monkeypatch.setattr(Completing, "__call__", answer)
+    for project in ("one-1.0", "two-2.0"):
+        ids = [f"{project}/a.py:{n}:1" for n in range(3)]
+        items = [(id_, {"item": id_, "group": project}) for id_ in ids]
+        header, records = collecting.collect(
+            *(Task("line", tuple(items)), EngineChoice(), Workers(), tmp_path / "r.jsonl"),
+            seed=0,
+            created="2026-01-01",
+        )
+        assert [record.group for record in records] == [project] * 3
+        assert [(one.name, one.items) for one in header.sources] == [(project[:3], 3)]
+    kept, all_ = read_records(tmp_path / "r.jsonl")
+    assert len(all_) == 6
+    assert [one.name for one in kept.sources] == ["one", "two"], "in the file, of all that it holds"
