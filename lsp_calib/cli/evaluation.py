@@ -16,6 +16,7 @@ from lsp_calib.cli.evaluation_options import (
     observe_option,
     output_option,
     quiet_option,
+    refuse_with_records,
     replay_option,
     resamples_option,
     run_or_replay,
@@ -176,6 +177,14 @@ def calibrate(
 
     if not from_git and (authors or commits):
         raise SettingsError("--author and --commits choose commits: add --from-git, or leave them out.")
+    if options["records"] is not None and not options["paths"]:
+        # The seed chooses what is held out of records, and nothing else.
+        seed = ("seed",) if not options["held_out"] else ()
+        refuse_with_records(
+            "Without PATH a calibrator is fitted on the answers in --records, and no model is asked: "
+            "{options} would change nothing. Leave that out; or name source (PATH...), to ask a model.",
+            seed,
+        )
     wish = FromGit(authors, commits or FromGit().commits, tell) if from_git else None
     if sources is not None:
         from lsp_calib.commands.recompute import recompute

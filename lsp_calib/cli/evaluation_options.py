@@ -107,11 +107,40 @@ def said(option: str) -> Any:
     return None if given in (None, ParameterSource.DEFAULT) else context.params[option]
 
 
+# What these options say is how items are drawn and a model is asked for them.
+_ASKING = ("samples", "writing_on", "exclude", "observe", "augment", "data_dir", "tests")
+_WORKERS = ("remotes", "scheduler", "backend", "own_model", "jobs", "threads")
+
+
+def refuse_with_records(why: str, also: Sequence[str] = ()) -> None:
+    """Raises SettingsError if the user gave options that cannot count where records are there and no model is
+    asked. why: a sentence that says so, and what to do. also: further options, by parameter."""
+    parameters = {option.name: option for option in click.get_current_context().command.params}
+    given = [
+        _as_typed(parameters[name])
+        for name in (*_ASKING, *_WORKERS, *also)
+        if name in parameters and said(name) is not None
+    ]
+    if given:
+        raise SettingsError(why.format(options=", ".join(given)))
+
+
+def _as_typed(option: click.Parameter) -> str:
+    """An option as the user would write it; one of two forms, the one that was given."""
+    value = click.get_current_context().params[option.name or ""]
+    return option.secondary_opts[0] if value is False and option.secondary_opts else option.opts[0]
+
+
 def run_or_replay(name: str, make_task: Callable[[], Any], options: dict[str, Any]) -> None:
     """Run a task or replay its records, and print the scores."""
     from lsp_calib.commands.evaluate import evaluate as run
     from lsp_calib.commands.evaluate import replay
 
+    if options["records"] is not None:
+        refuse_with_records(
+            "With --records the answers in FILE are scored as they are, and no model is asked: {options} "
+            "would change nothing. Leave that out; or leave --records out, to ask a model."
+        )
     as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
     records, apart, seed = options.pop("records"), options.pop("held_out"), options.pop("seed")
     resamples, workers = options.pop("resamples"), take_workers(options)

@@ -299,6 +299,44 @@ def test_a_model_or_window_that_contradicts_the_records_is_refused(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(["--samples", "40"], ["--writing-on", "0"], ["--observe", "margin"], ["--threads", "0"]),
+        *(["--jobs", "2"], ["--own-model"], ["--remote", "http://127.0.0.1:9"], ["--backend", "joblib"]),
+    ],
+    ids="".join,
+)
+def test_options_that_cannot_count_with_records_alone_are_refused(tmp_path: Path, options: list[str]) -> None:
+    """Also those that are given with their default: it was meant to do something."""
+    path = tmp_path / "r.jsonl"
+    write_records(path, HEADER, made_up(200))
+    for result in (run("--records", path, *options), run_eval("line", "--records", path, *options)):
+        assert result.exit_code == SettingsError.exit_code
+        assert f"no model is asked: {options[0]} would change nothing" in result.stderr
+
+
+@pytest.mark.usefixtures("home")
+def test_what_cannot_count_is_named_for_each_command(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    write_records(path, HEADER, made_up(200))
+    assert "--exclude, --jobs would" in run("--records", path, "--jobs", "2", "--exclude", "a").stderr
+    for option in ("--tests", "--no-tests"):
+        assert f"{option} would" in run_eval("infill", "--records", path, option).stderr
+    assert "--augment would" in run_eval("summary", "--records", path, "--augment").stderr
+
+
+@pytest.mark.usefixtures("home")
+def test_a_seed_counts_with_records_where_something_is_drawn_with_it(tmp_path: Path) -> None:
+    """The resamples of `eval`; of `calibrate` only what is held out."""
+    path = tmp_path / "r.jsonl"
+    write_records(path, HEADER, made_up(200))
+    assert "--seed would change nothing" in run("--records", path, "--seed", "3").stderr
+    assert run("--records", path, "--seed", "3", "--held-out", "1", "--quiet").exit_code == 0
+    assert run_eval("line", "--records", path, "--seed", "3", "--resamples", "20").exit_code == 0
+
+
+@pytest.mark.usefixtures("home")
 def test_a_large_window_that_does_not_fit_contradicts_no_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
