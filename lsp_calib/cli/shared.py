@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,9 @@ def _ended_in_order() -> Iterator[None]:
     # SIGHUP: the terminal was closed. A signal that is ignored (nohup) stays so.
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        # Python lets only the main one see to signals; the program around a command elsewhere ends it.
+        numbers = []
     try:
         for number in numbers:
             signal.signal(number, stop)
