@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ from hypothesis import strategies as st
 from runner_scene import record
 
 import lsp_calib
+from lsp_calib.commands import collect as collecting_command
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import collect as collecting
 from lsp_calib.evaluation.collect import Workers
 from lsp_calib.evaluation.criteria import is_correct
+from lsp_calib.evaluation.documented_source import documented_task
 from lsp_calib.evaluation.engine_host import Answerer, prompt_hash
 from lsp_calib.evaluation.item_worker import Completing
 from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.evaluation.records import Record, read_records
+from lsp_calib.evaluation.runner import digest
 from lsp_calib.evaluation.summary_worker import Summarising
 from lsp_calib.evaluation.tasks import Task, draw, held_out, infill_task, line_item_of, line_task
 from lsp_calib.inference.choice import EngineChoice, Remote
@@ -181,6 +185,46 @@ def test_kept_answers_are_compared_by_the_criteria_of_the_task(
             task, EngineChoice(), Workers(), tmp_path / "r.jsonl", seed=0, created="2026-01-01"
         )
     assert seen == [criteria]
+
+
+@pytest.mark.parametrize("kind", ["lines", "functions"])
+def test_the_digest_of_an_item_changes_with_its_text_and_not_with_where_it_lies(
+    tmp_path: Path, kind: str
+) -> None:
+    text = "".join(
+        f'def open_{n}(value):\n    """Open the door number {n}."""\n    return compute(value, {n})\n\n\n'
+        for n in range(30)
+    )
+
+    def digests(folder: str, text: str) -> dict[str, str]:
+        root = tmp_path / folder / "p"
+        root.mkdir(parents=True)
+        (root / "a.py").write_text(text)
+        task = line_task((root,), 30, 0) if kind == "lines" else documented_task((root,), 30, 0)
+        return {item: digest(payload) for item, payload in task.items}
+
+    before = digests("one", text)
+    assert digests("two", text) == before
+    after = digests("three", text.replace("compute", "confuse"))
+    same = before.keys() & after.keys()
+    assert same
+    assert all(before[item] != after[item] for item in same)
+
+
+def test_what_is_to_be_told_of_kept_answers_reaches_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def collect(*_: object, say: Callable[[str], None], **__: object) -> tuple[str, list[Record]]:
+        say("Some are asked for again.")
+        return "header", []
+
+    monkeypatch.setattr(collecting_command, "collect", collect)
+    said: list[str] = []
+    path = tmp_path / "r.jsonl"
+    collecting_command.collect_records(
+        *(Task("line", ()), Workers(), path, said.append), model="m", threads=0, seed=0, quiet=True
+    )
+    assert said == ["Some are asked for again."]
 
 
 def test_the_sources_are_those_of_the_items_also_where_the_file_holds_others(
