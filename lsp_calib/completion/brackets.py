@@ -28,6 +28,20 @@ _COMMENTS = MappingProxyType(
         "php": re.compile(r"#(?!\[)|//"),  # `#[` begins an attribute
     }
 )
+# What may begin or end a string, and what stands for neither: an escaped quote, a character of Rust.
+_STRING_MARK = re.compile(r"\\(?:.|$)|\"\"\"|'''|[\"'`]|#|//")
+_RUST_MARK = re.compile(rf"'(?:\\.[^'\\]*|[^'\\])'|{_STRING_MARK.pattern}")
+_LONG_STRINGS = frozenset(("csharp", "java", "python"))
+# Of a string in which a quote or a backslash may mean something else: `@"..."` in C#, `r#"..."#` in Rust.
+_OTHER_STRING = re.compile(r"[@#]\$?$|R$")
+# What may stand before the quote that begins a string.
+_STRING_PREFIX = re.compile(r"\b(?:[bfrtuBFRTUL]|[bfrtBFRT]{2}|u8)$")
+_GENERICS = frozenset(("cpp", "csharp", "java", "rust", "typescript"))
+# A list of types that is still open, and what may stand in one.
+_OPEN_TYPES = re.compile(r"(?:\w|::|\btemplate )<[\w\s,.:?&*'\[\]]*$")
+_TYPES = re.compile(r"[\w\s,.:?&*'|@()\[\]{}<>=-]*")
+_ANGLE = re.compile(r"[-=]>|[<>]")
+_CLOSERS = re.compile(r"[)\]]+")  # in braces a statement may end
 LINES_ABOVE = 2000
 """So many are read at most. What opens a bracket may stand above them: a class ends far below its name."""
 
@@ -58,14 +72,18 @@ def without_surplus_closers(
 
 
 def up_to_the_closer_behind(text: str, before: str, after: str, above: Sequence[str], language: str) -> str:
-    """`text` up to the bracket with which it closes what the text behind it closes; else `text` itself.
+    """`text` up to the bracket or quote with which it closes what the text behind it closes; else `text`.
 
-    Editors close brackets as they are opened: between those of `def f()` a model that does not see what
-    stands behind the cursor writes `self, x):`. A comment does not end the line here: it would hide what
-    stands behind. A line that is out of order without the text is left alone. The parameters are those of
-    `without_surplus_closers`.
+    Editors close brackets and quotes as they are opened: between those of `def f()` a model that does not see
+    what stands behind the cursor writes `self, x):`, and between those of `print("")` `Name:", name)`. A
+    comment does not end the line at brackets: it would hide what stands behind. A line that is out of order
+    without the text is left alone. The parameters are those of `without_surplus_closers`.
     """
+    if after[:1] and after[0] in _QUOTES:
+        return _up_to_quote(text, before, after, language)
     closer = after.lstrip()[:1]
+    if closer == ">":
+        return _up_to_angle(text, before, language)
     if closer not in _OPENING:
         return text
     at = _first_unmatched(text)
@@ -74,7 +92,27 @@ def up_to_the_closer_behind(text: str, before: str, after: str, above: Sequence[
     open_above = _open_above(above, language)
     if _count_unmatched(_without_strings(before + after), open_above.copy()):
         return text
-    return text[:at] if _count_unmatched(_without_strings(before + text + after), open_above) else text
+    out_of_order = _count_unmatched(_without_strings(before + text + after), open_above)
+    return text[:at].rstrip() if out_of_order else text
+
+
+def without_end_behind(text: str, before: str, after: str) -> str:
+    """`text` without its end that stands behind the closers of the rest as well; else `text` itself.
+
+    Of `bar();` in `foo(|);` the bracket is the text's own, and what ends the statement is there already.
+
+    >>> without_end_behind("bar();", "foo(", ");"), without_end_behind("x;", "f(", ");")
+    ('bar()', 'x')
+    """
+    closers = _CLOSERS.match(after)
+    end = after[closers.end() :].rstrip() if closers else ""
+    if closers is None or not end or has_closer(end) or not closed_by_editors(before).startswith(closers[0]):
+        return text
+    # Nothing but the end of a statement is known for one without the closer before it.
+    if not text.endswith(end if end == ";" else closers[0][-1] + end):
+        return text
+    cut = text[: -len(end)].rstrip()
+    return cut if is_balanced(cut) and not closed_by_editors(cut) else text
 
 
 def is_balanced(text: str) -> bool:
@@ -91,6 +129,17 @@ def is_balanced(text: str) -> bool:
 def has_closer(text: str) -> bool:
     """Whether there is a closing bracket in `text`."""
     return not _OPENING.keys().isdisjoint(text)
+
+
+def is_own_closer(text: str, before: str, rest: str, language: str) -> bool:
+    """Whether a text that ends with the rest of the line opens itself what it closes there.
+
+    >>> is_own_closer("g(x)", "f(", ")", "c"), is_own_closer("x)", "f(", ")", "c")
+    (True, False)
+    """
+    if not rest.strip(">") and _in_types(before, language):
+        return _angles(text) == (None, 0)
+    return has_closer(rest) and is_balanced(text)
 
 
 def is_closers(text: str) -> bool:
@@ -113,6 +162,90 @@ def closed_by_editors(typed: str) -> str:
         elif char in _QUOTES:
             open_.append(char)
     return "".join(reversed(open_))
+
+
+def _up_to_quote(text: str, before: str, after: str, language: str) -> str:
+    """`text` up to the quote that ends the string before it, if another one stands behind it for that.
+
+    Not where the text opens a string anew for the quote behind: `a", "b` in `f("|")`. Nor in doubt: where an
+    expression may stand in the string, or a quote is doubled, as languages do that escape it so.
+    """
+    quote, start = _open_string(before, language)
+    if not quote or not after.startswith(quote) or _open_string(before + text, language)[0] == quote:
+        return text
+    # Else it is no end that stands there, but the beginning of another string.
+    if after[len(quote) : len(quote) + 1].isalnum() or _open_string(before + after, language)[0]:
+        return text
+    marks = _STRING_MARK.finditer(text)
+    at = next((mark.start() for mark in marks if mark[0].startswith(quote)), len(text))
+    within = before[start:] + text[:at]
+    if within.count("{") > within.count("}") or text.startswith(quote, at + len(quote)):
+        return text
+    # What escapes in a shell or in Swift begins an expression with a bracket.
+    if ("$(" in within or "\\(" in within) and within.count("(") > within.count(")"):
+        return text
+    return text[:at]
+
+
+def _open_string(line: str, language: str) -> tuple[str, int]:
+    """The quote of the string that is open at the end of a line, "" for none or in doubt, and where it
+    begins."""
+    family = family_of(language)
+    comment = _COMMENTS.get(family)
+    quote, start = "", 0
+    for found in (_RUST_MARK if family == "rust" else _STRING_MARK).finditer(line):
+        mark, at = found[0], found.start()
+        if mark == "\\":
+            return "", at  # it escapes what follows
+        if quote:
+            quote = "" if mark.startswith(quote) else quote
+        elif comment is not None and comment.match(line, at):
+            return "", at
+        elif mark[0] in _QUOTES:
+            word = line[max(at - 3, 0) : at]
+            if mark[0] == "'" and (family == "rust" or _is_apostrophe(word)):
+                continue
+            if _OTHER_STRING.search(word) or (len(mark) == 3 and comment is None):
+                return "", at
+            # Elsewhere three quotes are an empty string and the beginning of the next.
+            quote, start = mark if family in _LONG_STRINGS else mark[0], at
+    return quote, start
+
+
+def _is_apostrophe(word: str) -> bool:
+    """Whether a quote behind a word begins no string, as in `don't` and `1'000`."""
+    return word[-1:].isalnum() and not _STRING_PREFIX.search(word)
+
+
+def _up_to_angle(text: str, before: str, language: str) -> str:
+    """`text` up to the `>` that closes the types before it, where another one stands behind it for that."""
+    if not _in_types(before, language):
+        return text
+    at, open_ = _angles(text)
+    # What is open at the end is closed by the one behind.
+    if at is None or open_ > 0 or not _TYPES.fullmatch(text, 0, at) or not is_balanced(text[:at]):
+        return text
+    return text[:at].rstrip()
+
+
+def _in_types(before: str, language: str) -> bool:
+    """Whether what follows on a line stands between the `<` and `>` of types."""
+    if family_of(language) not in _GENERICS or _in_string(before, language):
+        return False
+    return _OPEN_TYPES.search(_code(before, language)) is not None
+
+
+def _angles(text: str) -> tuple[int | None, int]:
+    """The place of the first `>` that has no `<` before it in the text, if there is one, and how many are
+    open after it."""
+    at, open_ = None, 0
+    for found in _ANGLE.finditer(text):
+        if len(found[0]) == 2:
+            continue  # an arrow
+        open_ += 1 if found[0] == "<" else -1
+        if open_ < 0 and at is None:
+            at, open_ = found.start(), 0
+    return at, open_
 
 
 def _first_unmatched(text: str) -> int | None:

@@ -10,9 +10,10 @@ import attrs
 from lsp_calib.characters import has_hidden
 from lsp_calib.completion.brackets import (
     LINES_ABOVE,
-    has_closer,
     is_balanced,
+    is_own_closer,
     up_to_the_closer_behind,
+    without_end_behind,
     without_surplus_closers,
 )
 from lsp_calib.completion.context import Cursor
@@ -44,7 +45,7 @@ class Cut(enum.StrEnum):
     """Why the end of an answer is not offered."""
 
     SUFFIX = "suffix"  # the rest of the line, written again
-    PART_OF_SUFFIX = "partOfSuffix"  # its beginning, or all of it and more
+    PART_OF_SUFFIX = "partOfSuffix"  # its beginning, or all of it and more, or what ends it
     SURPLUS_CLOSERS = "surplusClosers"
 
 
@@ -61,9 +62,9 @@ def offered(text: str, cursor: Cursor) -> Cleaned:
     """The completion to offer at `cursor`, or why there is nothing worth offering.
 
     After `cleaned`: a text that goes on into the beginning of the rest of the line, or over all of it, or
-    that closes the bracket that the rest closes, ends there; closing brackets at its end that close nothing
-    are cut off; what makes the line the next one again is not offered. tests/programs/after_the_model.py
-    counts what each rule changes and whether that was right.
+    that closes the bracket or quote that the rest closes, ends there; closing brackets at its end that close
+    nothing are cut off; what makes the line the next one again is not offered.
+    tests/programs/after_the_model.py counts what each rule changes and whether that was right.
     """
     found = _offered_at_first(text, cursor)
     if found.removal is None and cursor.before.strip() and _is_next_line(found.text, cursor):
@@ -87,10 +88,11 @@ def _offered_at_first(text: str, cursor: Cursor) -> Cleaned:
     first = max(cursor.line - LINES_ABOVE, 0)
     above, around = cursor.lines[first : cursor.line], (cursor.before, cursor.after)
     within = up_to_the_closer_behind(text, *around, above, cursor.language)
+    within = without_end_behind(within, *around)
     if not within.strip():
         return Cleaned("", Removal.REPEATS_SUFFIX)
     if within != text:
-        text, cuts = within.rstrip(), (*cuts, Cut.PART_OF_SUFFIX)
+        text, cuts = within, (*cuts, Cut.PART_OF_SUFFIX)
     closed = without_surplus_closers(text, *around, above, cursor.language, more_above=first > 0)
     if not closed.strip():
         return Cleaned("", Removal.SURPLUS_CLOSERS)
@@ -124,7 +126,7 @@ def cleaned(text: str, cursor: Cursor) -> Cleaned:
     rest = cursor.after.rstrip()
     if not text.endswith(rest):
         rest = rest.lstrip()
-    if not rest or not text.endswith(rest) or (has_closer(rest) and is_balanced(text)):
+    if not text.endswith(rest) or not rest or is_own_closer(text, cursor.before, rest, cursor.language):
         return Cleaned(text)
     text = text[: -len(rest)]
     return Cleaned(text, cuts=(Cut.SUFFIX,)) if text.strip() else Cleaned("", Removal.REPEATS_SUFFIX)

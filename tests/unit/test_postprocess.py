@@ -42,6 +42,152 @@ def test_it_ends_where_it_closes_what_the_editor_has_closed(
     assert (Cut.PART_OF_SUFFIX in found.cuts) == (left != text)
 
 
+@pytest.mark.parametrize(
+    ("language", "before", "text", "after", "left"),
+    [
+        ("javascript", 'import React from "', 'react";', '"', "react"),
+        ("typescriptreact", '<a className="', 'big" onClick={f}', '">', "big"),
+        ("c", 'printf("', 'Hello %s\\n", name);', '")', "Hello %s\\n"),
+        ("lua", 'require("', 'os");', '")', "os"),
+        ("python", 'print("', 'Name:", name', '")', "Name:"),
+        ("python", 'print("', 'hello", name)', '")', "hello"),
+        ("python", 'print("', 'Name: ", name)', '")', "Name: "),
+        ("python", "print('", "it\\'s', name)", "')", "it\\'s"),
+        ("python", "print(b'", "a', end)", "')", "a"),
+        ("python", 'print(f"', '{a["b"]}: {x}", y)', '")', '{a["b"]}: {x}", y'),  # in doubt
+        ("python", 'print(f"{a}: ', '{b}", c)', '")', "{b}"),
+        ("python", 'x = """', 'Say "a" and "b" """ + y', '"""', 'Say "a" and "b" '),
+        ("python", 'd = {"a": "', 'b", "c": 1}', '"}', "b"),
+        ("python", "print(\"don't ", 'go", x)', '")', "go"),
+        ("java", 'String s = "', 'a" + "b" + c;', '";', "a"),
+        ("java", 'System.out.println("', '" + name);', '")', ""),
+        ("go", "x := `", "SELECT 1`, nil", "`", "SELECT 1"),
+        ("javascript", "f(`", "${a}`, b)", "`)", "${a}"),
+        ("rust", "fn f<'a>(x: &'a str) { g(\"", 'h", x)', '") }', "h"),
+        ("rust", "m('\"', \"", 'a", b)', '")', "a"),
+        ("cpp", "f(1'000, \"", 'a", b)', '")', "a"),
+        ("csharp", 'var s = $"', '{x}: " + y;', '";', "{x}: "),
+    ],
+)
+def test_it_ends_at_the_quote_that_the_editor_has_written(
+    language: str, before: str, text: str, after: str, left: str
+) -> None:
+    """Rather than going on behind it: `printf("Hello", name);")`."""
+    assert offered(text, at(before, after, language)).text == left
+
+
+@pytest.mark.parametrize(
+    ("language", "before", "text", "after"),
+    [
+        ("python", 'f("', 'a", "b', '")'),  # the quote behind ends another string
+        ("python", 'f("', "it's", '")'),
+        ("python", 'f("', 'a \\"b\\" c', '")'),
+        ("python", 'f(x["', "key", '"])'),
+        ("python", 'x = "', 'a", b', '"c"'),  # it begins a string
+        ("python", "x = ", '"a" + ', '"b"'),
+        ("python", "# it's '", "a' and b", "'"),  # prose
+        ("plaintext", "I don", "'t know, isn't it", "'"),
+        ("javascript", "// don't say \"", 'a" or b', '"'),
+        ("javascript", "f(`${g(`", "a`)}` + x", "`"),  # a template in a template
+        ("javascript", "f(`${", "g(`a`)", "`)"),
+        ("shellscript", 'cd "$(dirname ', '"$0")" || exit', '"'),
+        ("swift", 'print("\\(', 'd["a"]) x", y', '"'),
+        ("kotlin", 'x = """', 'a"""', '"""'),
+        ("sql", "SELECT 'it", "''s' || x", "'"),
+        ("csharp", 'var path = @"C:\\', 'x" + y', '";'),
+        ("rust", 'r#"', 'a" b', '"#'),
+        ("rust", "fn f<'", "a>(x: &'a str, y", "'"),
+        ("python", 'x = "\\', 'n" + y', '"'),  # it is escaped without the text
+        ("python", 'f"{d["', 'a"]} x", y', '"'),
+    ],
+)
+def test_in_doubt_a_quote_behind_the_cursor_ends_nothing(
+    language: str, before: str, text: str, after: str
+) -> None:
+    cursor = at(before, after, language)
+    assert offered(text, cursor).text == clean(text, cursor)
+
+
+@pytest.mark.parametrize("language", ["java", "typescript", "typescriptreact", "csharp", "cpp", "rust"])
+@pytest.mark.parametrize(
+    ("before", "text", "after", "left"),
+    [
+        ("Map<", "String, Integer> counts = f();", ">", "String, Integer"),
+        ("Map<", "String, List<Integer>> counts = f(", ">", "String, List<Integer>"),
+        ("Map<String, ", "A[]> x", ">", "A[]"),
+        ("Map<String, List<", "A>> x;", ">>", "A"),
+        ("Map<", "String, List<A>", ">", "String, List<A>"),
+        ("Map<", "String, List<A>>", ">", "String, List<A>"),
+        ("f(x: Set<", "(a) => b>) {", ">", "(a) => b"),
+        # It opens another one for the bracket behind, or it is none of types.
+        ("Map<", "A> x = new Map<B", ">", "A> x = new Map<B"),
+        ("Map<", "A; i++> x", ">", "A; i++> x"),
+        ("a < ", "b> c", "> d", "b> c"),
+        ('f("Map<', "A> x", ">", "A> x"),
+        ("x = a", " > b", " > c", " > b"),
+    ],
+)
+def test_it_ends_where_it_closes_the_types_that_the_editor_has_closed(
+    language: str, before: str, text: str, after: str, left: str
+) -> None:
+    assert offered(text, at(before, after, language)).text == left
+
+
+@pytest.mark.parametrize("language", ["python", "javascript", "c", "go", "html"])
+def test_where_there_are_no_types_in_brackets_an_angle_ends_nothing(language: str) -> None:
+    assert offered("a> x", at("Map<", ">", language)).text == "a> x"
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "after", "left"),
+    [
+        ("foo(", "bar();", ");", "bar()"),
+        ("foo(", "x;", ");", "x"),
+        ("a[f(", "g(1);", ")];", "g(1)"),
+        ("if f(", "g():", "):", "g()"),
+        ("if (", "g() {", ") {", "g()"),
+        ("foo(", ";", ");", ""),
+        # The end is of what the text itself opens, or it is another one.
+        ("foo(", "() => { x();", ");", "() => { x();"),
+        ("foo(() => {", "return f();", "});", "return f();"),
+        ("foo(", "a,", "),", "a,"),
+        ("foo(", "g(x)", "), y", "g(x)"),
+        ("", "def f(x):", "):", "def f(x):"),
+    ],
+)
+def test_what_ends_the_statement_behind_the_brackets_is_not_written_within_them(
+    before: str, text: str, after: str, left: str
+) -> None:
+    assert offered(text, at(before, after, "javascript")).text == left
+
+
+@pytest.mark.parametrize(
+    ("language", "before", "text"),
+    [
+        ("python", "print(", '"hello", name'),
+        ("javascript", "import React from ", '"react";'),
+        ("c", "printf(", '"Hello %s", name'),
+        ("java", "x = ", '"a" + b;'),
+    ],
+)
+def test_typing_the_quote_that_begins_a_text_leaves_its_string(language: str, before: str, text: str) -> None:
+    """The editor closes the quote, and the model writes what it wrote before, from there on."""
+    string = text.split('"')[1]
+    for typed in range(1, len(string) + 1):
+        cursor = at(before + text[:typed], '"', language)
+        assert before + text[:typed] + offered(text[typed:], cursor).text == f'{before}"{string}'
+
+
+def test_a_line_of_quotes_takes_no_time() -> None:
+    def seconds(n: int) -> float:
+        cursor = at("f('\"' + \"" + "\\' \\\"" * n, '")')
+        start = time.process_time()
+        assert offered('a", b', cursor).text == "a"
+        return time.process_time() - start
+
+    assert min(seconds(80_000) for _ in range(3)) < 12 * min(seconds(20_000) for _ in range(3))
+
+
 @given(parts=st.lists(st.sampled_from(["a", ", ", "(", ")", "[", "]", "{", "}", " "]), max_size=12))
 def test_between_brackets_that_the_editor_has_closed_nothing_closes_them(parts: list[str]) -> None:
     """Whatever the model writes there, and wherever it goes on, unless it opens another one for that."""
@@ -75,8 +221,8 @@ def clean(text: str, cursor: Cursor) -> str:
     return cleaned(text, cursor).text
 
 
-def at(before: str, after: str = "") -> Cursor:
-    return Cursor.at([before + after], 0, len(before))
+def at(before: str, after: str = "", language: str = "plaintext") -> Cursor:
+    return Cursor.at([before + after], 0, len(before), language)
 
 
 @pytest.mark.parametrize(
