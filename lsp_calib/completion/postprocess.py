@@ -18,6 +18,8 @@ from lsp_calib.completion.brackets import (
 )
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import FIM_VERSION, PREFIX_VERSION
+from lsp_calib.languages import family_of
+from lsp_calib.syntax.languages import rules_of
 
 # In characters. A shorter line may well stand there twice, such as `else:` or `},`.
 _SHORTEST_REPEAT = 8
@@ -25,6 +27,7 @@ _SHORTEST_REPEAT = 8
 _SHORTEST_OVERLAP = 2
 _SHORTEST_REST = 3
 _WORD, _MARK = re.compile(r"\w"), re.compile(r"[^\w\s]")
+_TEMPLATE = re.compile(r"\s*template\b")
 # Records of these prompts are older than the rules of `offered`: their verdicts are of the text of `cleaned`.
 _JUDGED_AS_CLEANED = (PREFIX_VERSION, FIM_VERSION)
 
@@ -153,14 +156,24 @@ def _is_next_line(text: str, cursor: Cursor) -> bool:
     # The elements of a list may well be the same: who has begun to type one again seems to want that.
     if cursor.before.strip() and line.endswith(","):
         return False
-    return next_line(cursor) == line
+    below, blank = next_line(cursor)
+    # Two definitions in a row may well be marked alike: `@property`, a blank line, `@property`.
+    return below == line and not (blank and _marks_what_is_below(line, cursor.language))
 
 
-def next_line(cursor: Cursor) -> str:
+def next_line(cursor: Cursor) -> tuple[str, bool]:
     """The next line with something in it, without white space at its end: a suggestion is not to make the
-    cursor's line the same. "" for none."""
+    cursor's line the same. And whether blank lines stand above it. "" for none."""
     # By index: to iterate over the lines may begin with the first.
     for at in range(cursor.line + 1, len(cursor.lines)):
         if line := cursor.lines[at].rstrip():
-            return line
-    return ""
+            return line, at > cursor.line + 1
+    return "", False
+
+
+def _marks_what_is_below(line: str, language: str) -> bool:
+    """Whether a line belongs to what is defined below it, such as a decorator."""
+    if _TEMPLATE.match(line):
+        return family_of(language) == "cpp"
+    rules = rules_of(language)
+    return rules is not None and line.lstrip().startswith(tuple(rules.marks))

@@ -240,6 +240,16 @@ def test_a_whole_line_is_known_only_above_the_line_that_it_was_compared_with(lay
     assert known.recall(URI, Cursor.at(("def f(x):", "", "", "    return y"), 1, 0, "python")) is None
 
 
+@pytest.mark.parametrize("layout", FORMATS)
+def test_a_mark_is_known_only_where_blank_lines_still_stand_below_it_or_do_not(layout: str) -> None:
+    """`@property` directly above another one is withheld, above a blank line it is not."""
+    place = Cursor.at(("class A:", "", "    @property"), 1, 0, "python")
+    known = memory(layout)
+    known.remember(URI, place, Nothing(Removal.REPEATS_NEXT_LINE))
+    assert known.recall(URI, place) == Nothing(Removal.REPEATS_NEXT_LINE)
+    assert known.recall(URI, Cursor.at(("class A:", "", "", "    @property"), 1, 0, "python")) is None
+
+
 def test_an_edit_that_no_prompt_shows_changes_nothing() -> None:
     lines = tuple(f"value_{n:03} = {n:03}" for n in range(100))
     cursor = Cursor.at(lines, 50, 9, "python")

@@ -554,6 +554,53 @@ def test_a_whole_line_that_is_the_next_one_again_is_nothing_to_offer(
     assert offered(text, within(["x"], before, "", below)).removal == removal
 
 
+MARKS = [
+    ("python", "    @property"),
+    ("python", "@pytest.fixture"),
+    ("java", "    @Override"),
+    ("typescript", "  @Input()"),
+    ("javascript", "  @observable"),
+    ("typescriptreact", "  @Input()"),
+    ("javascriptreact", "  @observable"),
+    ("csharp", "    [TestMethod]"),
+    ("php", "    #[Override]"),
+    ("rust", "#[derive(Debug)]"),
+    ("cpp", "template <typename T>"),
+]
+
+
+@pytest.mark.parametrize("blank", [[""], ["", "  "]])
+@pytest.mark.parametrize(("language", "line"), MARKS)
+def test_what_marks_a_definition_may_stand_above_the_next_one_too(
+    language: str, line: str, blank: list[str]
+) -> None:
+    """Two definitions with a decorator: of the first one only that is written."""
+    size = len(line) - len(line.lstrip())
+    for typed in (0, size, size + 2):
+        cursor = within(["x"], line[:typed], "", (*blank, line, "y"), language)
+        assert offered(line[typed:], cursor) == Cleaned(line[typed:])
+
+
+@pytest.mark.parametrize(("language", "line"), MARKS)
+def test_what_marks_a_definition_is_not_written_twice_above_it(language: str, line: str) -> None:
+    found = offered(line, within(["x"], "", "", (line, "y"), language))
+    assert found.removal == Removal.REPEATS_NEXT_LINE
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("python", "    return total"),
+        ("java", "template <typename T>"),
+        ("c", "@Override"),
+        ("lua", "@x = total"),
+    ],
+)
+def test_other_lines_are_compared_across_blank_lines(language: str, line: str) -> None:
+    found = offered(line, within(["x"], "", "", ("", line), language))
+    assert found.removal == Removal.REPEATS_NEXT_LINE
+
+
 code = st.text("ab()[]{}'# ,.", max_size=12)
 
 
