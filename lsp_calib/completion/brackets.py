@@ -28,6 +28,9 @@ _COMMENTS = MappingProxyType(
         "php": re.compile(r"#(?!\[)|//"),  # `#[` begins an attribute
     }
 )
+# The number or letter of a list: `1) first`, in a long string or in a comment over several lines. It closes
+# nothing. Code seldom has a word behind such a bracket; where it has, one more seems open, and less is cut.
+_LIST_MARK = re.compile(r"(?:^\s*(?:\*+\s*)?|(?:/\*+|[\"'`])\s*)(?:\d{1,2}|[A-Za-z])\)(?=\s+\w)")
 # What may begin or end a string, and what stands for neither: an escaped quote, a character of Rust.
 _STRING_MARK = re.compile(r"\\(?:.|$)|\"\"\"|'''|[\"'`]|#|//")
 _RUST_MARK = re.compile(rf"'(?:\\.[^'\\]*|[^'\\])'|{_STRING_MARK.pattern}")
@@ -270,7 +273,21 @@ def _code(line: str, language: str) -> str:
     # one, as in a regular expression, is no bracket.
     without = (_RUST_STRING if family == "rust" else _STRING).sub(" ", line)
     comment = _COMMENTS.get(family)
-    return comment.split(without, maxsplit=1)[0] if comment is not None else without
+    if comment is None:
+        return without
+    if comment.match("//"):
+        without = _without_block_comments(without)
+    return comment.split(without, maxsplit=1)[0]
+
+
+def _without_block_comments(code: str) -> str:
+    """`code` without comments that end on their line; one that does not may be a pattern: `src/*.ts`."""
+    parts: list[str] = []
+    end = 0
+    while (start := code.find("/*", end)) >= 0 and (last := code.find("*/", start + 2)) >= 0:
+        parts.append(code[end:start])
+        end = last + 2
+    return " ".join((*parts, code[end:]))
 
 
 def _in_string(before: str, language: str) -> bool:
@@ -280,11 +297,12 @@ def _in_string(before: str, language: str) -> bool:
 
 
 def _open_above(above: Sequence[str], language: str) -> list[str]:
-    """The brackets that lines leave open."""
+    """The brackets that lines leave open. What is only text closes none of them."""
     open_: list[str] = []
     for line in above:
         if _BRACKET.search(line):
-            _count_unmatched(_BRACKET.findall(_code(line, language)), open_)
+            code = _LIST_MARK.sub(" ", _code(line, language))
+            _count_unmatched(_BRACKET.findall(code), open_)
     return open_
 
 

@@ -511,6 +511,63 @@ def test_closers_that_close_something_stay(language: str, above: list[str], befo
     assert offered(text, within(above, before, language=language)) == Cleaned(text)
 
 
+@pytest.mark.parametrize(
+    ("language", "above"),
+    [
+        ("python", ["parser.add_argument(", '    help="""', "    1) first", '    b) second""",']),
+        ("python", ["f(", '    """1) first', '    12) second""",']),
+        ("java", ["f(", '    """', "    1) first", '    """,']),
+        ("ruby", ["f(<<~TEXT, a", "  1) first", "TEXT"]),
+        ("php", ["f('", "1) first", "', a"]),
+        ("rust", ['f("', "    1) first", '", a']),
+        ("go", ["f(`1) first", "2) second`,"]),
+        *(
+            (language, ["foo(a, /* 1) first */"])
+            for language in (
+                "c",
+                "cpp",
+                "csharp",
+                "go",
+                "java",
+                "javascript",
+                "php",
+                "rust",
+                "typescriptreact",
+            )
+        ),
+        ("c", ["foo(a, /* 1) first", "         * 2) second", "         * 3) third */"]),
+    ],
+)
+@pytest.mark.parametrize("text", [")", "b)"])
+def test_what_is_text_above_leaves_a_bracket_open(language: str, above: list[str], text: str) -> None:
+    assert offered(text, within(above, "", language=language)) == Cleaned(text)
+
+
+@pytest.mark.parametrize(
+    ("language", "above"),
+    [
+        ("python", ["f(", "    x)"]),
+        ("python", ["f(", "    x) + g"]),
+        ("c", ["if (a &&", "    b) {"]),
+        ("c", ["f(a, 1); /* b */ g(c);"]),
+        ("javascript", ['f("/*", a);', 'g("*/", b);']),
+    ],
+)
+def test_what_is_code_above_closes_its_brackets(language: str, above: list[str]) -> None:
+    assert offered("x)", within(above, "", language=language)).text == "x"
+
+
+@pytest.mark.parametrize("line", [" " * 99, "/*" * 99, "/* 1) a */" * 9, '"  ' * 99, "1) " * 99, "**" * 99])
+def test_a_long_line_above_takes_no_time(line: str) -> None:
+    def seconds(n: int) -> float:
+        cursor = Cursor.at([line * n + "(", ")"], 1, 0, "c")
+        start = time.process_time()
+        offered(")", cursor)
+        return time.process_time() - start
+
+    assert min(seconds(1600) for _ in range(3)) < 12 * min(seconds(400) for _ in range(3)) + 0.01
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_in_each_language_closers_in_comments_close_nothing(language: str) -> None:
     """And surplus ones are known for what they are: a language without a mark is missing in the table."""
