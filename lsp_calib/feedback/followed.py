@@ -126,9 +126,23 @@ class Followed:
         if self.moved_on_at is None:
             self.moved_on_at = now
 
+    def returned(self, now: float) -> None:
+        """The user is at its line again: what is not taken yet can still be.
+
+        One that was inserted settles as if the user had stayed away: it has its answer.
+        """
+        if self.moved_on_at is None or self.inserted_at is not None:
+            return
+        if self.visible_since is not None:
+            self._out_of_sight(self.moved_on_at)  # nobody reads a line from elsewhere
+            self.visible_since = now
+        self.moved_on_at = None
+
     def shown_again(self, now: float) -> None:
         """It is on the screen once more."""
-        self.visible_since, self.superseded = now, False
+        if self.visible_since is None:
+            self.visible_since = now
+        self.superseded = False
 
     def on_screen(self, now: float) -> list[Event]:
         """The editor says that it is on the screen now, for the first time: it was not there before."""
@@ -161,9 +175,11 @@ class Followed:
         self.superseded = not self.read
 
     def _out_of_sight(self, now: float) -> None:
-        if self.visible_since is not None:
-            self.read = self.read or now - self.visible_since >= UNREAD_BELOW
-            self.visible_since = None
+        self.read, self.visible_since = self._is_read(now), None
+
+    def _is_read(self, now: float) -> bool:
+        """Whether it was on the screen for long enough by now."""
+        return self.read or (self.visible_since is not None and now - self.visible_since >= UNREAD_BELOW)
 
     def became(self, old: str, new: str, now: float, below: Sequence[tuple[int | None, str]]) -> list[Event]:
         """The line has changed from `old` (ends unstripped) to `new`.
@@ -252,7 +268,7 @@ class Followed:
         if self.text != self.initial:
             return How.TYPED_OVER
         left_at = now if self.moved_on_at is None else self.moved_on_at
-        unread = self.changed_at is None and left_at - self.shown_at < UNREAD_BELOW
+        unread = self.changed_at is None and not self._is_read(left_at)
         return How.UNREAD if unread else How.IGNORED
 
 

@@ -181,7 +181,7 @@ class Tracker:
             self._forget_if_empty(uri)
 
     def requested(self, uri: str, line: int, now: float) -> list[Event]:
-        """The editor asked for something on this line: the user has moved on from all other lines."""
+        """The editor asked for something on this line: the user is there, and has moved on from all others."""
         events = self.tick(now)
         self._active(uri, line, now)
         return events
@@ -336,13 +336,15 @@ class Tracker:
             one.came_back(found, now)
 
     def _active(self, uri: str, line: int | None, now: float, but: _Document | None = None) -> None:
-        """Record activity on a line (None: unknown lines) of a document: the user has moved on from all
-        others."""
+        """Record activity on a line (None: unknown lines) of a document: the user is there, and has moved on
+        from all others."""
         for other, document in self._documents.items():
             if document is not but:
                 for one in document.followed.values():
-                    if other != uri or one.line != line:
+                    if other != uri or line is None or one.line != line:
                         one.moved_on(now)
+                    else:
+                        one.returned(now)
                 if document.visit is not None and (other != uri or document.visit.line != line):
                     document.visit = None
 

@@ -288,6 +288,59 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
+GLANCE: dict[str, Any] = {
+    "script": {"answers": {"print(price(1, 2))": {"text": "  "}}, "otherwise": {"text": SUGGESTED}}
+}
+
+
+async def _glances_elsewhere(a: Author) -> None:
+    """Sees one, goes to another line, where there is none, and comes back to it."""
+    found = await a.sees()
+    await a.later(2.0)
+    assert await a.asks(LAST) == []
+    await a.later(2.0)
+    assert (await a.sees())["id"] == found["id"]
+
+
+@situation(
+    "read it, look at another line, come back to it, accept it after a minute",
+    "kept",
+    why="who is back can still take it, and has all the time to",
+    **GLANCE,
+)
+async def _(a: Author) -> None:
+    await _glances_elsewhere(a)
+    await a.later(60.0)
+    await a.accept()
+    await a.moves_on()
+
+
+@situation("read it, look at another line, come back to it, save, accept it", "kept", **GLANCE)
+async def _(a: Author) -> None:
+    await _glances_elsewhere(a)
+    await a.save()
+    await a.later(1.0)
+    await a.accept()
+    await a.moves_on()
+
+
+@situation("read it, change another line, come back to it, accept it after a minute", "kept")
+async def _(a: Author) -> None:
+    found = await a.sees()
+    await a.elsewhere()
+    assert (await a.sees())["id"] == found["id"]
+    await a.later(60.0)
+    await a.accept()
+    await a.moves_on()
+
+
+@situation("read it, look at another line, come back to it, go on elsewhere", "ignored", **GLANCE)
+async def _(a: Author) -> None:
+    await _glances_elsewhere(a)
+    await a.later(60.0)
+    await a.moves_on()
+
+
 @situation(
     "accept it, stay on the line", NONE, why="not settled: you may still be at it, however long it takes"
 )

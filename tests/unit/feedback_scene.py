@@ -66,6 +66,11 @@ class Editor:
         for _ in range(times):
             self.put(line, self.lines[line][:-1], after=0.2)
 
+    def look_at(self, line: int, after: float = 1.0) -> None:
+        """Go to a line, where the editor asks for a suggestion."""
+        self.wait(after)
+        self.events += self.tracker.requested(URI, line, self.now)
+
     def move_on(self) -> None:
         """Edit the last line, and stay away."""
         self.put(len(self.lines) - 1, self.lines[-1] + "#", after=2.0)

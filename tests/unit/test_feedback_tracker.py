@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.feedback.events import Event, EventKind, How
-from lsp_calib.feedback.followed import SETTLE_AFTER, SURVIVAL
+from lsp_calib.feedback.followed import SETTLE_AFTER, SURVIVAL, UNREAD_BELOW
 from lsp_calib.feedback.tracker import FOLLOWED_AT_MOST, Tracker
 
 
@@ -455,6 +455,70 @@ class TestWhenItSettles:
         editor.events += editor.tracker.requested(URI, 0, editor.now)
         editor.wait(3600)
         assert editor.labels() == {}
+
+    @pytest.mark.parametrize("elsewhere", ["a request", "a change"])
+    @pytest.mark.parametrize("back", ["a request", "the same one is shown"])
+    def test_who_comes_back_has_all_the_time_to_accept_it(self, elsewhere: str, back: str) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "x + 1")
+        if elsewhere == "a request":
+            editor.look_at(1, after=3.0)
+        else:
+            editor.put(1, "y", after=3.0)
+        if back == "a request":
+            editor.look_at(0, after=SETTLE_AFTER - 1)
+        else:
+            editor.wait(SETTLE_AFTER - 1)
+            editor.show(0, "x + 1")
+        editor.wait(3600.0)
+        editor.save()
+        assert editor.labels() == {}
+        editor.put(0, "return x + 1")
+        assert editor.marked() == [(0, "s")]
+        editor.move_on()
+        assert editor.outcome() == KEPT
+
+    def test_who_comes_back_and_leaves_again_has_left_then(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "x + 1")
+        editor.look_at(1, after=3.0)
+        editor.look_at(0, after=20.0)
+        editor.look_at(1, after=20.0)
+        left = editor.now
+        editor.wait(60.0)
+        assert editor.outcome() == IGNORED
+        assert editor.labels()["s"].at == left + SETTLE_AFTER
+
+    def test_to_come_back_too_late_changes_nothing(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "x + 1")
+        editor.look_at(1, after=3.0)
+        editor.now += SETTLE_AFTER + 1
+        editor.look_at(0, after=0.0)
+        assert editor.outcome() == IGNORED
+
+    def test_what_was_accepted_settles_although_the_user_looks_at_it_again(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "x + 1")
+        editor.put(0, "return x + 1")
+        editor.look_at(1, after=3.0)
+        left = editor.now
+        editor.look_at(0, after=20.0)
+        editor.wait(60.0)
+        assert editor.labels()["s"].at == left + SETTLE_AFTER
+        assert editor.outcome() == KEPT
+
+    @given(first=st.floats(0.0, 2.0), away=st.floats(0.0, 20.0), second=st.floats(0.0, 2.0))
+    def test_the_time_away_is_no_time_to_read(self, first: float, away: float, second: float) -> None:
+        editor = Editor("return ", "")
+        times = [editor.now]
+        editor.show(0, "x + 1")
+        for line, seconds in ((1, first), (0, away), (1, second)):
+            editor.look_at(line, after=seconds)
+            times.append(editor.now)
+        editor.close()
+        read = times[1] - times[0] >= UNREAD_BELOW or times[3] - times[2] >= UNREAD_BELOW
+        assert editor.outcome() == (IGNORED if read else UNREAD)
 
     def test_thirty_seconds_after_the_last_change_to_the_line(self) -> None:
         editor = Editor("return ", "")
