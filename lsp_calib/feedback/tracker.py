@@ -181,7 +181,7 @@ class Tracker:
             self._forget_if_empty(uri)
 
     def requested(self, uri: str, line: int, now: float) -> list[Event]:
-        """The editor asked for something on this line: the user is there, and has moved on from all others."""
+        """The editor asked for something on this line: the user is there, and has left all others."""
         events = self.tick(now)
         self._active(uri, line, now)
         return events
@@ -266,6 +266,10 @@ class Tracker:
             if one.line is not None and one.marked and not one.reviewed
         }
         return sorted(by_line.items(), key=lambda item: item[0])
+
+    def follows(self, uri: str) -> bool:
+        """Whether anything is followed in a document."""
+        return uri in self._documents
 
     def place_of(self, suggestion_id: str) -> tuple[str, int] | None:
         """(URI, line) of a suggestion that is followed; None if it is not, or its line is gone."""

@@ -174,11 +174,12 @@ class Session:
             self.diagnostics.refresh(uri)
 
     def document_opened(self, uri: str) -> None:
-        # Some editors open a document twice: drop the data of the first time.
+        # Some editors open a document twice: drop the data of the first time, but follow what was suggested.
         self.completions.forget(uri)
         self.completions.note_menu_off(uri)
         self._examples_changed(uri)
         self.bulk_changes.forget(uri)
+        self.suggestions.tracking.opened(uri)
         self.summaries.ahead.at(uri, 0)
         self.line_replay.opened(uri)
 

@@ -105,6 +105,12 @@ class SuggestionTracking:
             if place is not None:
                 self._on_inserted(*place)
 
+    def opened(self, uri: str) -> None:
+        """A document is open. One that was open before may have another text now; to open any other is no
+        work on it, and so tells nothing of what is shown elsewhere."""
+        if self._tracker.follows(uri):
+            self.changed(uri)
+
     def displayed(self, suggestion_id: str) -> None:
         """The editor says that a suggestion is on the screen."""
         self._report(self._tracker.displayed(suggestion_id, time.time()))

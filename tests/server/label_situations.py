@@ -1241,6 +1241,35 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
+@situation("accept it; the editor opens the file once more, as it was on the disk; save", "edited")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    a.open(TEXT)
+    await a.save()
+
+
+@situation("accept it; the editor opens the file once more, with lines added above; save", "kept")
+async def _(a: Author) -> None:
+    await a.sees()
+    await a.accept()
+    a.open("import math\n\n" + a.texts[URI])
+    await a.save()
+
+
+@situation(
+    "read it; another file is opened; accept it after a minute",
+    "kept",
+    why="to open a file is not yet to work on it",
+)
+async def _(a: Author) -> None:
+    await a.sees()
+    a.open("#\n#\n", "file:///project/other.py")
+    await a.later(60.0)
+    await a.accept()
+    await a.moves_on()
+
+
 @situation("accept it, rename the file", "kept", why="editors close the old name and open the new one")
 async def _(a: Author) -> None:
     await a.sees()

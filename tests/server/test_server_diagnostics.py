@@ -53,6 +53,21 @@ async def test_a_diagnostic_follows_its_line(connect: Connect, pull: bool) -> No
         assert set(editor.client.diagnostics) == {URI}
 
 
+@pytest.mark.parametrize("pull", [False, True], ids=["push", "pull"])
+async def test_a_document_that_is_opened_twice(connect: Connect, pull: bool) -> None:
+    """With another text, and without a close between: the diagnostic is where its line is now, or nowhere."""
+    editor = await connect(SCRIPT, client=capabilities(inline=True, pull=pull))
+    editor.open(TEXT)
+    await editor.suggestion(3, 12)
+    editor.insert(3, 12, " + b")
+    assert lines(await seen(editor)) == [3]
+    accepted = TEXT.replace("return a", "return a + b")
+    editor.open(f"# one\n# two\n{accepted}")
+    assert lines(await seen(editor)) == [5]
+    editor.open(TEXT)
+    assert await seen(editor) == []
+
+
 async def test_what_ends_a_diagnostic(connect: Connect) -> None:
     """Saved, marked as reviewed, closed, deleted, undone: the user has decided, and the diagnostic goes."""
     editor = await connect(SCRIPT)
