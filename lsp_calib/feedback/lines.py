@@ -58,9 +58,10 @@ class LineMap:
         """
         text = comparable(self.old[line])
         inside = self.start <= line < self.old_end
-        if inside or (line == self.old_end and text != expected):
-            # The line after the region counts as well: a suggestion accepted on a blank line together with
-            # Enter looks exactly like a line inserted above that blank line.
+        grew = self.new_end > self.old_end
+        if inside or (line == self.old_end and grew and text != expected):
+            # The line after the region counts as well where lines came: a suggestion accepted on a blank line
+            # together with Enter looks exactly like a line inserted above that blank line.
             appeared = self._appeared(line, expected)
             if appeared is not None:
                 return appeared
@@ -80,21 +81,51 @@ class LineMap:
         return self._aligned(line)
 
     def _appeared(self, line: int, expected: str) -> int | None:
-        """The place in the region, nearest to `line`, where `expected` newly appeared; None if there is
-        none."""
+        """The place in the region, nearest to `line`, where `expected` newly appeared and the line itself may
+        be now; None if there is none."""
         if self.old_end == self.new_end and line < self.old_end and comparable(self.new[line]) == expected:
             return line
-        return self.appeared(expected, line)
+        places = [place for place in self._brought(expected) if self._may_be_at(line, place)]
+        return _nearest(places, line)
 
     def appeared(self, text: str, near: int) -> int | None:
         """The index in `new`, nearest to `near`, of a line that this change has brought; None if it has not.
 
         text: of the line, ends stripped.
         """
+        return _nearest(self._brought(text), near)
+
+    def _brought(self, text: str) -> list[int]:
+        """Where in `new` a text is that this change has brought."""
         places = self._new_places.get(text, [])
-        if len(places) <= self._old_counts[text]:
-            return None  # it was there before, as when a formatter replaces the whole document
-        return min(places, key=lambda place: abs(place - near))
+        # It may have been there before, as when a formatter replaces the whole document.
+        return places if len(places) > self._old_counts[text] else []
+
+    def _may_be_at(self, line: int, place: int) -> bool:
+        """Whether a line can have become the one at `place` of `new`, in the region.
+
+        That is: as far from its start as before, or from its end, or right beside all lines of the region
+        that were above it, or below it. The same text anywhere else is another line of what came, as of a
+        function that is pasted.
+        """
+        if place == line:
+            return True
+        above, below = line - self.start, self.old_end - line - 1
+        if place == line + self.new_end - self.old_end:
+            # Where all that came is in place of a blank line, its first line is the one: nothing of the line
+            # itself could tell that it is the last, as of a snippet that ends in `return`.
+            return above > 0 or bool(comparable(self.old[line]))
+        return self._follows(place, line, above) or self._precedes(place, line, below)
+
+    def _follows(self, place: int, line: int, above: int) -> bool:
+        """Whether the lines of the region above a line are right above a place. There must be some."""
+        fits = 0 < above <= place - self.start
+        return fits and self.old[self.start : line] == self.new[place - above : place]
+
+    def _precedes(self, place: int, line: int, below: int) -> bool:
+        """Whether the lines of the region below a line are right below a place. There must be some."""
+        fits = 0 < below < self.new_end - place
+        return fits and self.old[line + 1 : self.old_end] == self.new[place + 1 : place + 1 + below]
 
     @cached_property
     def _old_counts(self) -> Counter[str]:
@@ -142,6 +173,10 @@ class LineMap:
         if best is None and line == old_from:
             return new_from  # a line split by Enter, or typed over, is its first part
         return best
+
+
+def _nearest(places: Sequence[int], line: int) -> int | None:
+    return min(places, key=lambda place: abs(place - line), default=None)
 
 
 def shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:

@@ -1084,6 +1084,57 @@ async def _(a: Author) -> None:
     await a.moves_on(uri)
 
 
+@situation("have one in each of two like lines, accept only the first", {"upper": "kept", "lower": "ignored"})
+async def _(a: Author) -> None:
+    uri = "file:///two.py"
+    a.open("x = \nx = \n\n#\n", uri)
+    await a.sees("upper", line=0, uri=uri)
+    await a.sees("lower", line=1, uri=uri)
+    await a.accept(0, uri=uri)
+    await a.moves_on(uri)
+
+
+BLANK = "file:///project/blank.py"
+RETURN = {"otherwise": {"text": "return err"}}
+
+
+async def _sees_on_a_blank_line(a: Author, line: int) -> None:
+    a.open("def f(err):\n    \n    \n\n#\n", BLANK)
+    await a.sees(line=line, uri=BLANK)
+
+
+async def _is_not_marked(a: Author) -> None:
+    await a.editor.in_order()
+    assert a.editor.pushed(BLANK) == []
+    await a.moves_on(BLANK)
+
+
+@situation("have one on a blank line, type the same on the blank line above", "ignored", script=RETURN)
+async def _(a: Author) -> None:
+    await _sees_on_a_blank_line(a, 2)
+    await a.type("return err", 1, uri=BLANK)
+    await _is_not_marked(a)
+
+
+@situation(
+    "paste several lines over a blank line, of which another than the first is what was suggested",
+    "typed over",
+    why="the first of them is on the line, and says something else",
+    script=RETURN,
+)
+async def _(a: Author) -> None:
+    await _sees_on_a_blank_line(a, 1)
+    await a.insert(1, None, "if err:\n        return err\n    log(err)", BLANK)
+    await _is_not_marked(a)
+
+
+@situation("insert another program's snippet that ends as the suggestion", "typed over", script=RETURN)
+async def _(a: Author) -> None:
+    await _sees_on_a_blank_line(a, 1)
+    await a.insert(1, None, "if err:\n        return err", BLANK)
+    await _is_not_marked(a)
+
+
 @situation("accept it, split the line", "edited")
 async def _(a: Author) -> None:
     await a.sees()

@@ -75,11 +75,80 @@ class TestEnter:
         editor.become("import a", "import b", "", "x = b.c()", "", "end")
         assert editor.marked() == [(3, "s")]
 
+    @pytest.mark.parametrize("blank", [False, True])
+    @pytest.mark.parametrize("enter", [False, True])
+    def test_together_with_several_lines_above(self, blank: bool, enter: bool) -> None:
+        before = "    " if blank else "    x = "
+        editor = Editor("import a", "", "def f():", before, "end")
+        editor.show(3, "b.c()")
+        new = [before + "b.c()", *(["    "] if enter else [])]
+        editor.become("import a", "import b", "import c", "", "def f():", *new, "end")
+        assert editor.marked() == [(5, "s")]
+
     def test_a_block_is_followed_by_its_first_line(self) -> None:
         editor = Editor("def f():", "    ", "end")
         editor.show(1, "x = 1\n    return x")
         editor.put(1, "    x = 1", "    return x")
         assert editor.marked() == [(1, "s")]
+
+
+class TestTheSameTextOnAnotherLine:
+    """What comes elsewhere is not the suggestion, and its line has no mark."""
+
+    @pytest.mark.parametrize("above", ["", "    ", "pas", "pass if"])
+    def test_written_on_the_line_above(self, above: str) -> None:
+        editor = Editor("head", above, "", "end")
+        editor.show(2, "pass")
+        editor.wait(1.0)
+        editor.put(1, "pass")
+        assert editor.marked() == []
+        editor.save()
+        editor.move_on()
+        assert editor.outcome() == IGNORED
+
+    @pytest.mark.parametrize("before", ["x = ", ""])
+    @pytest.mark.parametrize("enter", [False, True])
+    def test_accepted_in_the_upper_of_two_like_lines(self, before: str, enter: bool) -> None:
+        editor = Editor("head", before, before, "end")
+        for line, identity in ((1, "upper"), (2, "lower")):
+            editor.show(line, "net + tax", identity)
+            editor.wait(1.0)
+        editor.put(1, f"{before}net + tax", *(["#"] if enter else []))
+        assert editor.marked() == [(1, "upper")]
+        editor.move_on()
+        assert editor.outcome("upper") == KEPT
+        assert editor.outcome("lower") == IGNORED
+
+    @pytest.mark.parametrize("blank", ["", "    "])
+    @pytest.mark.parametrize("below", [(), ("",), ("return",)])
+    @pytest.mark.parametrize(
+        "pasted",
+        [
+            ("if err != nil {", "return", "}"),
+            ("if err is not None:", "    return"),
+            ("def f():", "    if x:", "        return", "    return", "", "def g():", "    pass"),
+            ("", "return", ""),
+        ],
+    )
+    def test_in_lines_that_are_pasted_over_a_blank_one(
+        self, pasted: tuple[str, ...], below: tuple[str, ...], blank: str
+    ) -> None:
+        editor = Editor("head", blank, *below, "end")
+        editor.show(1, "return")
+        editor.wait(1.0)
+        editor.put(1, *pasted)
+        assert editor.marked() == []
+        editor.close()
+        # A blank line among those that came may be the line.
+        assert editor.outcome() == (IGNORED if "" in pasted else TYPED_OVER)
+
+    def test_somewhere_in_a_document_that_is_replaced(self) -> None:
+        editor = Editor("import a", "def f(x):", "    ", "", "def g(x):", "    x()", "")
+        editor.show(2, "return")
+        editor.wait(1.0)
+        editor.become("import b", "def f(x):", "    ", "", "def g(x):", "    if x:", "        return", "end")
+        editor.close()
+        assert editor.outcome() == IGNORED
 
 
 class TestWholeDocumentReplaced:
@@ -220,7 +289,7 @@ def test_edits_elsewhere_never_change_the_label(
             assert editor.marked() == ([(len(above), "s")] if outcome is KEPT else [])
     editor.become(*above, text, *below, after=0.1)
     assert editor.marked() == ([(len(above), "s")] if outcome is KEPT else [])
-    editor.save()
+    editor.close()
     assert editor.outcome() == outcome
 
 
