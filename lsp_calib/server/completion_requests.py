@@ -15,6 +15,7 @@ from lsp_calib.errors import LspCalibError, RequestCancelledError
 from lsp_calib.server.absence import TOO_SLOW, Absence, failed, hidden, nothing
 from lsp_calib.server.last_requests import LastRequests
 from lsp_calib.server.work_ahead import WorkAhead
+from lsp_calib.values import new_suggestion_id
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class CompletionRequests:
     unwanted: why a request that the user has not made by hand gets no answer now, None if it does.
     held_back: the same for one that the model would have to be asked for.
     is_elsewhere: whether a suggestion (URI, id, line) is followed in another place than this one.
+    is_settled: whether the outcome of a suggestion with this id is decided.
     on_request: called with the URI and the cursor of each request that is admitted.
     on_made: called with each completion that the service has made.
     on_hidden: called with each completion that is not shown.
@@ -107,6 +109,7 @@ class CompletionRequests:
         unwanted: Callable[[str], Absence | None],
         held_back: Callable[[str], Absence | None],
         is_elsewhere: Callable[[str, str, int], bool],
+        is_settled: Callable[[str], bool],
         on_request: Callable[[str, Cursor], None],
         on_made: Callable[[Completion], None],
         on_hidden: Callable[[Hidden], None],
@@ -122,6 +125,7 @@ class CompletionRequests:
         self._unwanted = unwanted
         self._held_back = held_back
         self._is_elsewhere = is_elsewhere
+        self._is_settled = is_settled
         self._on_request = on_request
         self._on_made = on_made
         self._on_hidden = on_hidden
@@ -231,7 +235,17 @@ class CompletionRequests:
         # The same lines may stand in two places. A prediction has one line, and one label.
         if self._is_elsewhere(uri, known.suggestion.id, cursor.line):
             return None
+        if self._is_settled(known.suggestion.id):
+            known = self._anew(uri, known)
         return CompletionReply(known)
+
+    def _anew(self, uri: str, settled: Completion) -> Completion:
+        """The same answer as another suggestion. What becomes of it now changes no label that was given, and
+        gets one of its own, as if the model had been asked again."""
+        suggestion = attrs.evolve(settled.suggestion, id=new_suggestion_id())
+        completion = attrs.evolve(settled, suggestion=suggestion)
+        self._memory.remember(uri, settled.cursor, completion)
+        return completion
 
     def _absence(self, outcome: Hidden | Nothing) -> Absence:
         if isinstance(outcome, Hidden):

@@ -36,8 +36,8 @@ from lsp_calib.values import Suggestion
 class Completions:
     """Completions with their alternatives and blocks, and the work ahead of them.
 
-    last: the last request of each document. is_elsewhere: as for `CompletionRequests`. on_request: called
-    with each request before it is answered.
+    last: the last request of each document. is_elsewhere, is_settled: as for `CompletionRequests`.
+    on_request: called with each request before it is answered.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Completions:
         status: Status,
         recorder: FeedbackRecorder,
         is_elsewhere: Callable[[str, str, int], bool],
+        is_settled: Callable[[str], bool],
         on_request: Callable[[str, Cursor], None],
     ) -> None:
         self._connection = connection
@@ -101,6 +102,7 @@ class Completions:
             unwanted=admission.unwanted,
             held_back=lambda uri: BULK_CHANGE if bulk_changes.holds_back(uri) else None,
             is_elsewhere=is_elsewhere,
+            is_settled=is_settled,
             on_request=self._requested,
             on_made=self._completed,
             on_hidden=status.hidden,

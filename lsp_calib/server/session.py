@@ -122,6 +122,7 @@ class Session:
             status=self.status,
             recorder=self._recorder,
             is_elsewhere=self.suggestions.tracking.is_elsewhere,
+            is_settled=self.suggestions.tracking.is_settled,
             on_request=self._requested,
         )
         self._examples = ExampleIndex(

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 RETRY = 5.0
 # Suggestions whose doubtful span is remembered: more than are on screen, and followed, at once.
 _SPANS = 1000
+# Settled suggestions that are known for it: more than the memory of completions holds of many documents.
+_SETTLED = 4000
 
 
 class SuggestionTracking:
@@ -54,6 +56,7 @@ class SuggestionTracking:
         self._marked: dict[str, list[tuple[int, str]]] = {}
         self._saved_by_itself: set[str] = set()
         self._spans: dict[str, tuple[int, int]] = {}  # in the comparable line, by suggestion id, oldest first
+        self._settled: dict[str, None] = {}  # ids, oldest first
 
     def requested(self, uri: str, line: int) -> None:
         """The editor requests a completion in a line, counted from 0."""
@@ -123,6 +126,10 @@ class SuggestionTracking:
         """Whether a suggestion is followed in another place than this line."""
         return self._tracker.place_of(suggestion_id) not in (None, (uri, line))
 
+    def is_settled(self, suggestion_id: str) -> bool:
+        """Whether it is decided what became of a suggestion: shown once more, it is another one."""
+        return suggestion_id in self._settled
+
     def will_save(self, uri: str, reason: types.TextDocumentSaveReason) -> None:
         # An editor's automatic save after a pause in typing does not mean that the line is finished.
         if reason is types.TextDocumentSaveReason.AfterDelay:
@@ -185,8 +192,14 @@ class SuggestionTracking:
         if len(self._spans) > _SPANS:
             del self._spans[next(iter(self._spans))]
 
+    def _remember_settled(self, events: Iterable[Event]) -> None:
+        self._settled |= {one.suggestion_id: None for one in events if one.kind is EventKind.SETTLED}
+        while len(self._settled) > _SETTLED:
+            del self._settled[next(iter(self._settled))]
+
     def _report(self, events: list[Event], uri: str | None = None) -> None:
         self._on_events(events)
+        self._remember_settled(events)
         # A tick inside the call may have settled lines of other documents as well.
         for other in {*self._marked, *([uri] if uri else [])} if events or uri else ():
             self._refresh(other)

@@ -366,6 +366,64 @@ async def _(a: Author) -> None:
     await a.moves_on()
 
 
+@situation(
+    "accept it, save, delete the text, accept it again, write something else, save",
+    {"first": "kept", "second": "edited"},
+    why="it had settled; what is shown anew has a label of its own",
+)
+async def _(a: Author) -> None:
+    await a.sees("first")
+    await a.accept()
+    await a.save()
+    await a.backspace(len(SUGGESTED))
+    await a.sees("second")
+    await a.accept()
+    await a.editor.in_order()
+    (mark,) = a.editor.pushed()
+    assert mark.data == {"id": a.seen["second"]["id"]}
+    await a.put(AT, "zzz = 1")
+    await a.save()
+
+
+@situation("accept it, save, undo, accept it again, go on elsewhere", {"first": "kept", "second": "kept"})
+async def _(a: Author) -> None:
+    await a.sees("first")
+    await a.accept()
+    await a.save()
+    await a.undo()
+    await a.sees("second")
+    await a.accept()
+    await a.moves_on()
+
+
+@situation(
+    "read it, go on elsewhere, come back a minute later, accept it",
+    {"first": "ignored", "second": "kept"},
+    why="it had settled; each visit to a line has its own label",
+)
+async def _(a: Author) -> None:
+    await a.sees("first")
+    await a.moves_on()
+    await a.later(30.0)
+    await a.sees("second")
+    await a.accept()
+    await a.moves_on()
+
+
+@situation(
+    "type it through, save, delete the text, look at it again, type something else",
+    {"first": "typed", "second": "typed over"},
+)
+async def _(a: Author) -> None:
+    await a.sees("first")
+    await a.type(SUGGESTED)
+    await a.save()
+    await a.backspace(len(SUGGESTED))
+    await a.sees("second")
+    await a.type("net * 2")
+    await a.moves_on()
+
+
 @situation("accept it, undo, redo", "kept")
 async def _(a: Author) -> None:
     await a.sees()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -16,7 +17,7 @@ from lsp_calib.server.absence import BULK_CHANGE
 from lsp_calib.server.completion_requests import CompletionReply, CompletionRequests
 from lsp_calib.server.last_requests import LastRequests
 from lsp_calib.server.work_ahead import WorkAhead
-from lsp_calib.values import Evidence, ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 
 URI = "file:///a.py"
 
@@ -55,7 +56,9 @@ async def _no_refusal(_uri: str, _patience: float | None) -> None:
     return None
 
 
-def requests(service: Any, pause: float | None = None) -> CompletionRequests:
+def requests(
+    service: Any, pause: float | None = None, settled: Callable[[str], bool] = lambda _: False
+) -> CompletionRequests:
     memory = CompletionMemory(service.key)
     ahead = WorkAhead(
         service, memory, looks_ahead=lambda: False, goes_on=lambda: False, hide_below=lambda: 0.0
@@ -69,6 +72,7 @@ def requests(service: Any, pause: float | None = None) -> CompletionRequests:
         unwanted=lambda _: None,
         held_back=lambda _: None,
         is_elsewhere=lambda *_: False,
+        is_settled=settled,
         on_request=lambda *_: None,
         on_made=lambda _: None,
         on_hidden=lambda _: None,
@@ -99,6 +103,34 @@ async def test_a_reply_is_not_delivered_after_a_request_at_another_place() -> No
     assert isinstance(answer, CompletionReply)
     assert answer.completion is not None
     assert answer.completion.suggestion.id == "at 1"
+
+
+async def test_what_has_settled_is_another_suggestion_with_the_same_answer() -> None:
+    """And stays that one: its label must not be that of the first, and one showing has one label."""
+    service, settled = Service("xyz"), set[str]()
+    service.go.set()
+    asked = requests(service, settled=settled.__contains__)
+
+    async def suggestion_at(column: int, line: str) -> Suggestion:
+        reply = await asked.newest(URI, Cursor.at((line,), 0, column, "python"))
+        assert reply is not None
+        assert reply.completion is not None
+        return reply.completion.suggestion
+
+    first = await suggestion_at(1, "a")
+    assert (await suggestion_at(1, "a")).id == first.id
+    settled.add(first.id)
+    second = await suggestion_at(1, "a")
+    assert second.id != first.id
+    assert (second.text, second.confidence) == (first.text, first.confidence)
+    assert (await suggestion_at(1, "a")).id == second.id
+    typed = f"a{first.text[0]}"
+    assert [(await suggestion_at(2, typed)).id for _ in range(2)] == [second.id] * 2
+    settled.add(second.id)
+    third = await suggestion_at(2, typed)
+    assert third.id not in settled
+    assert third.text == first.text[1:]
+    assert (await suggestion_at(2, typed)).id == third.id
 
 
 async def test_two_requests_at_one_place_are_both_answered() -> None:
