@@ -121,6 +121,8 @@ class Tracker:
         if any(suggestion.id in d.followed or suggestion.id in d.surviving for d in self._documents.values()):
             if uri in self._documents and (one := self._documents[uri].followed.get(suggestion.id)):
                 one.shown_again(now)
+                if one.line == line:
+                    self._documents[uri].visit = _Visit(line, one.episode)
             return events
         events.append(Event(suggestion.id, EventKind.SHOWN, now))
         # An empty document is one empty line, however the caller splits it.

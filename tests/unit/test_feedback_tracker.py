@@ -659,6 +659,19 @@ class TestEpisodes:
         editor.close()
         assert self.episodes(editor) == {"first": "first", "second": "first"}
 
+    def test_what_is_shown_again_begins_the_visit_anew(self) -> None:
+        """It may settle before the user leaves the line, and another one be shown there."""
+        editor = Editor("", "")
+        editor.show(0, "wrong", "first")
+        editor.look_at(1)
+        editor.show(0, "wrong", "first")
+        editor.type(0, "x")
+        editor.save()
+        assert "first" in editor.labels()
+        editor.show(0, "wrong", "second")
+        editor.close()
+        assert self.episodes(editor) == {"first": "first", "second": "first"}
+
     def test_work_in_another_document_ends_the_visit(self) -> None:
         editor = Editor("", "")
         editor.show(0, "wrong", "first")
