@@ -119,12 +119,13 @@ class LineMap:
 
     def _follows(self, place: int, line: int, above: int) -> bool:
         """Whether the lines of the region above a line are right above a place. There must be some."""
-        fits = 0 < above <= place - self.start
+        # The nearest first: the same text may stand in very many places, and the slices are copies.
+        fits = 0 < above <= place - self.start and self.old[line - 1] == self.new[place - 1]
         return fits and self.old[self.start : line] == self.new[place - above : place]
 
     def _precedes(self, place: int, line: int, below: int) -> bool:
         """Whether the lines of the region below a line are right below a place. There must be some."""
-        fits = 0 < below < self.new_end - place
+        fits = 0 < below < self.new_end - place and self.old[line + 1] == self.new[place + 1]
         return fits and self.old[line + 1 : self.old_end] == self.new[place + 1 : place + 1 + below]
 
     @cached_property
