@@ -68,15 +68,19 @@ def may_begin(cursor: Cursor) -> bool:
 
 
 async def lines_of(
-    complete: Callable[[Cursor], Awaitable[object]], first: Completion, decide: Decide
+    complete: Callable[[Cursor], Awaitable[object]],
+    first: Completion,
+    decide: Decide,
+    *,
+    hide_below: float = 0.0,
 ) -> tuple[Completion, ...]:
     """The lines of the block that begins with `first`; it alone if there is nothing below it.
 
     complete: the completion at a cursor, or something else where there is none. decide: the tier of a
-    probability.
+    probability. hide_below: no line is shown up to which all are right with a lower one.
     The block ends with its scope, at a line without a completion or a probability, above a line that repeats
-    the one above it, above the first line up to which all would be rejected, and after `MOST_LINES` lines or
-    `WITHIN` seconds. Below the first no line that opens a block is its last.
+    the one above it, above the first line up to which all would be rejected or hidden, and after `MOST_LINES`
+    lines or `WITHIN` seconds. Below the first no line that opens a block is its last.
     """
     found = [first]
     with contextlib.suppress(TimeoutError):
@@ -91,7 +95,7 @@ async def lines_of(
                     break
                 scope = scope_of(first.expected_line, text)
                 p = _product([*found, line])[-1]
-                if scope is Scope.OUTSIDE or p is None or decide(p)[0] is Tier.REJECT:
+                if scope is Scope.OUTSIDE or p is None or p < hide_below or decide(p)[0] is Tier.REJECT:
                     break
                 found.append(line)
                 if scope is Scope.LAST:

@@ -89,6 +89,7 @@ class Completions:
                 partial(service.complete, document=uri),
                 first,
                 self._decide_like(uri, first),
+                hide_below=connection.settings.hide_below,
             ),
             (),
             of_line=True,

@@ -50,6 +50,16 @@ async def test_a_block_without_a_line_to_accept_says_so(connect: Connect) -> Non
     assert block["reason"].startswith("review all 2 lines;")
 
 
+async def test_it_ends_above_a_line_that_hide_below_would_hide(connect: Connect) -> None:
+    """The product of 0.9, 0.8 and 0.8 is below 0.7, though none of them is."""
+    script = after(line("    y = 2", 0.8), line("    return y", 0.8))
+    editor = await connect(script, options=BLOCK | {"hideBelow": 0.7})
+    editor.open(ABOVE)
+    block = await editor.suggestion(1, 4)
+    assert block["text"] == "x = 1\n    y = 2"
+    assert [one["confidence"] for one in block["lines"]] == pytest.approx([0.9, 0.72])
+
+
 async def test_without_the_setting_and_in_a_line_that_is_begun_there_is_one_line(connect: Connect) -> None:
     script = after(line("    y = 2"))
     editor = await connect(script)
