@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import enum
 import math
+import re
 from collections.abc import Awaitable, Callable, Sequence
 
 import attrs
@@ -30,6 +31,9 @@ _OPENING = (":", "{", "(", "[")
 _CLOSING = (")", "]", "}")
 # With these a statement goes on that a line with the same indentation began.
 _CONTINUING = frozenset({"else", "elif", "except", "finally", "catch"})
+# So begin the parts of a block between braces; gofmt and many styles indent them no further than its first
+# line. Without a colon `public` begins a declaration, which stands beside the block.
+_PART = re.compile(r"(case|default)\b|(public|private|protected)(\s+\w+)?\s*:(?!:)")
 
 Decide = Callable[[float | None], tuple[Tier, str]]
 
@@ -46,7 +50,8 @@ def scope_of(first: str, line: str) -> Scope:
     """Where `line`, below a block that begins with `first`, stands. By the text alone: in any language.
 
     A blank line is outside, and one that is indented less than the first. If the first line opens a block or
-    a bracket, so is the first line with its indentation, unless that goes on with it or closes it.
+    a bracket, so is the first line with its indentation, unless that goes on with it, is a label of its parts
+    (`case`, `public:`) or closes it.
 
     >>> scope_of("if x {", "}")
     <Scope.LAST: 'last'>
@@ -59,7 +64,7 @@ def scope_of(first: str, line: str) -> Scope:
     if text.startswith(_CLOSING):
         return Scope.INSIDE if _opens(text) else Scope.LAST
     word = text.split(maxsplit=1)[0].rstrip(":{(")
-    return Scope.INSIDE if word in _CONTINUING else Scope.OUTSIDE
+    return Scope.INSIDE if word in _CONTINUING or _is_part(first, text) else Scope.OUTSIDE
 
 
 def may_begin(cursor: Cursor) -> bool:
@@ -174,6 +179,13 @@ def _doubt(lines: Sequence[Completion]) -> tuple[int, int] | None:
     span = lines[least].suggestion.doubt
     start = sum(len(line.suggestion.text) + 1 for line in lines[:least])
     return None if span is None else (span[0] + start, span[1] + start)
+
+
+def _is_part(first: str, text: str) -> bool:
+    """Whether a line with the indentation of `first` is a label in the block that it opens. Two labels stand
+    beside each other."""
+    first = first.strip()
+    return first.endswith("{") and bool(_PART.match(text)) and not _PART.match(first)
 
 
 def _opens(line: str) -> bool:

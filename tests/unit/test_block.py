@@ -40,6 +40,21 @@ from lsp_calib.values import Evidence, ModelIdentity, Tier
         ("f(", ")", Scope.LAST),
         ("  items = [", "  ]", Scope.LAST),
         ("x = 1", "}", Scope.INSIDE),
+        ("switch x {", "case 1:", Scope.INSIDE),
+        ("\tselect {", "\tcase <-done:", Scope.INSIDE),
+        ("switch (x) {", "default:", Scope.INSIDE),
+        ("switch (x) {", "default_ = 1;", Scope.OUTSIDE),
+        ("switch x {", "}", Scope.LAST),
+        ("\tswitch x {", "case 1:", Scope.OUTSIDE),
+        ("class A {", "public:", Scope.INSIDE),
+        ("class A : public B {", "  public:", Scope.INSIDE),
+        ("class A : public B {", "private slots:", Scope.INSIDE),
+        ("class A {", "};", Scope.LAST),
+        ("void f() {", "public void g() {", Scope.OUTSIDE),
+        ("if x:", "case 1:", Scope.OUTSIDE),
+        ("case 1:", "case 2:", Scope.OUTSIDE),
+        ("case 1: {", "case 2: {", Scope.OUTSIDE),
+        ("f(", "default:", Scope.OUTSIDE),
     ],
 )
 def test_a_block_ends_with_its_scope(first: str, line: str, scope: Scope) -> None:
@@ -134,6 +149,26 @@ async def test_it_ends_above_a_line_that_repeats_the_one_above_it(lines: list[st
     model = Model([(line, 1.0) for line in lines])
     assert await model.below(completion("x = 1", START, 1.0)) == kept
     assert len(model.asked) == len(kept) + 1, "nothing is asked for below a repeated line"
+
+
+GO = ["case 1:", "\treturn a", "case 2:", "\tif b {", "\t\treturn b", "\t}", "default:", "\treturn c", "}"]
+CPP = [" public:", "  int x;", "private:", "  int y;", "};"]
+
+
+@pytest.mark.parametrize(
+    ("first", "lines", "kept"),
+    [
+        ("switch x {", [*GO, "return d"], GO),
+        ("switch x {", [*GO[:3], "return d"], GO[:2]),  # not with a label that nothing stands below
+        ("class A {", [*CPP, "A a;"], CPP),
+    ],
+)
+async def test_the_parts_of_a_block_between_braces_may_begin_where_it_begins(
+    first: str, lines: list[str], kept: list[str]
+) -> None:
+    model = Model([(line, 1.0) for line in lines])
+    at = Cursor.at(["", ""], 0, 0, "go")
+    assert await model.below(completion(first, at, 1.0)) == kept
 
 
 @pytest.mark.parametrize(
