@@ -7,7 +7,6 @@ probability that it is right if they are, and the product up to a line that all 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import enum
 import math
 import re
@@ -17,6 +16,7 @@ import attrs
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
+from lsp_calib.errors import LspCalibError
 from lsp_calib.values import LineConfidence, Suggestion, Tier
 
 MOST_LINES = 12
@@ -44,6 +44,14 @@ class Scope(enum.Enum):
     INSIDE = "inside"
     LAST = "last"
     OUTSIDE = "outside"
+
+
+class Unfinished(LspCalibError):
+    """The model could not be asked for the next line of a block. lines: those above it, with the first."""
+
+    def __init__(self, lines: tuple[Completion, ...], why: LspCalibError) -> None:
+        super().__init__(str(why))
+        self.lines = lines
 
 
 def scope_of(first: str, line: str) -> Scope:
@@ -86,28 +94,26 @@ async def lines_of(
     The block ends with its scope, at a line without a completion or a probability, above a line that repeats
     the one above it, above the first line up to which all would be rejected or hidden, and after `MOST_LINES`
     lines or `WITHIN` seconds. Below the first no line that opens a block is its last.
+    Raises Unfinished if the model could not be asked for one of them.
     """
-    found = [first]
-    with contextlib.suppress(TimeoutError):
+    found, failure = [first], None
+    try:
         async with asyncio.timeout(WITHIN):
-            while len(found) < MOST_LINES:
-                line = await complete(_place_below(found))
-                if not isinstance(line, Completion):
-                    break
-                text = line.suggestion.text
-                # A small model that has begun to repeat a line seldom stops.
-                if text.rstrip() == found[-1].expected_line.rstrip():
-                    break
-                scope = scope_of(first.expected_line, text)
-                p = _product([*found, line])[-1]
-                if scope is Scope.OUTSIDE or p is None or p < hide_below or decide(p)[0] is Tier.REJECT:
-                    break
-                found.append(line)
-                if scope is Scope.LAST:
-                    break
+            await _go_on(found, complete, decide, hide_below)
+    except TimeoutError:
+        pass
+    except LspCalibError as error:
+        failure = error
     while len(found) > 1 and _opens(found[-1].expected_line):
         found.pop()
+    if failure is not None:
+        raise Unfinished(tuple(found), failure) from failure
     return tuple(found)
+
+
+def lines_before(error: LspCalibError) -> tuple[Completion, ...]:
+    """The lines that `lines_of` had found when it failed."""
+    return error.lines if isinstance(error, Unfinished) else ()
 
 
 def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> Suggestion:
@@ -147,6 +153,31 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
         doubt=_doubt(shown),
         lines=tuple(LineConfidence(p, tier) for p, tier in zip(products, tiers, strict=True)),
     )
+
+
+async def _go_on(
+    found: list[Completion],
+    complete: Callable[[Cursor], Awaitable[object]],
+    decide: Decide,
+    hide_below: float,
+) -> None:
+    """Add lines to a block of which the first is there, up to its end. See `lines_of`."""
+    first = found[0].expected_line
+    while len(found) < MOST_LINES:
+        line = await complete(_place_below(found))
+        if not isinstance(line, Completion):
+            return
+        text = line.suggestion.text
+        # A small model that has begun to repeat a line seldom stops.
+        if text.rstrip() == found[-1].expected_line.rstrip():
+            return
+        scope = scope_of(first, text)
+        p = _product([*found, line])[-1]
+        if scope is Scope.OUTSIDE or p is None or p < hide_below or decide(p)[0] is Tier.REJECT:
+            return
+        found.append(line)
+        if scope is Scope.LAST:
+            return
 
 
 def _place_below(lines: Sequence[Completion]) -> Cursor:

@@ -8,7 +8,7 @@ from functools import partial
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.completion import Completion, CompletionService, Cursor, Hidden, Nothing, Removal
-from lsp_calib.completion.block import MOST_LINES, Decide, block_of, lines_of, may_begin
+from lsp_calib.completion.block import MOST_LINES, Decide, block_of, lines_before, lines_of, may_begin
 from lsp_calib.completion.layouts import Layouts
 from lsp_calib.completion.memory import CompletionMemory
 from lsp_calib.completion.nearby import Nearby
@@ -93,6 +93,7 @@ class Completions:
             ),
             (),
             of_line=True,
+            before=lines_before,
         )
         self.requests = CompletionRequests(
             service,

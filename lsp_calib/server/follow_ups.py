@@ -21,6 +21,14 @@ T = TypeVar("T")
 GRACE = 1.0
 
 
+@attrs.frozen
+class _Made(Generic[T]):
+    """failed: whether the model could not be asked for all of it."""
+
+    value: T
+    failed: bool = False
+
+
 @attrs.define
 class _Work(Generic[T]):
     """line: what the cursor's line becomes with the suggestion. waiting: requests that wait for it without a
@@ -29,10 +37,19 @@ class _Work(Generic[T]):
     what: object
     cursor: Cursor
     line: str
-    task: asyncio.Task[T]
+    task: asyncio.Task[_Made[T]]
     waiting: int = 0
     superseded: bool = False
     end: asyncio.TimerHandle | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has come to its end."""
+        return self.task.done() and not self.task.cancelled()
+
+    @property
+    def has_failed(self) -> bool:
+        return self.is_there and self.task.exception() is None and self.task.result().failed
 
 
 class FollowUps(Generic[T]):
@@ -42,13 +59,21 @@ class FollowUps(Generic[T]):
     nothing: what there is where none can be made, or none is ready.
     of_line: whether it is the same for a line of the document, however much of its suggestion is typed; then
         its making goes on while that is typed.
+    before: what there is all the same where making it has raised an error; `nothing` unless given. What has
+        failed is made anew when it is wanted again.
     """
 
     def __init__(
-        self, make: Callable[[str, Completion], Awaitable[T]], nothing: T, *, of_line: bool = False
+        self,
+        make: Callable[[str, Completion], Awaitable[T]],
+        nothing: T,
+        *,
+        of_line: bool = False,
+        before: Callable[[LspCalibError], T] | None = None,
     ) -> None:
         self._make = make
         self._nothing = nothing
+        self._before = before or (lambda _: nothing)
         self._of_line = of_line
         self._works: dict[str, _Work[T]] = {}
 
@@ -58,23 +83,20 @@ class FollowUps(Generic[T]):
         """The follow-up of a suggestion; `nothing` if it is superseded.
 
         patience: seconds to wait; a later one is kept for the next request at the same place. 0: only one
-        that is made already. begins: whether to make it where that has not begun.
+        that is made already. begins: whether to make it where that has not begun, or has failed.
         """
-        work = self._works.get(uri)
-        what = self._what(first)
-        if work is None or work.task.cancelling() or work.what != what:
-            if patience == 0 or not begins:
-                return self._nothing
-            self.forget(uri)
-            task = asyncio.create_task(self._made(uri, first))
-            work = self._works[uri] = _Work(what, first.cursor, first.expected_line, task)
+        work = self._known(uri, first)
+        if begins and patience != 0 and (work is None or work.has_failed):
+            work = self._begun(uri, first)
+        if work is None:
+            return self._nothing
         if patience is None:
             await self._wait(work)
         else:
             await asyncio.wait({work.task}, timeout=patience)
-        if work.superseded or not work.task.done() or work.task.cancelled():
+        if work.superseded or not work.is_there:
             return self._nothing
-        return work.task.result()
+        return work.task.result().value
 
     def requested(self, uri: str, cursor: Cursor) -> None:
         """There is a request in a document: what is made for another place there is not wanted any more."""
@@ -96,9 +118,23 @@ class FollowUps(Generic[T]):
     def made(self, uri: str) -> T:
         """What was made last in a document; `nothing` if it is not ready or not wanted any more."""
         work = self._works.get(uri)
-        if work is None or not work.task.done() or work.task.cancelled() or work.task.exception():
+        if work is None or not work.is_there or work.task.exception():
             return self._nothing
-        return work.task.result()
+        return work.task.result().value
+
+    def _known(self, uri: str, first: Completion) -> _Work[T] | None:
+        """The work for this suggestion, if there is one that is not being stopped."""
+        work = self._works.get(uri)
+        if work is None or work.task.cancelling() or work.what != self._what(first):
+            return None
+        return work
+
+    def _begun(self, uri: str, first: Completion) -> _Work[T]:
+        self.forget(uri)
+        task = asyncio.create_task(self._made(uri, first))
+        work = _Work(self._what(first), first.cursor, first.expected_line, task)
+        self._works[uri] = work
+        return work
 
     def _what(self, first: Completion) -> tuple[Any, ...]:
         if not self._of_line:
@@ -146,10 +182,10 @@ class FollowUps(Generic[T]):
                 else:
                     work.task.cancel()
 
-    async def _made(self, uri: str, first: Completion) -> T:
+    async def _made(self, uri: str, first: Completion) -> _Made[T]:
         try:
-            return await self._make(uri, first)
+            return _Made(await self._make(uri, first))
         except LspCalibError as error:
             # The suggestion itself is there; that nothing follows it is no failure to the user.
-            logger.debug("No follow-up: %s", error)
-            return self._nothing
+            logger.debug("No follow-up, or not all of it: %s", error)
+            return _Made(self._before(error), failed=True)

@@ -123,6 +123,34 @@ async def test_a_late_line_is_left_out_and_a_request_elsewhere_ends_the_block(
     assert await request is None
 
 
+class TestFailure:
+    """The model cannot be asked for a line below the first."""
+
+    async def failed(self, connect: Connect) -> Editor:
+        """An editor that has got two lines, since the third has failed."""
+        fails = {**line("    return y"), "error": ["EngineError", "No answer."]}
+        script = after(line("    y = 2"), fails, line("    y = 2"), line("    return y"))
+        editor = await connect(script, options=BLOCK)
+        editor.open(ABOVE)
+        assert (await editor.suggestion(1, 4))["text"] == "x = 1\n    y = 2"
+        return editor
+
+    async def test_the_lines_above_stay_and_asked_again_it_is_made_again(self, connect: Connect) -> None:
+        editor = await self.failed(connect)
+        whole = await editor.suggestion(1, 4)
+        assert whole["text"] == "x = 1\n    y = 2\n    return y"
+        n = len(editor.engine.read("asked"))
+        assert (await editor.suggestion(1, 4))["text"] == whole["text"]
+        assert len(editor.engine.read("asked")) == n, "what is made stays"
+
+    async def test_typed_on_the_lines_above_stay_without_the_model(self, connect: Connect) -> None:
+        editor = await self.failed(connect)
+        n = len(editor.engine.read("asked"))
+        editor.insert(1, 4, "x")
+        assert (await editor.suggestion(1, 5))["text"] == " = 1\n    y = 2"
+        assert len(editor.engine.read("asked")) == n
+
+
 class TestTypedWhileItIsMade:
     """Each key cancels the request before it; the block goes on while its first line is typed."""
 

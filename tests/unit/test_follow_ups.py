@@ -9,6 +9,7 @@ import pytest
 from feedback_scene import suggestion
 
 from lsp_calib.completion import Completion, Cursor
+from lsp_calib.errors import EngineError
 from lsp_calib.server import follow_ups
 from lsp_calib.server.follow_ups import FollowUps
 from lsp_calib.values import Evidence, ModelIdentity
@@ -23,7 +24,10 @@ class Scene:
         self.go = asyncio.Event()
         self.begun = 0
         self.cancelled = 0
-        self.works: FollowUps[str] = FollowUps(self._make, "", of_line=True)
+        self.fails = False
+        self.works: FollowUps[str] = FollowUps(
+            self._make, "", of_line=True, before=lambda error: f"before: {error}"
+        )
 
     async def _make(self, _uri: str, first: Completion) -> str:
         self.begun += 1
@@ -32,6 +36,8 @@ class Scene:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
+        if self.fails:
+            raise EngineError("no answer")
         return first.expected_line
 
     async def waiting(self, typed: str = "", *, begins: bool = True) -> asyncio.Task[str]:
@@ -137,3 +143,36 @@ async def test_all_work_is_stopped_and_what_is_made_stays() -> None:
     await (await scene.waiting())
     assert scene.works.stop() == []
     assert scene.works.made(URI) == "x = 1"
+
+
+async def test_what_has_failed_is_made_anew_and_until_then_there_is_what_it_had() -> None:
+    scene = Scene()
+    scene.go.set()
+    scene.fails = True
+    assert await (await scene.waiting()) == "before: no answer"
+    assert scene.works.made(URI) == "before: no answer"
+    assert await (await scene.waiting("x", begins=False)) == "before: no answer"
+    assert await scene.works.of(URI, completion(), patience=0) == "before: no answer"
+    assert scene.begun == 1, "on half a line nothing begins, and nobody waits"
+    scene.fails = False
+    assert await (await scene.waiting()) == "x = 1"
+    assert await (await scene.waiting()) == "x = 1"
+    assert scene.begun == 2, "what is made stays"
+
+
+async def test_without_anything_before_the_failure_there_is_nothing() -> None:
+    async def make(_uri: str, _first: Completion) -> str:
+        raise EngineError("no answer")
+
+    works: FollowUps[str] = FollowUps(make, "nothing")
+    assert await works.of(URI, completion()) == "nothing"
+
+
+async def test_work_that_fails_while_it_is_stopped_is_stopped() -> None:
+    scene = Scene()
+    scene.fails = True
+    waits = await scene.waiting()
+    scene.works.requested(URI, completion("", 1).cursor)
+    scene.go.set()
+    assert await waits == ""
+    assert scene.cancelled == 1
