@@ -80,6 +80,15 @@ def may_begin(cursor: Cursor) -> bool:
     return not (cursor.before.strip() or cursor.after.strip())
 
 
+def covered(cursor: Cursor) -> str:
+    """What stands behind the cursor and a block takes the place of, since it ends its first line with it.
+
+    That are the closers that an editor has added while the first line was typed: the lines below would come
+    before them.
+    """
+    return cursor.after if cursor.after.strip() else ""
+
+
 async def lines_of(
     complete: Callable[[Cursor], Awaitable[object]],
     first: Completion,
@@ -120,7 +129,8 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
     """The suggestion of a block; that of `first` if it is no more than a line.
 
     first: its first line, of which some may be typed. lines: those of `lines_of`.
-    It has the id of the first line's: what becomes of that line is what is known of the block.
+    Its text is to take the place of what is `covered`. It has the id of the first line's: what becomes of
+    that line is what is known of the block.
     """
     line, below = first.suggestion, lines[1:]
     if not below:
@@ -135,7 +145,8 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
         f"{how_far}; all of them: {reason}; the product of the lines' "
         "confidences, since blocks have no labels of their own"
     )
-    shown = [first, *below]
+    whole = attrs.evolve(line, text=line.text + covered(first.cursor))
+    shown = [attrs.evolve(first, suggestion=whole), *below]
     texts = [one.suggestion.text for one in shown]
     return attrs.evolve(
         line,

@@ -86,6 +86,37 @@ async def test_while_its_first_line_is_typed_the_rest_stays(connect: Connect) ->
     assert len(editor.engine.read("asked")) == n
 
 
+@pytest.mark.parametrize(
+    ("first", "typed", "behind"),
+    [("x = f(a)", "x = f(", ")"), ('x = f("ä", [a])', 'x = f("ä", [', "])"), ("x = '😀'", "x = '", "'")],
+)
+async def test_what_the_editor_closes_while_the_first_line_is_typed_is_covered(
+    connect: Connect, first: str, typed: str, behind: str
+) -> None:
+    """The lines below would come before it otherwise: the bracket would stand at the end of the last one."""
+    script = after(line("    y = 2"), line("    return y"))
+    script["answers"]["    "] = line(first)
+    editor = await connect(script, options=BLOCK)
+    editor.open(ABOVE)
+    block = await editor.suggestion(1, 4)
+    n = len(editor.engine.read("asked"))
+    editor.insert(1, 4, typed + behind)
+    column = 4 + len(typed)
+    answer = await editor.inline(1, column)
+    assert answer is not None
+    assert len(editor.engine.read("asked")) == n
+    (rest,), (item,) = suggestions(answer), answer.items
+    assert (rest["id"], rest["kind"]) == (block["id"], "block")
+    assert item.insert_text == rest["text"] == block["text"].removeprefix(typed)
+    assert item.range == types.Range(types.Position(1, column), types.Position(1, column + len(behind)))
+    present = f"    {typed}{behind}"
+    accepted = present[:column] + item.insert_text + present[column + len(behind) :]
+    assert accepted == "    " + block["text"]
+    editor.change((1, column), (1, column + len(behind)), item.insert_text)
+    editor.save()
+    assert await editor.settled() == {block["id"]: "kept in parts"}
+
+
 async def test_its_label_is_that_of_the_first_line(connect: Connect) -> None:
     editor = await connect(after(line("    y = 2")), options=BLOCK)
     editor.open(ABOVE)

@@ -19,6 +19,7 @@ from lsp_calib.completion.block import (
     MOST_LINES,
     Scope,
     block_of,
+    covered,
     lines_before,
     lines_of,
     may_begin,
@@ -274,6 +275,20 @@ def test_each_line_has_the_probability_that_all_up_to_it_are_right(
     wire = block.to_wire()
     assert wire["kind"] == "block"
     assert len(wire["lines"]) == len(ps)
+
+
+@pytest.mark.parametrize(
+    ("after", "behind"), [(")", ")"), ('"))', '"))'), (") ", ") "), ("", ""), ("  ", "")]
+)
+def test_what_an_editor_has_closed_behind_the_cursor_is_in_its_first_line(after: str, behind: str) -> None:
+    cursor = Cursor.at(["x = f(" + after], 0, 6, "python")
+    first = completion("a", cursor, 0.9, doubt=(0, 1))
+    below = completion("y = 2", START, 0.8, doubt=(0, 1))
+    assert covered(cursor) == behind
+    block = block_of(first, [first, below], decide)
+    assert block.text == f"a{behind}\ny = 2"
+    assert block.text[slice(*block.doubt or ())] == "y"
+    assert block_of(first, [first], decide) is first.suggestion
 
 
 def test_without_a_line_below_it_is_the_line() -> None:

@@ -62,8 +62,11 @@ def _item(
     document: CalibDocument, completion: Completion, suggestion: Suggestion
 ) -> types.InlineCompletionItem:
     """suggestion: that of the completion, or of the block that begins with it."""
+    from lsp_calib.completion.block import covered
+
     cursor = completion.cursor
-    start, end = cursor.column, cursor.column + len(completion.replaced)
+    replaced = covered(cursor) if suggestion.kind == "block" else completion.replaced
+    start, end = cursor.column, cursor.column + len(replaced)
     return types.InlineCompletionItem(
         insert_text=suggestion.text,
         range=part_of_line(document, cursor.line, completion.present_line, start, end),

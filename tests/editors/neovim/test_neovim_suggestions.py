@@ -145,6 +145,64 @@ def test_line_by_line_through_a_block(open_scripted, folder: Path, file: Path) -
     nvim.until("its second line", lambda: nvim.lines()[-2:] == ["    total = 0", "    total += first"])
 
 
+class TestBlockBetweenBrackets:
+    """While its first line is typed, a plugin closes the bracket behind the cursor: it stays the only one."""
+
+    WHOLE = ("    total = f(first)", "    total += first")
+
+    @pytest.fixture
+    def nvim(self, open_scripted) -> Neovim:
+        first, below = self.WHOLE[0].strip(), self.WHOLE[1]
+        answers = [
+            {"text": text, "tokens": [text, ""], "logprobs": [-0.05, -0.01]} for text in (first, below)
+        ]
+        script = {
+            "answers": {"    ": answers[0]},
+            "inOrder": [answers[1], {"text": "", "tokens": [""], "logprobs": [-0.01]}],
+        }
+        nvim = open_scripted(script, setup={"keys": "suggested", "settings": {"shape": "block"}})
+        nvim.keys("G$A    ")
+        nvim.until("a block", lambda: nvim.ghost() == f"{first}\n{below}")
+        return nvim
+
+    def between(self, nvim: Neovim) -> None:
+        """Types up to the bracket, and waits for the answer there, which replaces the bracket."""
+        nvim.keys("total = f()<Left>")
+        place = "vim.api.nvim_get_namespaces()['nvim.lsp.inline_completion']"
+        marks = f"vim.api.nvim_buf_get_extmarks(0, {place}, 0, -1, {{ details = true }})"
+        covers = f"return vim.iter({marks}):any(function(mark) return mark[4].virt_text_pos == 'overlay' end)"
+        nvim.until("the rest with the bracket", lambda: nvim.lua(covers))
+        assert nvim.ghost() == "first)\n    total += first"
+
+    def whole(self, nvim: Neovim) -> None:
+        nvim.until("the block", lambda: tuple(nvim.lines()[-2:]) == self.WHOLE)
+
+    @pytest.mark.parametrize("typed", ["", "fi", "first", "first<Right>", "first<Del>)"])
+    def test_accepted_after_so_much_is_typed(self, nvim: Neovim, typed: str) -> None:
+        self.between(nvim)
+        nvim.keys(typed + "<Tab>")
+        self.whole(nvim)
+
+    def test_accepted_before_the_server_knows_of_the_bracket(self, nvim: Neovim) -> None:
+        nvim.keys("total = f()<Left><Tab>")
+        self.whole(nvim)
+
+    def test_word_by_word(self, nvim: Neovim) -> None:
+        self.between(nvim)
+        nvim.keys("<M-Right>")
+        nvim.until("a word", lambda: nvim.line() == "    total = f(first)")
+        nvim.keys("<M-Right>")
+        nvim.until("the bracket", lambda: nvim.lua("return vim.api.nvim_win_get_cursor(0)[2]") == 20)
+        assert nvim.lines()[-1] == self.WHOLE[0]
+
+    def test_line_by_line(self, nvim: Neovim) -> None:
+        self.between(nvim)
+        nvim.keys("<M-Down>")
+        nvim.until("its first line", lambda: nvim.line() == self.WHOLE[0])
+        nvim.keys("<M-Down>")
+        self.whole(nvim)
+
+
 def test_toggle_takes_suggestions_away_in_one_buffer(nvim: Neovim) -> None:
     nvim.keys("<Esc>:LspCalib toggle<CR>")
     nvim.says("suggestions are off here")

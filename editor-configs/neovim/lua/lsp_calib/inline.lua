@@ -46,6 +46,20 @@ local function typed_since(buf, text)
   return vim.startswith(text, typed) and typed or nil
 end
 
+--- What stands behind the cursor on its line.
+local function behind() return api.nvim_get_current_line():sub(api.nvim_win_get_cursor(0)[2] + 1) end
+
+--- How many bytes behind the cursor are closers that a suggestion brings along itself, at the end of its first line. They
+--- are of the `replaced` bytes that it replaces, where they have not been typed over, or a plugin has added them since.
+local function closers(buf, text, replaced)
+  local first, after = text:match('^[^\n]*'), behind()
+  local most = replaced + math.max(#after - #answers[buf].behind, 0)
+  for n = math.min(most, #first, #after), 1, -1 do
+    if vim.startswith(after, first:sub(-n)) then return n end
+  end
+  return 0
+end
+
 --- Neovim leaves a suggestion on screen while you type on, but accepting it then would leave the typed characters
 --- behind it. So take them out first; if the cursor is not on the suggestion's way any more, accept nothing.
 local function catch_up(item)
@@ -54,7 +68,11 @@ local function catch_up(item)
   local was = answers[buf] and answers[buf].client == item.client_id and answers[buf].cursor
   if not was or vim.deep_equal(now, was) then return item end
   if now[1] ~= was[1] or not item.range or not typed_since(buf, item.insert_text) then return end
-  api.nvim_buf_set_text(buf, now[1] - 1, was[2], now[1] - 1, now[2], {})
+  -- Accepting replaces the closers that were there: those typed over come back, those added since go.
+  local _, start, _, stop = item.range:to_extmark()
+  local there, wanted = closers(buf, item.insert_text, stop - start), stop - start
+  local typed_over = item.insert_text:match('^[^\n]*'):sub(-wanted):sub(1, math.max(wanted - there, 0))
+  api.nvim_buf_set_text(buf, now[1] - 1, was[2], now[1] - 1, now[2] + math.max(there - wanted, 0), { typed_over })
   return item
 end
 
@@ -74,7 +92,11 @@ local function accept_piece(piece)
   vim.schedule(function() -- a mapping with <expr> may not change text
     local row, col = unpack(api.nvim_win_get_cursor(0))
     local lines = vim.split(first, '\n', { plain = true })
-    api.nvim_buf_set_text(buf, row - 1, col, row - 1, col, lines)
+    local range = item.range
+    local closed = closers(buf, item.insertText, range['end'].character - range.start.character)
+    local before = #rest:match('^[^\n]*') - closed -- so much of the rest stands before the closers
+    local over = math.max(#lines[1] - before, 0)
+    api.nvim_buf_set_text(buf, row - 1, col, row - 1, col + over, lines)
     api.nvim_win_set_cursor(0, { row + #lines - 1, (#lines == 1 and col or 0) + #lines[#lines] })
     if #lines > 1 then inline.get({ on_accept = function() end }) end -- Neovim would show its next lines twice
     vim.schedule(function() draw(buf) end)
@@ -84,7 +106,7 @@ end
 
 --- Accept up to the end of the next word, or run of punctuation, as 'iskeyword' tells them.
 function M.accept_word()
-  return accept_piece(function(rest) return vim.fn.matchstr(rest, [[^\_s*\%(\k\+\|\%(\k\@!\S\)\+\)]]) end)
+  return accept_piece(function(rest) return vim.fn.matchstr(rest, [[^\_s*\%(\k\+\|\%(\k\@![^ \t\n]\)\+\)]]) end)
 end
 
 --- Accept up to the end of the line; from there, the next line of a block.
@@ -148,7 +170,7 @@ function M.watch(client)
     if method ~= 'textDocument/inlineCompletion' or not handler then
       return request(self, method, params, handler, buf)
     end
-    local this = { cursor = api.nvim_win_get_cursor(0), more = want_more[buf], client = self.id }
+    local this = { cursor = api.nvim_win_get_cursor(0), behind = behind(), more = want_more[buf], client = self.id }
     asked[buf], want_more[buf] = this, nil
     if this.more then params.context.triggerKind = vim.lsp.protocol.InlineCompletionTriggerKind.Invoked end
     return request(self, method, params, function(err, result, ctx)
