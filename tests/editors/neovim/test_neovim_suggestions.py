@@ -203,6 +203,16 @@ class TestBlockBetweenBrackets:
         self.whole(nvim)
 
 
+def test_a_line_accepted_before_the_server_knows_of_a_bracket_that_a_plugin_has_closed(open_scripted) -> None:
+    text = "total = f(first)"
+    answer = {"text": text, "tokens": [text, ""], "logprobs": [-0.05, -0.01]}
+    nvim = open_scripted({"answers": {"    ": answer}})
+    nvim.keys("G$A    ")
+    nvim.until("a suggestion", lambda: nvim.ghost() == text)
+    nvim.keys("total = f()<Left><Tab>")
+    nvim.until("the line, with one bracket", lambda: nvim.line() == "    " + text)
+
+
 def test_toggle_takes_suggestions_away_in_one_buffer(nvim: Neovim) -> None:
     nvim.keys("<Esc>:LspCalib toggle<CR>")
     nvim.says("suggestions are off here")
