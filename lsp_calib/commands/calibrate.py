@@ -22,7 +22,7 @@ from lsp_calib.calibration.calibrators.adapting import adapt_calibrator, base_fo
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
-from lsp_calib.calibration.calibrators.promotion import may_replace
+from lsp_calib.calibration.calibrators.promotion import may_replace, of_one_kind
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.purpose import Task as TaskName
 from lsp_calib.calibration.calibrators.rank_curves import Ranked
@@ -298,6 +298,10 @@ class _Judged:
         if n < MIN_LABELS:
             few = f"{n} of {all_lines} are of projects that the present one was not fitted on"
             return False, f"too few lines to compare it with the present calibrator: {few}"
+        unseen = f"{n} labels of projects that the present one was not fitted on"
+        every = of_one_kind(self.correct, f"{all_lines} labels")
+        if refusal := every or of_one_kind(self.correct[self.fresh], unseen):
+            return False, refusal
         total = self.fitted.calibrator.curve("total")
         return may_replace(
             1.0 if total is None else total.features[0].weight,

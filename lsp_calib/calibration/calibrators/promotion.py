@@ -6,6 +6,18 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.metrics.scores import log_loss
 
 
+def of_one_kind(correct: BoolArray, counted: str) -> str:
+    """Why labels that are all right, or all wrong, decide nothing; empty if there are both, or none.
+
+    correct: the labels, shape (n,). counted: how many of what, in words, such as "17 labels".
+    """
+    if not correct.size or (correct.any() and not correct.all()):
+        return ""
+    # Any shift in their direction fits them: they say how often, but not where, it is right.
+    outcome = "right" if correct.all() else "wrong"
+    return f"all {counted} are {outcome}: at least one other is needed"
+
+
 def may_replace(
     slope: float,
     new: FloatArray,

@@ -23,7 +23,7 @@ from lsp_calib.calibration.calibrators.curve_refit import (
     refit_curve,
 )
 from lsp_calib.calibration.calibrators.label_weights import LabelWeights
-from lsp_calib.calibration.calibrators.promotion import may_replace
+from lsp_calib.calibration.calibrators.promotion import may_replace, of_one_kind
 from lsp_calib.calibration.calibrators.promotion_test import ENOUGH, odds_against
 from lsp_calib.calibration.calibrators.purpose import Origin, Source
 from lsp_calib.calibration.folds import grouped_folds
@@ -270,14 +270,7 @@ def _too_few(labels: BoolArray, fresh: BoolArray, n: int, n_fresh: int, current:
         return f"not enough labels yet: {n} of {MIN_LABELS}"
     if n_fresh < MIN_LABELS:
         return f"not enough new labels yet: {n_fresh} of {MIN_LABELS} since {current.id}"
-    for kind in (labels, labels[fresh]):
-        if kind.all() or not kind.any():
-            # Any shift in their direction fits them: they say how often, but not where, it is right.
-            outcome = "right" if kind.all() else "wrong"
-            new = "" if kind is labels else "new "
-            count = n if kind is labels else n_fresh
-            return f"all {count} {new}labels are {outcome}: at least one other is needed"
-    return ""
+    return of_one_kind(labels, f"{n} labels") or of_one_kind(labels[fresh], f"{n_fresh} new labels")
 
 
 def seen_until(calibrator: Calibrator) -> str | None:

@@ -1,0 +1,75 @@
+"""What `calibrate` must show before its calibrator replaces the one in force."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from click.testing import CliRunner
+from test_runner_scores import HEADER, made_up
+
+from lsp_calib.calibration import Calibrator, CalibratorStore
+from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.cli import main
+from lsp_calib.evaluation.records import Record, write_records
+
+pytestmark = pytest.mark.usefixtures("home")
+
+PURPOSE = Purpose(HEADER.model, HEADER.prompt_version, "line", "python")
+Calibrate = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def calibrate(tmp_path: Path) -> Calibrate:
+    """`lsp-calib calibrate` on records: its document."""
+
+    def run(records: Sequence[Record], *options: str) -> dict[str, Any]:
+        path = tmp_path / "r.jsonl"
+        write_records(path, HEADER, list(records))
+        result = CliRunner().invoke(main, ["calibrate", "--records", str(path), "--json", *options])
+        assert result.exit_code == 0, result.output
+        document: dict[str, Any] = json.loads(result.stdout)
+        return document
+
+    return run
+
+
+def in_force() -> Calibrator:
+    return CalibratorStore.open().choose(PURPOSE).calibrator
+
+
+def outcome(record: Record, right: bool) -> Record:
+    return attrs.evolve(record, correct={"exact": right, "tests": right})
+
+
+@pytest.mark.parametrize(("right", "word"), [(False, "wrong"), (True, "right")])
+def test_answers_of_one_kind_are_installed_only_when_asked(
+    calibrate: Calibrate, right: bool, word: str
+) -> None:
+    before = in_force()
+    records = [outcome(record, right) for record in made_up(120)]
+    document = calibrate(records)
+    assert not document["promoted"]
+    assert document["reason"] == f"all 108 labels are {word}: at least one other is needed"
+    assert in_force().id == before.id
+    installed = calibrate(records, "--install")
+    assert installed["promoted"]
+    assert f"although all 108 labels are {word}" in installed["reason"]
+
+
+def test_nor_where_those_that_the_present_one_has_not_seen_are_of_one_kind(calibrate: Calibrate) -> None:
+    """Of the others it knows the answers: they prove nothing."""
+    known = [record for record in made_up(200) if record.group != "project-1.0"]
+    assert calibrate(known)["promoted"]
+    new = [outcome(record, False) for record in made_up(200) if record.group == "project-1.0"]
+    n = sum(record.shown for record in new)
+    document = calibrate([*known, *new])
+    assert not document["promoted"]
+    assert document["reason"] == (
+        f"all {n} labels of projects that the present one was not fitted on are wrong: "
+        "at least one other is needed"
+    )
