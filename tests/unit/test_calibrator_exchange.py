@@ -147,6 +147,25 @@ class TestRollback:
         assert "2 calibrators in force" in result.stderr
         assert "(rust)" in result.stderr
 
+    @pytest.mark.parametrize("shortened", [0, 2])
+    def test_what_it_asks_for_can_be_given_also_where_no_file_holds_it(self, shortened: int) -> None:
+        """The calibrator before the one for Elixir was the mean of others."""
+        store = CalibratorStore.open()
+        elixir = attrs.evolve(SMALL.purpose, language="elixir")
+        borrowed = store.choose(elixir).calibrator
+        assert borrowed.source == "prior"
+        own = mine(-1.0, purpose=elixir, parent=borrowed.id)
+        store.promote(own)
+        store.promote(mine(-1.0))
+        named = re.findall(r"(line-\S+) \(", invoke("rollback").stderr)
+        assert set(named) == {SMALL.id, borrowed.id}
+        result = invoke("rollback", borrowed.id[: len(borrowed.id) - shortened])
+        assert result.exit_code == 0, result.output
+        assert f"{own.id} (personal, 60 labels) is no longer in force; the mean of other" in result.stdout
+        assert CalibratorStore.open().choose(elixir).calibrator == borrowed
+        assert in_force() == mine(-1.0), "the other one stays"
+        assert invoke("rollback", own.id).exit_code == 0, "the way back"
+
 
 class TestExport:
     def test_what_is_exported_can_be_imported(self, tmp_path: Path) -> None:

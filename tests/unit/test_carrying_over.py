@@ -20,6 +20,7 @@ from lsp_calib.calibration.calibrators.refit import FEEDBACK
 from lsp_calib.calibration.calibrators.rolling_back import roll_back
 from lsp_calib.calibration.methods.log_odds import sigmoid
 from lsp_calib.cli import main
+from lsp_calib.errors import CalibratorError
 from lsp_calib.values import Evidence, ModelIdentity
 
 SHIPPED = [Calibrator.load(path) for path in (state.shipped_models() / "calibrators").glob("*.json")]
@@ -156,6 +157,20 @@ def test_the_list_says_so_and_taking_it_back_takes_what_it_came_from(
     text = CliRunner().invoke(main, ["calibrators", "list"]).stdout
     assert "What was learned from 143 labels" in text
     assert "line-next" in text
+    shipped = of_prompt(SMALL, "line-next").id
+    with pytest.raises(CalibratorError, match=f"is carried over from your {learned().id}"):
+        roll_back(store, shipped)
     done = roll_back(store, used=carried["id"])
     assert done.before == learned()
     assert store.choose(NEXT).calibrator.source == "shipped"
+
+
+def test_one_that_replaced_it_is_taken_back_by_its_id(store: CalibratorStore) -> None:
+    """No file holds it, and it is in force again once the other one is not."""
+    store.promote(learned())
+    carried = store.choose(NEXT).calibrator
+    own = of_prompt(learned(created="2026-11-03", parent=carried.id), "line-next")
+    store.promote(own)
+    done = roll_back(store, carried.id)
+    assert (done.before, done.after) == (own, carried)
+    assert store.choose(NEXT).calibrator == carried
