@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +22,7 @@ from lsp_calib.calibration.calibrators.adapting import adapt_calibrator, base_fo
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
+from lsp_calib.calibration.calibrators.lineage import rests_on
 from lsp_calib.calibration.calibrators.promotion import may_replace, of_one_kind
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.purpose import Task as TaskName
@@ -232,8 +233,9 @@ def calibrate(
     asked = sum(record.group not in header.held_out for record in kept)
     fitted, shown = _fit(header, kept, shipped=output is not None, created=day)
     store = CalibratorStore.open()
-    present = store.choose(fitted.calibrator.purpose).calibrator
-    judged = _Judged.of(fitted, header, shown, present)
+    purpose = fitted.calibrator.purpose
+    present = store.choose(purpose).calibrator
+    judged = _Judged.of(fitted, header, shown, present, store.known(purpose))
     if output is None:
         report = _put_in_force(store, fitted.calibrator, judged, asked, install=install)
     else:
@@ -263,8 +265,8 @@ class _Judged:
     """The present and the new calibrator on the lines that the new one was fitted on.
 
     old, new: confidences, the new ones out of fold. correct: the labels. fresh: whether the present one was
-    not fitted on the line's project: lines that it was fitted on would make it look better than it is. All of
-    shape (n,).
+    not fitted on the line's project, nor was one that it was made from: lines that it was fitted on would make
+    it look better than it is. All of shape (n,).
     """
 
     fitted: Fitted
@@ -276,8 +278,16 @@ class _Judged:
     groups: list[str]
 
     @classmethod
-    def of(cls, fitted: Fitted, header: Header, shown: list[Record], present: Calibrator) -> _Judged:
-        seen = {(origin.name, origin.version) for origin in present.provenance}
+    def of(
+        cls,
+        fitted: Fitted,
+        header: Header,
+        shown: list[Record],
+        present: Calibrator,
+        known: Mapping[str, Calibrator],
+    ) -> _Judged:
+        """known: calibrators by their ids, among them those that `present` was made from."""
+        seen = {(origin.name, origin.version) for origin in rests_on(present, known)}
         sources = [sources_of([record])[0] for record in shown]
         return cls(
             fitted,

@@ -12,6 +12,7 @@ import attrs
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import is_plain
+from lsp_calib.calibration.calibrators.lineage import IMPORTED
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK, Trial
 from lsp_calib.confidence.features import FEATURES, VERSION
@@ -133,11 +134,11 @@ def import_calibrator(
         source="workspace",
         parent=current.id,
         provenance=(
-            Origin(f"imported {foreign.id}", foreign.created, foreign.n),
+            Origin(f"{IMPORTED}{foreign.id}", foreign.created, foreign.n),
             *(attrs.evolve(one, name=OTHERS) if one.name == FEEDBACK else one for one in foreign.provenance),
         ),
     )
-    if current.id == foreign.id or any(one.name == f"imported {foreign.id}" for one in current.provenance):
+    if current.id == foreign.id or any(one.name == f"{IMPORTED}{foreign.id}" for one in current.provenance):
         path = calibrators.personal if current.source != "shipped" else calibrators.shipped
         return Imported(current, path, True, "it is in force already", trial)
     if install or trial.promoted:

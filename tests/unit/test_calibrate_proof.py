@@ -12,8 +12,10 @@ import pytest
 from click.testing import CliRunner
 from test_runner_scores import HEADER, made_up
 
+from lsp_calib import home as state
 from lsp_calib.calibration import Calibrator, CalibratorStore
-from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
+from lsp_calib.calibration.calibrators.refit import FEEDBACK
 from lsp_calib.cli import main
 from lsp_calib.evaluation.records import Record, write_records
 
@@ -73,3 +75,47 @@ def test_nor_where_those_that_the_present_one_has_not_seen_are_of_one_kind(calib
         f"all {n} labels of projects that the present one was not fitted on are wrong: "
         "at least one other is needed"
     )
+
+
+class TestMadeFrom:
+    """What the present one was made from has seen its projects, and so has it."""
+
+    @staticmethod
+    def put_in_force(*origins: Origin) -> None:
+        """A calibrator with these origins in the place of the present one."""
+        made = attrs.evolve(in_force(), source="personal", provenance=origins, parent=None)
+        CalibratorStore.open().promote(made)
+
+    @pytest.mark.parametrize("prefix", ["", "imported ", "carried over from "])
+    def test_projects_of_its_base_are_not_new(self, calibrate: Calibrate, prefix: str) -> None:
+        base = calibrate(made_up(200))["calibrator"]
+        # A refit of a refit: the projects are two steps away.
+        self.put_in_force(Origin(base["id"], base["created"], base["n"]))
+        second = in_force()
+        self.put_in_force(
+            Origin(FEEDBACK, "2026-11-01T00:00:00.000+00:00", 60),
+            Origin(f"{prefix}{second.id}", second.created, second.n),
+        )
+        document = calibrate(made_up(200))
+        assert not document["promoted"]
+        assert document["reason"].startswith(
+            "too few lines to compare it with the present calibrator: 0 of 180"
+        )
+        assert not document["comparison"]["fresh"]
+
+    def test_so_are_those_of_a_shipped_one_and_of_what_is_borrowed(
+        self, calibrate: Calibrate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        shipped = Calibrator.load(Path(calibrate(made_up(200), "--output", str(tmp_path / "s.json"))["path"]))
+        go = attrs.evolve(PURPOSE, language="go")
+        attrs.evolve(shipped, purpose=go).save(tmp_path / "shipped" / "go.json")
+        store = CalibratorStore(state.home() / "calibrators", tmp_path / "shipped")
+        monkeypatch.setattr(CalibratorStore, "open", classmethod(lambda _: store))
+        assert in_force().source == "prior"
+        assert not calibrate(made_up(200))["comparison"]["fresh"], "borrowed from the one for Go"
+        self.put_in_force(Origin(in_force().id, "", 0))
+        assert not calibrate(made_up(200))["comparison"]["fresh"], "refitted from what was borrowed"
+
+    def test_one_that_is_not_there_is_no_project(self, calibrate: Calibrate) -> None:
+        self.put_in_force(Origin("line-m-00000000", "2026-11-01", 1000))
+        assert calibrate(made_up(200))["comparison"]["fresh"]

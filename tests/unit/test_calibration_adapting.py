@@ -131,6 +131,11 @@ class TestBase:
     def test_it_was_not_fitted_on_these_projects(self, base):
         assert base_for(GO, [base], 100, {"of python"}, for_others=True) is None
 
+    def test_nor_was_what_it_was_made_from(self, base):
+        made = adapted(base, 300, 6).calibrator
+        assert base_for(GO, [base, made], 100, {"mine"}, for_others=False) == made
+        assert base_for(GO, [base, made], 100, {"of python"}, for_others=False) is None
+
     def test_labels_of_what_it_was_made_from_count(self, base):
         made = adapted(base, 300, 6).calibrator
         assert base_for(GO, [made], 700, {"mine"}, for_others=False) == made

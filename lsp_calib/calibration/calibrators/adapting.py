@@ -18,6 +18,7 @@ from lsp_calib.calibration.calibrators.curve import is_plain
 from lsp_calib.calibration.calibrators.curve_refit import first_known, refit_curve
 from lsp_calib.calibration.calibrators.fitting import Fitted, metrics_by_place
 from lsp_calib.calibration.calibrators.label_weights import LabelWeights
+from lsp_calib.calibration.calibrators.lineage import by_id, rests_on
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, Source, State
 from lsp_calib.calibration.calibrators.rank_curves import Ranked, fit_ranks
 from lsp_calib.calibration.folds import grouped_folds
@@ -36,17 +37,19 @@ def base_for(
 ) -> Calibrator | None:
     """The calibrator to begin with for n labels; None: these must do alone.
 
-    It is of the same model, prompt and task, rests on `TIMES` as many labels, and was fitted on none of the
-    projects, given by name: otherwise these would be predicted by themselves. One of the language goes first,
+    It is of the same model, prompt and task, rests on `TIMES` as many labels, and neither it nor one that it
+    was made from was fitted on any of the projects, given by name: otherwise these would be predicted by
+    themselves. One of the language goes first,
     unless the new one is `for_others`: it takes that one's place. One of another language was not made from a
     third. Among several it is the one with the most labels.
     """
+    every = by_id(shipped)
     known = [
         one
         for one in shipped
         if _labels(one) >= TIMES * n
         and not purpose.differences(one.purpose.model, one.purpose.prompt_version, one.purpose.task)
-        and not {origin.name for origin in one.provenance} & set(projects)
+        and not {origin.name for origin in rests_on(one, every)} & set(projects)
     ]
     of_language = [one for one in known if one.purpose.language == purpose.language]
     # One that was itself made from another would make the result depend on the order in which they are made.

@@ -12,6 +12,7 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.carrying_over import carried_from, carry_over
 from lsp_calib.calibration.calibrators.ledger_file import read_ledger
+from lsp_calib.calibration.calibrators.lineage import by_id
 from lsp_calib.calibration.calibrators.pooled_prior import borrow
 from lsp_calib.calibration.calibrators.purpose import Purpose, slug
 from lsp_calib.calibration.policies.ledger import Ledger
@@ -106,6 +107,13 @@ class CalibratorStore:
     def all_shipped(self) -> list[Calibrator]:
         """The calibrators that came with the package; files that cannot be used are left out."""
         return [calibrator for _, calibrator in _read(self.shipped)[0]]
+
+    def known(self, purpose: Purpose) -> dict[str, Calibrator]:
+        """By their ids, all calibrators that one for a purpose may have been made from: the shipped ones, those
+        of the user with the kept ones, and what is borrowed for the purpose, which no file holds."""
+        folders = (self._history, self.personal, self.shipped)
+        files = [calibrator for folder in folders for _, calibrator in _read(folder)[0]]
+        return by_id([*files, self.choose(purpose, personal=False).calibrator])
 
     def has_labels(self, model: ModelIdentity, prompt_version: str) -> bool:
         """Whether a calibrator of lines by this model is for this version of the prompt, in any language."""
