@@ -124,12 +124,26 @@ def import_calibrator(
 
     foreign: as `read_foreign` gives it. install: put it in force whatever the labels say.
     It is compared with the present one by the rule of a refit, on the labels that the present one has not
-    seen. Otherwise it is kept where `lsp-calib calibrators rollback` finds it.
+    seen. Otherwise it is kept where `lsp-calib calibrators rollback` finds it. One that this user's own labels
+    made, which comes back from a file, is not judged by these, and stays what it was.
     Raises LspCalibError if store or calibrators cannot be used.
     """
     current = calibrators.choose(foreign.purpose).calibrator
-    trial = try_out(store, calibrators, foreign)
-    calibrator = attrs.evolve(
+    mine = any(one.id == foreign.id for one in calibrators.fitted_for(foreign.purpose))
+    trial = try_out(store, calibrators, foreign, own=mine)
+    calibrator = foreign if mine else _imported(foreign, current)
+    if current.id == foreign.id or any(one.name == f"{IMPORTED}{foreign.id}" for one in current.provenance):
+        path = calibrators.personal if current.source != "shipped" else calibrators.shipped
+        return Imported(current, path, True, "it is in force already", trial)
+    if install or trial.promoted:
+        reason = "installed as asked, whatever its trial says" if install else trial.reason
+        return Imported(calibrator, calibrators.promote(calibrator), True, reason, trial)
+    return Imported(calibrator, calibrators.keep(calibrator), False, trial.reason, trial)
+
+
+def _imported(foreign: Calibrator, current: Calibrator) -> Calibrator:
+    """A calibrator of somebody else, as it is stored here."""
+    return attrs.evolve(
         foreign,
         source="workspace",
         parent=current.id,
@@ -138,10 +152,3 @@ def import_calibrator(
             *(attrs.evolve(one, name=OTHERS) if one.name == FEEDBACK else one for one in foreign.provenance),
         ),
     )
-    if current.id == foreign.id or any(one.name == f"{IMPORTED}{foreign.id}" for one in current.provenance):
-        path = calibrators.personal if current.source != "shipped" else calibrators.shipped
-        return Imported(current, path, True, "it is in force already", trial)
-    if install or trial.promoted:
-        reason = "installed as asked, whatever its trial says" if install else trial.reason
-        return Imported(calibrator, calibrators.promote(calibrator), True, reason, trial)
-    return Imported(calibrator, calibrators.keep(calibrator), False, trial.reason, trial)

@@ -125,9 +125,13 @@ def refit_from_feedback(
         return result
 
 
-def try_out(store: FeedbackStore, calibrators: CalibratorStore, new: Calibrator) -> Trial:
-    """Compare a calibrator from elsewhere with the one in force, on the user's labels that the latter has not
-    seen and that are not set aside. Raises LspCalibError if store or calibrators cannot be used."""
+def try_out(store: FeedbackStore, calibrators: CalibratorStore, new: Calibrator, *, own: bool = False) -> Trial:
+    """Compare a calibrator with the one in force, on the user's labels that the latter has not seen and that
+    are not set aside.
+
+    own: whether it was fitted on this user's labels: those then count as seen, too.
+    Raises LspCalibError if store or calibrators cannot be used.
+    """
     with editing(calibrators.ledger_path(new.purpose)) as held:
         every = labels_for(store, new.purpose)
         aside = set_aside(store, held.ledger, every)
@@ -141,6 +145,7 @@ def try_out(store: FeedbackStore, calibrators: CalibratorStore, new: Calibrator)
             [row.evidence for row in rows],
             [row.correct for row in rows],
             seen=seen_by(current, rows),
+            new_seen=seen_by(new, rows) if own else 0,
             **_of_rows(rows),
         )
 

@@ -202,6 +202,32 @@ class TestImport:
         worse = json.loads(invoke("import", str(written(tmp_path / "w", mine(-5.0))), "--json").stdout)
         assert (worse["inForce"], worse["n"]) == (False, 60)
 
+    def test_ones_own_is_not_judged_by_the_labels_that_it_was_fitted_on(self, tmp_path: Path) -> None:
+        """An own one comes back from its export."""
+        label(200)
+        file, store = tmp_path / "mine.json", CalibratorStore.open()
+        # The labels' times are 1.7e9 seconds and up: all of them are older than its last one, or all but 4.
+        for last, n_new in (("2026-11-01T00:00:00.000+00:00", 0), ("2023-11-14T22:16:35.000+00:00", 4)):
+            own = mine(0.0, provenance=(Origin(FEEDBACK, last, 60),))
+            store.promote(own)
+            file.unlink(missing_ok=True)
+            assert invoke("export", own.id, str(file)).exit_code == 0
+            assert invoke("rollback").exit_code == 0
+            result = invoke("import", str(file))
+            assert f"kept, not in force: not enough new labels yet: {n_new} of 5 since {own.id}" in result.stdout
+            assert in_force() == SMALL
+        assert {one.source for one in store.fitted_for(SMALL.purpose)} == {"personal"}
+        # It is not another's afterwards: a refit knows which labels it has seen.
+        assert invoke("import", str(file), "--install").exit_code == 0
+        assert in_force() == own
+
+    def test_ones_own_is_judged_by_labels_since(self, tmp_path: Path) -> None:
+        label(200)
+        own = mine(0.0, provenance=(Origin(FEEDBACK, "2023-11-14T22:15:20.000+00:00", 60),))
+        CalibratorStore.open().keep(own)
+        wire = json.loads(invoke("import", str(written(tmp_path / "mine.json", own)), "--json").stdout)
+        assert (wire["inForce"], wire["id"], wire["n"]) == (True, own.id, 79)
+
     def test_one_that_predicts_worse_is_kept_unless_it_is_installed(self, tmp_path: Path) -> None:
         label(200)
         file = written(tmp_path / "team.json", mine(-6.0))

@@ -236,23 +236,24 @@ def compare(
     *,
     episodes: npt.ArrayLike,
     seen: int,
+    new_seen: int = 0,
     lines: npt.ArrayLike | None = None,
     shown: npt.ArrayLike | None = None,
 ) -> Trial:
-    """Compare a calibrator that was fitted elsewhere with the present one, by the rule of a refit.
+    """Compare a calibrator that was not fitted just now with the present one, by the rule of a refit.
 
-    seen: how many labels, counted from the oldest, `current` was fitted on; they would make it look better
-        than it is. The other arguments are those of `refit`.
+    seen, new_seen: how many labels, counted from the oldest, `current` and `new` were fitted on; they would
+        make it look better than it is. The other arguments are those of `refit`.
     Raises DataError on labels, evidence and episodes that do not fit together.
     """
     _, labels = paired(np.zeros(len(evidences)), correct, empty=True)
     counting = LabelWeights.of(labels.size, episodes, lines, shown)
     visits = counting.visited()
-    fresh = _fresh(counting.visits, seen)
+    fresh = _fresh(counting.visits, max(seen, new_seen))
     known = np.isfinite(new.probabilities(evidences)) & np.isfinite(current.probabilities(evidences))
     judged = fresh & known
     n = round(float(visits[judged].sum()))
-    if refusal := _too_few(labels, judged, round(float(visits.sum())), n, current):
+    if refusal := _too_few(labels, judged, round(float(visits.sum())), n, new if new_seen > seen else current):
         return Trial(False, refusal, n)
     weights = counting.weights()[judged]
     chosen = list(compress(evidences, judged))
@@ -264,12 +265,13 @@ def compare(
     return Trial(promoted, reason, n, _quality(other, *data), _quality(one, *data))
 
 
-def _too_few(labels: BoolArray, fresh: BoolArray, n: int, n_fresh: int, current: Calibrator) -> str:
-    """Why labels do not suffice for a comparison; empty if they do. n, n_fresh: visits, and those unseen."""
+def _too_few(labels: BoolArray, fresh: BoolArray, n: int, n_fresh: int, last: Calibrator) -> str:
+    """Why labels do not suffice for a comparison; empty if they do. n, n_fresh: visits, and those unseen.
+    last: the calibrator that has seen the latest label."""
     if n < MIN_LABELS:
         return f"not enough labels yet: {n} of {MIN_LABELS}"
     if n_fresh < MIN_LABELS:
-        return f"not enough new labels yet: {n_fresh} of {MIN_LABELS} since {current.id}"
+        return f"not enough new labels yet: {n_fresh} of {MIN_LABELS} since {last.id}"
     return of_one_kind(labels, f"{n} labels") or of_one_kind(labels[fresh], f"{n_fresh} new labels")
 
 
