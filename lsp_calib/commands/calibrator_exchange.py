@@ -21,6 +21,8 @@ from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.feedback.importing import OTHERS, Imported, Use, import_calibrator, read_foreign
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.models.card import as_pulled, load_cards
+from lsp_calib.summarization.prompt import AUGMENTED
+from lsp_calib.summarization.prompt import VERSION as SUMMARY_VERSION
 from lsp_calib.values import ModelIdentity
 
 # What a provenance may name besides projects: kinds of labels, and other calibrators by their ids.
@@ -92,7 +94,7 @@ def provenance_words(calibrator: Calibrator) -> Iterator[str]:
     """Where a calibrator comes from, a sentence each: its model, its labels, how good it was, its sources."""
     purpose = calibrator.purpose
     yield (
-        f"{calibrator.id}: for {purpose.task}s of {purpose.language} by {purpose.model.name}, prompt "
+        f"{calibrator.id}: for {purpose.answers} by {purpose.model.name}, prompt "
         f"{purpose.prompt_version}; made {calibrator.created} ({calibrator.source}) from {calibrator.n} "
         f"labels, {calibrator.n_correct} right."
     )
@@ -120,12 +122,19 @@ def import_words(imported: Imported) -> str:
 
 def _uses(store: FeedbackStore) -> Iterator[Use]:
     """The models that this user works with: the installed ones, and those that suggestions came from."""
+    models = []
     for card in map(as_pulled, load_cards().values()):
         if card.path.is_file():
+            identity = ModelIdentity(card.name, card.quantisation, card.sha256)
+            models.append(identity)
             for size in WindowSize:
-                identity = ModelIdentity(card.name, card.quantisation, card.sha256)
-                yield Use(identity, Layout.of(card, size).version)
+                yield Use(identity, Layout.of(card, size).version, "line")
     for name, sha256, prompt in store.read(
-        "SELECT DISTINCT model, model_sha256, prompt_version FROM suggestions"
+        "SELECT DISTINCT model, model_sha256, prompt_version FROM suggestions WHERE kind != 'summary'"
     ):
-        yield Use(ModelIdentity(name, "", sha256), prompt)
+        models.append(ModelIdentity(name, "", sha256))
+        yield Use(models[-1], prompt, "line")
+    # Every model is asked for summaries in the same way.
+    for model in dict.fromkeys(models):
+        for version in (SUMMARY_VERSION, AUGMENTED):
+            yield Use(model, version, "summary")

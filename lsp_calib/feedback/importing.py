@@ -3,7 +3,7 @@ kept."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import is_plain
 from lsp_calib.calibration.calibrators.lineage import IMPORTED
-from lsp_calib.calibration.calibrators.purpose import Origin
+from lsp_calib.calibration.calibrators.purpose import Origin, Task
 from lsp_calib.calibration.calibrators.refit import FEEDBACK, Trial
 from lsp_calib.confidence.features import FEATURES, VERSION
+from lsp_calib.confidence.summary_features import SUMMARY_FEATURES
 from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.learning import try_out
 from lsp_calib.feedback.store import FeedbackStore
@@ -25,13 +26,25 @@ from lsp_calib.values import ModelIdentity
 # user's own, and none of the user's has been seen by it.
 OTHERS = "another user's feedback"
 
+_KNOWN: dict[Task, Collection[str]] = {
+    "line": FEATURES.keys(),
+    "summary": {*(name for name, one in FEATURES.items() if one.needs != "text"), *SUMMARY_FEATURES},
+}
+"""The features that an answer may have, by task."""
+
+_UNTRIED = (
+    "only summaries that somebody wanted, or was annoyed by, have labels, and these are no trial of a "
+    "calibrator of all summaries"
+)
+
 
 @attrs.frozen
 class Use:
-    """A model that this user works with, and the version of its prompt."""
+    """A model that this user works with, and the version of its prompt for a task."""
 
     model: ModelIdentity
     prompt_version: str
+    task: Task
 
 
 @attrs.frozen
@@ -77,7 +90,8 @@ def read_foreign(path: Path, uses: Sequence[Use]) -> Calibrator:
                 f"({curve.measure}; here: version {VERSION}): its numbers would mean something else. Use the "
                 "lsp-calib that made it, or ask for one made with this version."
             )
-        unknown = [f.name for f in curve.features if f.name not in FEATURES and not is_plain(f.name)]
+        known = _KNOWN[calibrator.purpose.task]
+        unknown = [f.name for f in curve.features if f.name not in known and not is_plain(f.name)]
         if unknown:
             names = ", ".join(name[:40] for name in unknown[:5])
             raise CalibratorError(f"{path} weighs features that are not known: {names}. It was not imported.")
@@ -87,7 +101,11 @@ def read_foreign(path: Path, uses: Sequence[Use]) -> Calibrator:
 
 def _check_used(calibrator: Calibrator, uses: Sequence[Use]) -> None:
     purpose = calibrator.purpose
-    same_model = [use for use in uses if _fits(calibrator, use.model, purpose.prompt_version)]
+    same_model = [
+        use
+        for use in uses
+        if use.task == purpose.task and _fits(calibrator, use.model, purpose.prompt_version)
+    ]
     if not same_model:
         known = ", ".join(dict.fromkeys(use.model.name for use in uses)) or "none"
         raise CalibratorError(
@@ -125,20 +143,23 @@ def import_calibrator(
     foreign: as `read_foreign` gives it. install: put it in force whatever the labels say.
     It is compared with the present one by the rule of a refit, on the labels that the present one has not
     seen. Otherwise it is kept where `lsp-calib calibrators rollback` finds it. One that this user's own labels
-    made, which comes back from a file, is not judged by these, and stays what it was.
+    made, which comes back from a file, is not judged by these, and stays what it was. One of summaries is not
+    tried: no refit learns from their labels either.
     Raises LspCalibError if store or calibrators cannot be used.
     """
     current = calibrators.choose(foreign.purpose).calibrator
     mine = any(one.id == foreign.id for one in calibrators.fitted_for(foreign.purpose))
-    trial = try_out(store, calibrators, foreign, own=mine)
+    is_of_lines = foreign.purpose.task == "line"
+    trial = try_out(store, calibrators, foreign, own=mine) if is_of_lines else None
+    found = _UNTRIED if trial is None else trial.reason
     calibrator = foreign if mine else _imported(foreign, current)
     if current.id == foreign.id or any(one.name == f"{IMPORTED}{foreign.id}" for one in current.provenance):
         path = calibrators.personal if current.source != "shipped" else calibrators.shipped
         return Imported(current, path, True, "it is in force already", trial)
-    if install or trial.promoted:
-        reason = "installed as asked, whatever its trial says" if install else trial.reason
+    if install or (trial is not None and trial.promoted):
+        reason = "installed as asked, whatever its trial says" if install else found
         return Imported(calibrator, calibrators.promote(calibrator), True, reason, trial)
-    return Imported(calibrator, calibrators.keep(calibrator), False, trial.reason, trial)
+    return Imported(calibrator, calibrators.keep(calibrator), False, found, trial)
 
 
 def _imported(foreign: Calibrator, current: Calibrator) -> Calibrator:

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 SHIPPED = [Calibrator.load(path) for path in (state.shipped_models() / "calibrators").glob("*.json")]
 SMALL = next(c for c in SHIPPED if c.purpose.model.name == "smollm2-135m")
+SUMMARIES = [c for c in SHIPPED if c.purpose.task == "summary"]
 PLAIN = Curve.of_measure("total", 1.0, 0.0)
 
 
@@ -261,6 +262,42 @@ class TestImport:
         result = invoke("import", str(written(tmp_path / "team.json", mine(0.0))))
         assert "kept, not in force: not enough labels yet: 3 of 5" in result.stdout
         assert in_force() == SMALL
+
+    @pytest.mark.parametrize("shared", SUMMARIES, ids=lambda one: one.id)
+    def test_one_of_summaries_is_kept_until_it_is_asked_for(self, tmp_path: Path, shared: Calibrator) -> None:
+        """Their labels are no trial: no refit learns from them either."""
+        of_model = [c for c in SHIPPED if c.purpose.model == shared.purpose.model]
+        label(5, calibrator=next(c for c in of_model if c.purpose.task == "line"))
+        team = attrs.evolve(shared, created="2026-11-01")
+        CalibratorStore.open().keep(team)
+        file = tmp_path / "s.json"
+        exported = invoke("export", team.id, str(file))
+        assert exported.exit_code == 0, exported.output
+        assert f"for summaries of {shared.purpose.language_name} by" in exported.stderr
+        next((state.home() / "calibrators" / "history").glob("*.json")).unlink()
+        result = invoke("import", str(file))
+        assert result.exit_code == 0, result.output
+        assert "is kept, not in force: only summaries that somebody wanted" in result.stdout
+        assert CalibratorStore.open().choose(shared.purpose).calibrator == shared
+        wire = json.loads(invoke("import", str(file), "--install", "--json").stdout)
+        assert (wire["inForce"], wire["n"], wire["before"]) == (True, 0, None)
+        assert CalibratorStore.open().choose(shared.purpose).calibrator.curves == shared.curves
+
+    def test_features_and_prompts_are_those_of_the_task(self, tmp_path: Path) -> None:
+        label(5)
+        summary = next(c for c in SUMMARIES if c.purpose.model == SMALL.purpose.model)
+        lines, summaries = SMALL.purpose.prompt_version, summary.purpose.prompt_version
+        prompt_of_lines = attrs.evolve(summary.purpose, prompt_version=lines)
+        prompt_of_summaries = attrs.evolve(SMALL.purpose, prompt_version=summaries)
+        for foreign, words in (
+            (attrs.evolve(summary, purpose=prompt_of_lines), f"is for the prompt {lines}; .* with {summaries}"),
+            (mine(0.0, purpose=prompt_of_summaries), f"is for the prompt {summaries}; .* with {lines}"),
+            (mine(0.0, curves=summary.curves), "features that are not known: "),
+            (attrs.evolve(summary, curves=SMALL.curves, by_place={}), "features that are not known: "),
+        ):
+            result = invoke("import", str(written(tmp_path / "f.json", foreign)))
+            assert result.exit_code == 3
+            assert re.search(words, result.stderr), result.stderr
 
     def test_for_another_model_prompt_or_feature_version(self, tmp_path: Path) -> None:
         label(5)
