@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 
+import attrs
+
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.policies.ledger import Promise, Wish
@@ -15,8 +17,10 @@ from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.engine import Engine, LoadedModel
+from lsp_calib.inference.models.card import load_cards
 from lsp_calib.settings import Trusted
 from lsp_calib.settings.tiers import tier_policy
+from lsp_calib.values import ModelIdentity
 
 
 def refit_now(given: Trusted, say: Say) -> Refits:
@@ -32,11 +36,38 @@ def refit_now(given: Trusted, say: Say) -> Refits:
             today = datetime.date.today().isoformat()
             layout = _layout_of_labels(store, loaded) or Layouts(calibrators.has_labels).of(loaded)
             purpose = line_purpose(loaded, layout, "python")
-            return refit_languages(store, calibrators, purpose, today, promise=wish)
+            refits = refit_languages(store, calibrators, purpose, today, promise=wish)
+            if any(result.n for _, result in refits.results):
+                return refits
+            return attrs.evolve(refits, elsewhere=_elsewhere(store, loaded.identity))
         finally:
             store.close()
 
     return with_engine(ask, given, say)
+
+
+def _elsewhere(store: FeedbackStore, identity: ModelIdentity) -> str:
+    """A sentence on the model with most labels, and the command that learns from them; empty if there is none
+    but this one."""
+    found = [
+        (name, sha256, n)
+        for name, sha256, n in store.read(
+            "SELECT s.model, s.model_sha256, COUNT(*) FROM suggestions s "
+            "JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND l.correct IS NOT NULL "
+            "GROUP BY s.model_sha256, s.model ORDER BY COUNT(*) DESC, s.model"
+        )
+        if (sha256 or name) != (identity.sha256 or identity.name)
+    ]
+    if not found:
+        return ""
+    name, sha256, n = found[0]
+    more = f", and others of {len(found) - 1} more" if len(found) > 1 else ""
+    if name in load_cards():
+        return f"{n} labels are of {name}{more}: `lsp-calib refit --model {name}` learns from them."
+    if not sha256:
+        command = f"lsp-calib refit --remote ADDRESS --model {name}"
+        return f"{n} labels are of {name}{more}: `{command}`, with its server's address, learns from them."
+    return f"{n} labels are of {name}{more}: `lsp-calib refit --model FILE`, with its file, learns from them."
 
 
 def _layout_of_labels(store: FeedbackStore, loaded: LoadedModel) -> Layout | None:

@@ -23,9 +23,15 @@ from lsp_calib.feedback.training_rows import labels_for, line_of, settled_until
 
 @attrs.frozen
 class Refits:
-    """The result of a refit for each language with labels, the one with most labels first; at least one."""
+    """The result of a refit for each language with labels, the one with most labels first; at least one.
+
+    model: the name of the model whose labels they rest on. elsewhere: where it has none, a sentence on the
+    labels of other models; empty: it has some, or nobody has.
+    """
 
     results: tuple[tuple[str, RefitResult], ...]
+    model: str
+    elsewhere: str = ""
 
     @property
     def leading(self) -> tuple[str, RefitResult]:
@@ -33,16 +39,18 @@ class Refits:
         return next((pair for pair in self.results if pair[1].promoted), self.results[0])
 
     def sentences(self) -> Iterator[str]:
-        """The results in words for the user, a sentence for each language."""
+        """The results in words for the user, a sentence for each language; and what is said of other models."""
         for language, result in self.results:
             done = "a new calibrator is in force" if result.promoted else "the calibrator stays"
             promise = "" if result.certificate is None else f" {_in_words(result.certificate)}"
-            yield f"{language}: {done} ({result.n} labels): {result.reason}.{promise}"
+            yield f"{self.model}, {language}: {done} ({result.n} labels): {result.reason}.{promise}"
+        if self.elsewhere:
+            yield self.elsewhere
 
     def to_wire(self) -> dict[str, Any]:
         """The leading result as `lsp-calib.refit` answers it; where there are several, all in `languages`."""
         language, result = self.leading
-        wire = result.to_wire()
+        wire = {**result.to_wire(), "model": self.model, **({"note": self.elsewhere} if self.elsewhere else {})}
         if len(self.results) == 1:
             return wire
         languages = [{"language": language, **result.to_wire()} for language, result in self.results]
@@ -71,7 +79,8 @@ def refit_languages(
                 ),
             )
             for language in languages or [purpose.language]
-        )
+        ),
+        purpose.model.name,
     )
 
 

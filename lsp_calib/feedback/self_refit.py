@@ -34,7 +34,7 @@ def refit_where_due(
         one = attrs.evolve(purpose, language=language)
         if is_due(store, calibrators, one):
             results.append((language, refit_from_feedback(store, calibrators, one, today, promise=promise)))
-    return Refits(tuple(results)) if results else None
+    return Refits(tuple(results), purpose.model.name) if results else None
 
 
 def is_due(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose) -> bool:

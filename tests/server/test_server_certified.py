@@ -170,7 +170,7 @@ async def test_a_refit_by_itself_in_a_pause_is_a_line_in_the_log(connect: Connec
     before = await editor.suggestion(0, 4)
     await until(lambda: logged(editor), "a line in the log")
     (line,) = logged(editor)
-    assert line.startswith("python: a new calibrator is in force (")
+    assert line.startswith("scripted, python: a new calibrator is in force (")
     assert "Certified: at most 10 % of those at" in line
     assert editor.messages == []
     after = await editor.suggestion(0, 4)

@@ -148,14 +148,15 @@ def test_any_error_is_one_line_and_its_exit_code(
 def test_refit_prints_one_line_for_each_language(monkeypatch: pytest.MonkeyPatch) -> None:
     python = RefitResult(False, "not enough labels yet: 3 of 5", 3)
     rust = RefitResult(False, "the present calibrator is better: log loss 0.5 against 0.4 on 9 labels", 9)
-    refits = Refits((("rust", rust), ("python", python)))
+    refits = Refits((("rust", rust), ("python", python)), "smollm2-135m")
     monkeypatch.setattr("lsp_calib.commands.refit.refit_now", lambda *_: refits)
     assert invoke("refit").stdout.splitlines() == [
-        f"rust: the calibrator stays (9 labels): {rust.reason}.",
-        f"python: the calibrator stays (3 labels): {python.reason}.",
+        f"smollm2-135m, rust: the calibrator stays (9 labels): {rust.reason}.",
+        f"smollm2-135m, python: the calibrator stays (3 labels): {python.reason}.",
     ]
     document = json.loads(invoke("refit", "--json").stdout)
     assert [one["language"] for one in document["languages"]] == ["rust", "python"]
+    assert document["model"] == "smollm2-135m"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,11 @@ from lsp_calib.values import Evidence, ModelIdentity
 
 CARD = load_cards()["smollm2-135m"]
 LOADED = LoadedModel(ModelIdentity(CARD.name, CARD.quantisation, CARD.sha256), CARD)
+OTHER = next(
+    ModelIdentity(card.name, card.quantisation, card.sha256)
+    for card in load_cards().values()
+    if card.name != CARD.name
+)
 SMALL, LARGE = (Layout.of(CARD, size).version for size in (WindowSize.SMALL, WindowSize.LARGE))
 
 
@@ -84,3 +89,39 @@ def test_without_labels_it_says_so(home: Path) -> None:
     (only,) = refit.refit_now(Trusted(), print).results
     assert only[0] == "python"
     assert (only[1].promoted, only[1].n) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        (OTHER, f"`lsp-calib refit --model {OTHER.name}` learns"),
+        (ModelIdentity("codellama", "", ""), "`lsp-calib refit --remote ADDRESS --model codellama`, with its"),
+        (ModelIdentity("my-own", "Q4", "5c" * 32), "`lsp-calib refit --model FILE`, with its file, learns"),
+    ],
+    ids=lambda given: getattr(given, "name", ""),
+)
+def test_without_labels_it_names_the_model_that_has_some(home: Path, model: ModelIdentity, advice: str) -> None:
+    """The command takes the best installed model, and the editor another one."""
+    write(home, SMALL, LARGE, model=model)
+    refits = refit.refit_now(Trusted(), print)
+    no_labels, elsewhere = refits.sentences()
+    assert no_labels.startswith(f"{CARD.name}, python: the calibrator stays (0 labels)")
+    assert elsewhere.startswith(f"6 labels are of {model.name}: ")
+    assert advice in elsewhere
+    assert (refits.to_wire()["model"], refits.to_wire()["note"]) == (CARD.name, elsewhere)
+
+
+def test_of_several_models_with_labels_the_one_with_most_is_named(home: Path) -> None:
+    write(home, SMALL, model=ModelIdentity("my-own", "Q4", "5c" * 32))
+    write(home, SMALL, LARGE, model=OTHER)
+    (_, elsewhere) = refit.refit_now(Trusted(), print).sentences()
+    assert elsewhere.startswith(f"6 labels are of {OTHER.name}, and others of 1 more: ")
+
+
+def test_with_labels_nothing_is_said_of_other_models(home: Path) -> None:
+    write(home, SMALL)
+    write(home, SMALL, LARGE, model=OTHER)
+    refits = refit.refit_now(Trusted(), print)
+    (only,) = refits.sentences()
+    assert only.startswith(f"{CARD.name}, go: ")
+    assert "note" not in refits.to_wire()
