@@ -44,6 +44,23 @@ def write_atomically(path: Path, data: bytes, mode: int, *, durable: bool = True
         sync_folder(path.parent)
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file where there is none. What could not be written whole, as on a full disk, does not stay.
+
+    Raises FileExistsError if there is one, else OSError if it cannot be written.
+    """
+    stream = path.open("xb")
+    try:
+        # Closing writes what is left, and may fail as well.
+        with stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
 def sync_folder(folder: Path) -> None:
     """Write a folder to disk: until then a rename or a new file in it may not survive a power cut."""
     if os.name == "posix":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from itertools import count
@@ -20,6 +19,7 @@ from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.feedback.importing import OTHERS, Imported, Use, import_calibrator, read_foreign
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.files import write_new
 from lsp_calib.inference.models.card import as_pulled, load_cards
 from lsp_calib.summarization.prompt import AUGMENTED
 from lsp_calib.summarization.prompt import VERSION as SUMMARY_VERSION
@@ -49,15 +49,15 @@ def export_calibrator(wanted: str, path: Path) -> Calibrator:
     calibrator = _without_names(find(entries, wanted).calibrator)
     text = json.dumps(calibrator.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     try:
-        with path.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            os.fsync(stream.fileno())
+        write_new(path, text.encode("utf-8"))
     except FileExistsError as error:
         raise SettingsError(
             f"{path} exists, and no export overwrites a file. Give another name, or remove it."
         ) from error
     except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror}. Give another place.") from error
+        raise DataError(
+            f"{path} cannot be written: {error.strerror or error}. Give another place."
+        ) from error
     return calibrator
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import random
 import re
 import stat
@@ -22,6 +24,7 @@ from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK
 from lsp_calib.cli import main
 from lsp_calib.confidence.features import VERSION
+from lsp_calib.errors import DataError
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.feedback.importing import OTHERS
 from lsp_calib.feedback.store import FeedbackStore
@@ -179,6 +182,22 @@ class TestExport:
         assert again.exit_code == 2
         assert "no export overwrites" in again.stderr
         assert invoke("export", "line-none", str(tmp_path / "x")).exit_code == 2
+
+    def test_on_a_full_disk_nothing_is_left_in_the_way(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(_handle: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        file = tmp_path / "team.json"
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", full)
+            failed = invoke("export", SMALL.id, str(file))
+        assert failed.exit_code == DataError.exit_code
+        assert "No space left on device" in failed.stderr
+        assert not file.exists()
+        assert invoke("export", SMALL.id, str(file)).exit_code == 0
+        assert Calibrator.load(file) == SMALL
 
 
 class TestImport:
