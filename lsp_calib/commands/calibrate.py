@@ -265,8 +265,8 @@ class _Judged:
     """The present and the new calibrator on the lines that the new one was fitted on.
 
     old, new: confidences, the new ones out of fold. correct: the labels. fresh: whether the present one was
-    not fitted on the line's project, nor was one that it was made from: lines that it was fitted on would make
-    it look better than it is. All of shape (n,).
+    not fitted on the line's project, nor was one that it was made from: lines that it was fitted on would
+    make it look better than it is. All of shape (n,).
     """
 
     fitted: Fitted

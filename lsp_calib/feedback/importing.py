@@ -142,9 +142,9 @@ def import_calibrator(
 
     foreign: as `read_foreign` gives it. install: put it in force whatever the labels say.
     It is compared with the present one by the rule of a refit, on the labels that the present one has not
-    seen. Otherwise it is kept where `lsp-calib calibrators rollback` finds it. One that this user's own labels
-    made, which comes back from a file, is not judged by these, and stays what it was. One of summaries is not
-    tried: no refit learns from their labels either.
+    seen. Otherwise it is kept where `lsp-calib calibrators rollback` finds it. One that this user's own
+    labels made, which comes back from a file, is not judged by these, and stays what it was. One of summaries
+    is not tried: no refit learns from their labels either.
     Raises LspCalibError if store or calibrators cannot be used.
     """
     current = calibrators.choose(foreign.purpose).calibrator

@@ -39,7 +39,7 @@ class Refits:
         return next((pair for pair in self.results if pair[1].promoted), self.results[0])
 
     def sentences(self) -> Iterator[str]:
-        """The results in words for the user, a sentence for each language; and what is said of other models."""
+        """The results in words for the user: a sentence for each language, then the one on other models."""
         for language, result in self.results:
             done = "a new calibrator is in force" if result.promoted else "the calibrator stays"
             promise = "" if result.certificate is None else f" {_in_words(result.certificate)}"
@@ -50,7 +50,8 @@ class Refits:
     def to_wire(self) -> dict[str, Any]:
         """The leading result as `lsp-calib.refit` answers it; where there are several, all in `languages`."""
         language, result = self.leading
-        wire = {**result.to_wire(), "model": self.model, **({"note": self.elsewhere} if self.elsewhere else {})}
+        note = {"note": self.elsewhere} if self.elsewhere else {}
+        wire = {**result.to_wire(), "model": self.model, **note}
         if len(self.results) == 1:
             return wire
         languages = [{"language": language, **result.to_wire()} for language, result in self.results]
@@ -134,7 +135,9 @@ def refit_from_feedback(
         return result
 
 
-def try_out(store: FeedbackStore, calibrators: CalibratorStore, new: Calibrator, *, own: bool = False) -> Trial:
+def try_out(
+    store: FeedbackStore, calibrators: CalibratorStore, new: Calibrator, *, own: bool = False
+) -> Trial:
     """Compare a calibrator with the one in force, on the user's labels that the latter has not seen and that
     are not set aside.
 

@@ -148,7 +148,7 @@ def learn(
     store.close()
 
 
-SHAPE = {"promoted", "reason", "n", "before", "after", "calibrator"}
+SHAPE = {"promoted", "reason", "n", "before", "after", "calibrator", "model"}
 
 
 async def test_a_refit_without_enough_labels(connect: Connect) -> None:

@@ -234,7 +234,8 @@ class TestImport:
             assert invoke("export", own.id, str(file)).exit_code == 0
             assert invoke("rollback").exit_code == 0
             result = invoke("import", str(file))
-            assert f"kept, not in force: not enough new labels yet: {n_new} of 5 since {own.id}" in result.stdout
+            few = f"not enough new labels yet: {n_new} of 5 since {own.id}"
+            assert f"kept, not in force: {few}" in result.stdout
             assert in_force() == SMALL
         assert {one.source for one in store.fitted_for(SMALL.purpose)} == {"personal"}
         # It is not another's afterwards: a refit knows which labels it has seen.
@@ -308,8 +309,9 @@ class TestImport:
         lines, summaries = SMALL.purpose.prompt_version, summary.purpose.prompt_version
         prompt_of_lines = attrs.evolve(summary.purpose, prompt_version=lines)
         prompt_of_summaries = attrs.evolve(SMALL.purpose, prompt_version=summaries)
+        asked_otherwise = attrs.evolve(summary, purpose=prompt_of_lines)
         for foreign, words in (
-            (attrs.evolve(summary, purpose=prompt_of_lines), f"is for the prompt {lines}; .* with {summaries}"),
+            (asked_otherwise, f"is for the prompt {lines}; .* with {summaries}"),
             (mine(0.0, purpose=prompt_of_summaries), f"is for the prompt {summaries}; .* with {lines}"),
             (mine(0.0, curves=summary.curves), "features that are not known: "),
             (attrs.evolve(summary, curves=SMALL.curves, by_place={}), "features that are not known: "),

@@ -38,7 +38,7 @@ from lsp_calib.values import Evidence, ModelIdentity
 
 MODEL = ModelIdentity("m", "Q8_0", "abc123")
 PURPOSE = Purpose(MODEL, "p1", "line", "python")
-SHAPE = {"promoted", "reason", "n", "before", "after", "calibrator"}
+SHAPE = {"promoted", "reason", "n", "before", "after", "calibrator", "model"}
 DAY = 86400.0
 START = 1_700_000_000.0
 TODAY, LATER = "2023-11-14", "2024-12-20"

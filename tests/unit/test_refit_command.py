@@ -95,12 +95,14 @@ def test_without_labels_it_says_so(home: Path) -> None:
     ("model", "advice"),
     [
         (OTHER, f"`lsp-calib refit --model {OTHER.name}` learns"),
-        (ModelIdentity("codellama", "", ""), "`lsp-calib refit --remote ADDRESS --model codellama`, with its"),
+        (ModelIdentity("codellama", "", ""), "`lsp-calib refit --remote ADDRESS --model codellama`, with"),
         (ModelIdentity("my-own", "Q4", "5c" * 32), "`lsp-calib refit --model FILE`, with its file, learns"),
     ],
     ids=lambda given: getattr(given, "name", ""),
 )
-def test_without_labels_it_names_the_model_that_has_some(home: Path, model: ModelIdentity, advice: str) -> None:
+def test_without_labels_it_names_the_model_that_has_some(
+    home: Path, model: ModelIdentity, advice: str
+) -> None:
     """The command takes the best installed model, and the editor another one."""
     write(home, SMALL, LARGE, model=model)
     refits = refit.refit_now(Trusted(), print)

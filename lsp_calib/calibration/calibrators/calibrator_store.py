@@ -109,8 +109,8 @@ class CalibratorStore:
         return [calibrator for _, calibrator in _read(self.shipped)[0]]
 
     def known(self, purpose: Purpose) -> dict[str, Calibrator]:
-        """By their ids, all calibrators that one for a purpose may have been made from: the shipped ones, those
-        of the user with the kept ones, and what is borrowed for the purpose, which no file holds."""
+        """By their ids, all calibrators that one for a purpose may have been made from: the shipped ones, the
+        user's with those that are kept, and what is borrowed for the purpose, which no file holds."""
         folders = (self._history, self.personal, self.shipped)
         files = [calibrator for folder in folders for _, calibrator in _read(folder)[0]]
         return by_id([*files, self.choose(purpose, personal=False).calibrator])

@@ -253,7 +253,8 @@ def compare(
     known = np.isfinite(new.probabilities(evidences)) & np.isfinite(current.probabilities(evidences))
     judged = fresh & known
     n = round(float(visits[judged].sum()))
-    if refusal := _too_few(labels, judged, round(float(visits.sum())), n, new if new_seen > seen else current):
+    last = new if new_seen > seen else current
+    if refusal := _too_few(labels, judged, round(float(visits.sum())), n, last):
         return Trial(False, refusal, n)
     weights = counting.weights()[judged]
     chosen = list(compress(evidences, judged))

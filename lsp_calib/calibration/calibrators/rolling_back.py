@@ -91,8 +91,8 @@ def roll_back(store: CalibratorStore, wanted: str | None = None, *, used: str | 
     after = store.choose(purpose).calibrator
     if after.id == before.id:
         raise CalibratorError(
-            f"{after.id} stays in force: it is carried over from your {carried_from(after)}. Take that one out "
-            "of force, by the id of the one before it."
+            f"{after.id} stays in force: it is carried over from your {carried_from(after)}. Take that one "
+            "out of force, by the id of the one before it."
         )
     return RolledBack(before, after)
 
