@@ -22,6 +22,7 @@ from lsp_calib.calibration import Calibrator, CalibratorStore
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK
+from lsp_calib.calibration.methods.platt import LOOSE_PRIOR
 from lsp_calib.cli import main
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError
@@ -150,6 +151,16 @@ class TestRollback:
         assert result.exit_code == 3
         assert "2 calibrators in force" in result.stderr
         assert "(rust)" in result.stderr
+
+    def test_one_of_an_earlier_version_that_yields_is_not_said_to_be_in_force(self) -> None:
+        measure = "geometric-mean-first-4"
+        curve = Curve.of_measure(measure, 1.25, -0.5, LOOSE_PRIOR)
+        old = mine(-1.0, curves=(curve,), raw_measure=measure, ranks=(), schema=1)
+        CalibratorStore.open().keep(old)
+        result = invoke("rollback", old.id)
+        assert result.exit_code == 3
+        assert f"{SMALL.id} stays in force: the one that you name weighs a single measure" in result.stderr
+        assert in_force() == SMALL
 
     @pytest.mark.parametrize("shortened", [0, 2])
     def test_what_it_asks_for_can_be_given_also_where_no_file_holds_it(self, shortened: int) -> None:

@@ -90,11 +90,16 @@ def roll_back(store: CalibratorStore, wanted: str | None = None, *, used: str | 
     # With the own one gone, an earlier one of the user may be carried over again.
     after = store.choose(purpose).calibrator
     if after.id == before.id:
-        raise CalibratorError(
-            f"{after.id} stays in force: it is carried over from your {carried_from(after)}. Take that one "
-            "out of force, by the id of the one before it."
-        )
+        raise CalibratorError(f"{after.id} stays in force: {_why_it_stays(after)}")
     return RolledBack(before, after)
+
+
+def _why_it_stays(calibrator: Calibrator) -> str:
+    """Why a calibrator is in force although another one was to be: see `CalibratorStore.choose`."""
+    if earlier := carried_from(calibrator):
+        before = "by the id of the one before it"
+        return f"it is carried over from your {earlier}. Take that one out of force, {before}."
+    return "the one that you name weighs a single measure, as earlier versions did. A refit uses your labels."
 
 
 def _named(
