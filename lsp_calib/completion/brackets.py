@@ -44,6 +44,9 @@ _GENERICS = frozenset(("cpp", "csharp", "java", "rust", "typescript"))
 _OPEN_TYPES = re.compile(r"(?:\w|::|\btemplate )<[\w\s,.:?&*'\[\]]*$")
 _TYPES = re.compile(r"[\w\s,.:?&*'|@()\[\]{}<>=-]*")
 _ANGLE = re.compile(r"[-=]>|[<>]")
+_FOR = re.compile(r"\bfor\s*\([^()]*$")
+# In characters. What is open in a longer line, which is data, is not worth reading it for.
+_LONGEST_READ = 100_000
 _CLOSERS = re.compile(r"[)\]]+")  # in braces a statement may end
 LINES_ABOVE = 2000
 """So many are read at most. What opens a bracket may stand above them: a class ends far below its name."""
@@ -111,6 +114,8 @@ def without_end_behind(text: str, before: str, after: str) -> str:
     end = after[closers.end() :].rstrip() if closers else ""
     if closers is None or not end or has_closer(end) or not closed_by_editors(before).startswith(closers[0]):
         return text
+    if end == ";" and _FOR.search(before):
+        return text  # between its brackets semicolons are its own
     # Nothing but the end of a statement is known for one without the closer before it.
     if not text.endswith(end if end == ";" else closers[0][-1] + end):
         return text
@@ -173,6 +178,8 @@ def _up_to_quote(text: str, before: str, after: str, language: str) -> str:
     Not where the text opens a string anew for the quote behind: `a", "b` in `f("|")`. Nor in doubt: where an
     expression may stand in the string, or a quote is doubled, as languages do that escape it so.
     """
+    if len(before) + len(after) > _LONGEST_READ:
+        return text
     quote, start = _open_string(before, language)
     if not quote or not after.startswith(quote) or _open_string(before + text, language)[0] == quote:
         return text
@@ -183,6 +190,9 @@ def _up_to_quote(text: str, before: str, after: str, language: str) -> str:
     at = next((mark.start() for mark in marks if mark[0].startswith(quote)), len(text))
     within = before[start:] + text[:at]
     if within.count("{") > within.count("}") or text.startswith(quote, at + len(quote)):
+        return text
+    # Of a template: `<%= url("x") %>`.
+    if any(within.count(start) > within.count(end) for start, end in (("<%", "%>"), ("<?", "?>"))):
         return text
     # What escapes in a shell or in Swift begins an expression with a bracket.
     if ("$(" in within or "\\(" in within) and within.count("(") > within.count(")"):

@@ -27,6 +27,8 @@ _SHORTEST_REPEAT = 8
 _SHORTEST_OVERLAP = 2
 _SHORTEST_REST = 3
 _WORD, _MARK = re.compile(r"\w"), re.compile(r"[^\w\s]")
+# In C# a bracket may begin an attribute or, below an assignment, numbers.
+_NUMBERS = re.compile(r"\s*\[[\s\d]")
 _TEMPLATE = re.compile(r"\s*template\b")
 # Records of these prompts are older than the rules of `offered`: their verdicts are of the text of `cleaned`.
 _JUDGED_AS_CLEANED = (PREFIX_VERSION, FIM_VERSION)
@@ -176,4 +178,5 @@ def _marks_what_is_below(line: str, language: str) -> bool:
     if _TEMPLATE.match(line):
         return family_of(language) == "cpp"
     rules = rules_of(language)
-    return rules is not None and line.lstrip().startswith(tuple(rules.marks))
+    marked = rules is not None and line.lstrip().startswith(tuple(rules.marks))
+    return marked and not _NUMBERS.match(line)

@@ -131,17 +131,18 @@ class Followed:
 
         One that was inserted settles as if the user had stayed away: it has its answer.
         """
-        if self.moved_on_at is None or self.inserted_at is not None:
+        if self.moved_on_at is None or self.inserted_at is not None or self.as_expected:
             return
         if self.visible_since is not None:
             self._out_of_sight(self.moved_on_at)  # nobody reads a line from elsewhere
-            self.visible_since = now
-        self.moved_on_at = None
+            self.visible_since, self.moved_on_at = now, None
 
     def shown_again(self, now: float) -> None:
         """It is on the screen once more."""
         if self.visible_since is None:
             self.visible_since = now
+        if self.inserted_at is None:
+            self.moved_on_at = None
         self.superseded = False
 
     def on_screen(self, now: float) -> list[Event]:

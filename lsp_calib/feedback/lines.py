@@ -22,6 +22,9 @@ _BLOCK = 1024
 # costs at most the square of this, some tenths of a second; real ones take milliseconds.
 _ALIGNED_AT_MOST = 2_000
 
+# So many lines are compared at most to find where one can have gone: some hundredths of a second.
+_COMPARED_AT_MOST = 4_000_000
+
 
 class LostLineError(Exception):
     """A line may still be there, but the region is too large to search for it."""
@@ -85,8 +88,10 @@ class LineMap:
         be now; None if there is none."""
         if self.old_end == self.new_end and line < self.old_end and comparable(self.new[line]) == expected:
             return line
-        places = [place for place in self._brought(expected) if self._may_be_at(line, place)]
-        return _nearest(places, line)
+        places = self._brought(expected)
+        if len(places) * (self.old_end - self.start) > _COMPARED_AT_MOST:
+            places = [place for place in (line, line + self.new_end - self.old_end) if place in places]
+        return _nearest([place for place in places if self._may_be_at(line, place)], line)
 
     def appeared(self, text: str, near: int) -> int | None:
         """The index in `new`, nearest to `near`, of a line that this change has brought; None if it has not.

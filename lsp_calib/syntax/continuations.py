@@ -23,6 +23,8 @@ _WITH_BLOCK = frozenset(
     {"if", "else", "for", "foreach", "while", "do", "switch", "try", "catch", "finally", "match", "loop"}
 )
 _TYPE = re.compile(r"\b(?:class|enum|struct|union)\b")
+# Without any of these it is a declaration that lacks its semicolon, for which grammars take braces as well.
+_HEAD = re.compile(r"[()]|\b(?:class|enum|impl|interface|mod|namespace|record|struct|trait|union)\b")
 _FIRST_WORD = re.compile(r"\W*(\w*)")
 # The last tag of a line that ends with it, or with some of its attributes.
 _TAG = re.compile(r"(?:^|[\s(>])<([\w.:-]*)(?:\s[^<]*?)?(?<!/)(>?)\s*$")
@@ -144,7 +146,8 @@ def _closings(opening: Opening, rules: LanguageRules) -> Iterator[str]:
 
 def _braces(opening: Opening) -> Iterator[str]:
     """What a line may begin whose braces stand below it: a definition, or a statement with a block."""
-    if not opening.held_by & _BODIES or opening.word in _WITH_BLOCK:
+    head = bool(_HEAD.search(opening.line))
+    if opening.word in _WITH_BLOCK or (head and not opening.held_by & _BODIES):
         yield "{}"
     if _TYPE.search(opening.line):
         yield "{} ;"

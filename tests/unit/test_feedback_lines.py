@@ -370,6 +370,21 @@ def test_a_file_full_of_repeated_lines_takes_milliseconds() -> None:
     assert seconds(900) < 200 * max(seconds(90), 1e-3)
 
 
+def test_a_file_of_equal_lines_takes_milliseconds() -> None:
+    """In each place of the suggestion's text its line could be: not all are compared with all."""
+
+    def seconds(count: int) -> float:
+        old = ["first", *["x = 15"] * count, "", "last"]
+        new = ["other", *["x = 15"] * (count + 1), "other"]
+        tracker = Tracker()
+        tracker.shown(URI, old, count + 1, "x = 15", suggestion("x = 15"), 0.0)
+        began = time.process_time()
+        tracker.changed(URI, new, 1.0)
+        return time.process_time() - began
+
+    assert seconds(30_000) < 100 * max(seconds(3_000), 1e-3)
+
+
 def test_a_local_change_in_a_huge_document_takes_milliseconds() -> None:
     """Ten times the lines: not a hundred times the time, as of what is quadratic."""
 

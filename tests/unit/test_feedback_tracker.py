@@ -489,6 +489,28 @@ class TestWhenItSettles:
         assert editor.outcome() == IGNORED
         assert editor.labels()["s"].at == left + SETTLE_AFTER
 
+    def test_what_was_typed_settles_although_the_user_comes_back(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "x + 1")
+        editor.type(0, "x + 1")
+        editor.look_at(1, after=3.0)
+        editor.look_at(0, after=20.0)
+        editor.wait(60.0)
+        editor.put(0, "return x + 2")
+        editor.move_on()
+        assert editor.outcome() == TYPED
+
+    def test_what_was_typed_over_settles_although_the_user_comes_back(self) -> None:
+        editor = Editor("return ", "")
+        editor.show(0, "x + 1")
+        editor.put(0, "return zero", after=3.0)
+        editor.look_at(1, after=3.0)
+        editor.look_at(0, after=20.0)
+        editor.wait(600.0)
+        editor.put(0, "return x + 1")
+        editor.move_on()
+        assert editor.outcome() == TYPED_OVER
+
     def test_to_come_back_too_late_changes_nothing(self) -> None:
         editor = Editor("return ", "")
         editor.show(0, "x + 1")

@@ -333,7 +333,7 @@ GOING_ON = [
         "c",
         "#include <a.h>\n«»\nint f(void);\n",
         "typedef struct { ¦ typedef enum { ¦ int g(void) ¦ int main(int a, char **b) ¦ struct a ¦ /* all",
-        "typedef = { ¦ int g(void ¦ int a = 1",
+        "typedef = { ¦ int g(void ¦ int a = 1 ¦ int x ¦ char *p",
     ),
     (
         "c",
@@ -345,7 +345,7 @@ GOING_ON = [
         "cpp",
         "class A {\n public:\n  int x;\n  «»\n  void f();\n};\n",
         "template <typename T> ¦ A(int a) ¦ void g() const ¦ enum B ¦ /** ¦ B b = B( ¦ void g(",
-        "int = { ¦ void g() {} } ¦ g)(",
+        "int = { ¦ void g() {} } ¦ g)( ¦ int z ¦ std::string name_ ¦ std::vector<int> v",
     ),
     (
         "cpp",
@@ -357,7 +357,7 @@ GOING_ON = [
         "csharp",
         "class A {\n    int x;\n    «»\n    int y;\n\n    void F() {}\n}\n",
         "public void G() ¦ public A(int x) ¦ public class B ¦ [Test] ¦ [Test( ¦ /* all",
-        "x = = { ¦ public ) void",
+        "x = = { ¦ public ) void ¦ private readonly List<int> xs",
     ),
     (
         "go",
