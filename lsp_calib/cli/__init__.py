@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,8 @@ class _Group(Group):
         try:
             return super().invoke(ctx)
         except LspCalibError as error:
-            warn(str(error))
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                warn(str(error))
             ctx.exit(error.exit_code)
         except BrokenPipeError:
             # The program that reads our output has closed it.

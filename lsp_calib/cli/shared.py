@@ -68,7 +68,8 @@ def _ended_in_order() -> Iterator[None]:
         if caught:
             error.exit_code = 128 + caught[0]
         raise
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError):
+        # What is drawn on a terminal that was closed fails.
         if caught:
             raise SystemExit(128 + caught[0]) from None
         raise

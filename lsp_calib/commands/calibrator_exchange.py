@@ -113,7 +113,10 @@ def import_words(imported: Imported) -> str:
         said = f"{done} is in force: {imported.reason}."
         # A shipped one is what is left when all others are taken back.
         own = imported.calibrator.source != "shipped"
-        return f"{said} `lsp-calib calibrators rollback` takes it back." if own else said
+        # One's own still names the one that it replaced when it was made.
+        other = imported.replaced not in ("", imported.calibrator.parent)
+        command = f"lsp-calib calibrators rollback{f' {imported.replaced}' if other else ''}"
+        return f"{said} `{command}` takes it back." if own else said
     return (
         f"{done} is kept, not in force: {imported.reason}. "
         f"`lsp-calib calibrators rollback {imported.calibrator.id}` puts it in force nevertheless."
@@ -129,11 +132,12 @@ def _uses(store: FeedbackStore) -> Iterator[Use]:
             models.append(identity)
             for size in WindowSize:
                 yield Use(identity, Layout.of(card, size).version, "line")
-    for name, sha256, prompt in store.read(
-        "SELECT DISTINCT model, model_sha256, prompt_version FROM suggestions WHERE kind != 'summary'"
+    for name, sha256, prompt, kind in store.read(
+        "SELECT DISTINCT model, model_sha256, prompt_version, kind FROM suggestions"
     ):
         models.append(ModelIdentity(name, "", sha256))
-        yield Use(models[-1], prompt, "line")
+        if kind != "summary":
+            yield Use(models[-1], prompt, "line")
     # Every model is asked for summaries in the same way.
     for model in dict.fromkeys(models):
         for version in (SUMMARY_VERSION, AUGMENTED):

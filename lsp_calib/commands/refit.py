@@ -17,7 +17,7 @@ from lsp_calib.completion.purpose import line_purpose
 from lsp_calib.feedback.learning import Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.inference.engine import Engine, LoadedModel
-from lsp_calib.inference.models.card import load_cards
+from lsp_calib.inference.models.card import as_pulled, load_cards
 from lsp_calib.settings import Trusted
 from lsp_calib.settings.tiers import tier_policy
 from lsp_calib.values import ModelIdentity
@@ -62,11 +62,12 @@ def _elsewhere(store: FeedbackStore, identity: ModelIdentity) -> str:
         return ""
     name, sha256, n = found[0]
     more = f", and others of {len(found) - 1} more" if len(found) > 1 else ""
-    if name in load_cards():
-        return f"{n} labels are of {name}{more}: `lsp-calib refit --model {name}` learns from them."
     if not sha256:
         command = f"lsp-calib refit --remote ADDRESS --model {name}"
         return f"{n} labels are of {name}{more}: `{command}`, with its server's address, learns from them."
+    card = load_cards().get(name)
+    if card is not None and as_pulled(card).sha256 == sha256:
+        return f"{n} labels are of {name}{more}: `lsp-calib refit --model {name}` learns from them."
     return f"{n} labels are of {name}{more}: `lsp-calib refit --model FILE`, with its file, learns from them."
 
 

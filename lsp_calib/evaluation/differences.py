@@ -8,11 +8,12 @@ import attrs
 
 from lsp_calib.completion.prompt import SIZES
 from lsp_calib.evaluation.header import Header
+from lsp_calib.inference.models.card import load_cards
 from lsp_calib.summarization.prompt import AUGMENTED
 from lsp_calib.summarization.prompt import VERSION as PLAIN
 
 _ELSEWHERE = "name another folder or file for this run"
-_AUGMENT = {AUGMENTED: "add --augment", PLAIN: "leave --augment out"}
+_AUGMENT = {AUGMENTED: "use `eval summary` with --augment", PLAIN: "leave --augment out"}
 
 
 @attrs.frozen
@@ -62,7 +63,9 @@ def _differences(found: Header, wanted: Header) -> Iterator[_Difference]:
 def _of_model(found: Header, wanted: Header) -> Iterator[_Difference]:
     there, here = found.model, wanted.model
     if there.name != here.name:
-        yield _Difference("model", there.name, here.name, f"add --model {there.name}")
+        # A file of one's own, and a server's model, are named otherwise.
+        remedy = f"add --model {there.name}" if there.name in load_cards() else ""
+        yield _Difference("model", there.name, here.name, remedy)
     elif there != here:
         pair = [f"{one.quantisation} ({one.sha256[:16] or 'no checksum'})" for one in (there, here)]
         yield _Difference(f"the file of {there.name}", *pair)

@@ -194,9 +194,11 @@ def _is_address(text: str) -> bool:
 
 def _in_worker(parent: int, ask: Ask, item: str, payload: Plain) -> Answer:
     # Ctrl-C in a terminal reaches the workers too; they ignore it, and the parent process ends them.
-    with contextlib.suppress(ValueError):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_without(parent)
+    if os.getpid() != parent:
+        # Where no process can be started, joblib asks in threads of this one.
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _end_without(parent)
     return answer_of(ask, item, payload)
 
 

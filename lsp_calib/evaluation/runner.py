@@ -90,13 +90,13 @@ def run(
     """
     assert len({item for item, _ in items}) == len(items), "an item is asked for once"
     with Journal(path, header, keeps_held_out=keeps_held_out) as journal:
+        asked = {item: digest(payload) for item, payload in items}
+        _forget_changed(asked, journal, say)
         try:
             _check_kept(items, journal.done, criteria, path)
         except DataError:
             journal.leave_as_found()
             raise
-        asked = {item: digest(payload) for item, payload in items}
-        _forget_changed(asked, journal, say)
         left = {item: payload for item, payload in _shuffled(items) if item not in journal.done}
         done = len(items) - len(left)
         on_progress(done, len(items))

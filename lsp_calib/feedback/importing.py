@@ -52,7 +52,8 @@ class Imported:
     """The result of an import.
 
     calibrator: as it is stored here. path: its file. in_force: whether it judges suggestions now.
-    trial: it beside the present one on the user's labels; None if it was not tried.
+    trial: it beside the present one on the user's labels; None if it was not tried. replaced: the id of the
+    one that it took the place of; "" for none.
     """
 
     calibrator: Calibrator
@@ -60,6 +61,7 @@ class Imported:
     in_force: bool
     reason: str
     trial: Trial | None
+    replaced: str = ""
 
     def to_wire(self) -> dict[str, Any]:
         return {
@@ -158,7 +160,7 @@ def import_calibrator(
         return Imported(current, path, True, "it is in force already", trial)
     if install or (trial is not None and trial.promoted):
         reason = "installed as asked, whatever its trial says" if install else found
-        return Imported(calibrator, calibrators.promote(calibrator), True, reason, trial)
+        return Imported(calibrator, calibrators.promote(calibrator), True, reason, trial, current.id)
     return Imported(calibrator, calibrators.keep(calibrator), False, found, trial)
 
 

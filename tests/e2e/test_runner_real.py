@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import pty
 import random
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,3 +200,32 @@ def test_what_ends_an_evaluation_ends_its_workers_and_their_models(source: Path,
     assert process.returncode == 128 + number, errors
     assert "answers are kept in" in errors
     assert not list(temporary.glob("lsp-calib-*"))
+
+
+def test_an_evaluation_whose_terminal_is_closed_keeps_what_is_done(source: Path) -> None:
+    """What it draws there fails as well, and must not hide what has ended it."""
+    folder = source / "out"
+    command = [sys.executable, "-m", "lsp_calib", "eval", "line", *map(str, source.glob("project-*"))]
+    command += ["--samples", "200", "--threads", "1", "--model", "smollm2-135m", "--output", str(folder)]
+    ours, theirs = pty.openpty()
+
+    def take_terminal() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, preexec_fn=take_terminal
+    )
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    journal = journal_path(folder / "records.jsonl")
+    end = time.monotonic() + LIMIT
+    while not (journal.exists() and journal.read_bytes().count(b"\n") > 4):
+        assert process.poll() is None
+        assert time.monotonic() < end, "no answers"
+        with contextlib.suppress(BlockingIOError):
+            os.read(ours, 65_536)  # as a terminal: what nobody reads would hold it up
+        time.sleep(0.05)
+    os.close(ours)
+    assert process.wait(LIMIT) == 128 + signal.SIGHUP
+    assert journal.exists()

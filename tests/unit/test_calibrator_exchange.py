@@ -253,6 +253,21 @@ class TestImport:
         assert invoke("import", str(file), "--install").exit_code == 0
         assert in_force() == own
 
+    def test_what_takes_back_ones_own_leads_to_the_one_that_it_replaced(self, tmp_path: Path) -> None:
+        label(20)
+        file, store = tmp_path / "mine.json", CalibratorStore.open()
+        first = mine(0.0)
+        store.promote(first)
+        second = mine(0.5, parent=first.id, created="2026-11-03")
+        store.promote(second)
+        assert invoke("export", first.id, str(file)).exit_code == 0
+        said = invoke("import", str(file), "--install").stdout
+        assert in_force() == first, said
+        command = f"lsp-calib calibrators rollback {second.id}"
+        assert f"`{command}` takes it back" in said.replace("\n", " ")
+        assert invoke("rollback", second.id).exit_code == 0
+        assert in_force() == second
+
     def test_ones_own_is_judged_by_labels_since(self, tmp_path: Path) -> None:
         label(200)
         own = mine(0.0, provenance=(Origin(FEEDBACK, "2023-11-14T22:15:20.000+00:00", 60),))

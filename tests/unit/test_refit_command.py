@@ -25,7 +25,7 @@ LOADED = LoadedModel(ModelIdentity(CARD.name, CARD.quantisation, CARD.sha256), C
 OTHER = next(
     ModelIdentity(card.name, card.quantisation, card.sha256)
     for card in load_cards().values()
-    if card.name != CARD.name
+    if card.name != CARD.name and card.sha256
 )
 SMALL, LARGE = (Layout.of(CARD, size).version for size in (WindowSize.SMALL, WindowSize.LARGE))
 
@@ -96,6 +96,9 @@ def test_without_labels_it_says_so(home: Path) -> None:
     [
         (OTHER, f"`lsp-calib refit --model {OTHER.name}` learns"),
         (ModelIdentity("codellama", "", ""), "`lsp-calib refit --remote ADDRESS --model codellama`, with"),
+        # Of a server, or of a file of one's own, with the name of a card.
+        (ModelIdentity(OTHER.name, "", ""), f"`lsp-calib refit --remote ADDRESS --model {OTHER.name}`, with"),
+        (ModelIdentity(OTHER.name, "Q4", "5c" * 32), "`lsp-calib refit --model FILE`, with its file, learns"),
         (ModelIdentity("my-own", "Q4", "5c" * 32), "`lsp-calib refit --model FILE`, with its file, learns"),
     ],
     ids=lambda given: getattr(given, "name", ""),

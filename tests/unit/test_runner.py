@@ -283,9 +283,10 @@ def test_records_of_something_else_are_refused_and_left_alone(
         ),
         ({"seed": 8}, "seed: 8 there, 7 now. To go on with them, add --seed 8; otherwise"),
         (
-            {"model": ModelIdentity("n", "Q4", "1" * 64), "prompt_version": "line-fim-1"},
-            "model: n there, m now. To go on with them, add --model n; otherwise",
+            {"model": ModelIdentity("smollm2-135m", "Q4", "1" * 64), "prompt_version": "line-fim-1"},
+            "model: smollm2-135m there, m now. To go on with them, add --model smollm2-135m; otherwise",
         ),
+        ({"model": ModelIdentity("mine", "Q4", "1" * 64)}, "model: mine there, m now. No option makes"),
         (
             {"language": "java", "prompt_version": "line-fim-large-1", "seed": 0},
             "language: java there, python now; window: large there, small now; seed: 0 there, 7 now. To go "
@@ -311,12 +312,14 @@ def test_what_differs_is_named_with_the_option_that_goes_on(
     assert "remove" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("there", "option"), [(PLAIN, "leave --augment out"), (AUGMENTED, "add --augment")])
+@pytest.mark.parametrize(
+    ("there", "option"), [(PLAIN, "leave --augment out"), (AUGMENTED, "use `eval summary`")]
+)
 def test_facts_about_the_code_are_an_option_too(tmp_path: Path, there: str, option: str) -> None:
     (now,) = {PLAIN, AUGMENTED} - {there}
     summaries = attrs.evolve(HEADER, task="summary", prompt_version=there)
     Journal(tmp_path / "r.jsonl", summaries).close()
-    with pytest.raises(DataError, match=f"To go on with them, {option}; otherwise"):
+    with pytest.raises(DataError, match=f"To go on with them, {option}.*; otherwise"):
         Journal(tmp_path / "r.jsonl", attrs.evolve(summaries, prompt_version=now))
 
 
@@ -341,6 +344,20 @@ def test_answers_under_another_condition_are_refused_before_anything_is_asked(
     mixed[1] = (mixed[1][0], {**mixed[1][1], "condition": WRITING_ON})
     assert len(run(mixed, ask, DirectPool(), path, HEADER)) == 3
     assert asked(notes) == {2: 1}
+
+
+def test_a_place_that_has_another_condition_since_an_edit_is_asked_for_again(
+    tmp_path: Path, notes: Path
+) -> None:
+    """Edits move places, so that the same options divide other ones into the two conditions."""
+    path, said = tmp_path / "r.jsonl", list[str]()
+    before = [(item, {**payload, "condition": INSERTING}) for item, payload in edited(10)]
+    run(before, Answering(str(notes)), DirectPool(), path, HEADER)
+    after = [(item, {**payload, "condition": WRITING_ON}) for item, payload in edited(10, 3)]
+    after = [pair if pair[1]["n"] == 3 else before[at] for at, pair in enumerate(after)]
+    assert len(run(after, Answering(str(notes)), DirectPool(), path, HEADER, say=said.append)) == 10
+    assert "1 of 10 answers" in said[0]
+    assert {n for n, times in asked(notes).items() if times > 1} == {3}
 
 
 def edited(count: int, *changed: int) -> list[tuple[str, Plain]]:
@@ -481,6 +498,20 @@ class TestWorkers:
             pool.close()
         assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
         assert len({pid for path in notes.iterdir() for pid in path.read_text().split()}) == 2
+
+    def test_where_no_process_can_be_started_threads_answer(
+        self, tmp_path: Path, notes: Path, uninterrupted: bytes
+    ) -> None:
+        """As in a container without shared memory. What ends workers must not end the command."""
+        path = tmp_path / "r.jsonl"
+        command = [sys.executable, "-W", "ignore", runner_scene.__file__, str(path), str(notes)]
+        subprocess.run(
+            [*command, str(COUNT), "0.01", "2"],
+            env={**os.environ, "JOBLIB_MULTIPROCESSING": "0"},
+            check=True,
+            timeout=300,
+        )
+        assert path.read_bytes() == uninterrupted
 
     @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
     def test_a_process_that_is_killed_loses_nothing(
