@@ -111,7 +111,7 @@ def test_the_readme_says_the_least_and_the_most_skill() -> None:
 
 def test_the_readme_says_the_skill_of_qwens() -> None:
     readme = PAGE.parents[1].joinpath("README.md").read_text("utf-8")
-    _, found, said = readme.partition("; Qwen has three, for ")
+    _, found, said = readme.partition("; Qwen has four, for ")
     assert found
     sentence = said.partition("docs/languages.md")[0]
     for path in of_model("qwen2.5-coder-1.5b"):
