@@ -7,27 +7,23 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import compress
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import attrs
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.calibrators.adapting import adapt_calibrator, base_for
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import Fitted, fit_calibrator
-from lsp_calib.calibration.calibrators.lineage import rests_on
-from lsp_calib.calibration.calibrators.promotion import may_replace, of_one_kind
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.purpose import Task as TaskName
 from lsp_calib.calibration.calibrators.rank_curves import Ranked
-from lsp_calib.calibration.calibrators.refit import COMMITS, MIN_LABELS
+from lsp_calib.calibration.calibrators.refit import COMMITS
+from lsp_calib.commands.calibration_trial import JUDGED_BY, LINE, Judged
 from lsp_calib.commands.collect import collect_records
 from lsp_calib.commands.committed import FromGit, committed_task
 from lsp_calib.commands.comparison import Comparison
@@ -56,9 +52,6 @@ from lsp_calib.evaluation.summary_task import SUMMARY
 from lsp_calib.evaluation.tasks import held_out, line_task
 from lsp_calib.settings import Trusted
 
-LINE = "line"
-JUDGED_BY = {LINE: "exact", SUMMARY: "best-f1"}
-"""The criterion of the labels of each task."""
 _PLURAL = {LINE: "lines", SUMMARY: "functions"}
 
 
@@ -235,7 +228,7 @@ def calibrate(
     store = CalibratorStore.open()
     purpose = fitted.calibrator.purpose
     present = store.choose(purpose).calibrator
-    judged = _Judged.of(fitted, header, shown, present, store.known(purpose))
+    judged = Judged.of(fitted, header, shown, present, store.known(purpose))
     if output is None:
         report = _put_in_force(store, fitted.calibrator, judged, asked, install=install)
     else:
@@ -248,7 +241,7 @@ def calibrate(
 
 
 def _put_in_force(
-    store: CalibratorStore, fitted: Calibrator, judged: _Judged, asked: int, *, install: bool
+    store: CalibratorStore, fitted: Calibrator, judged: Judged, asked: int, *, install: bool
 ) -> Report:
     """Put a new calibrator in force if it is no worse than the present one, or if `install` says so."""
     present = judged.present
@@ -258,82 +251,6 @@ def _put_in_force(
         promoted, reason = True, f"installed because of --install, although {reason}"
     path = store.promote(calibrator) if promoted else store.keep(calibrator)
     return Report(calibrator, path, asked, promoted, reason, present.id, judged.comparison())
-
-
-@attrs.frozen(eq=False)
-class _Judged:
-    """The present and the new calibrator on the lines that the new one was fitted on.
-
-    old, new: confidences, the new ones out of fold. correct: the labels. fresh: whether the present one was
-    not fitted on the line's project, nor was one that it was made from: lines that it was fitted on would
-    make it look better than it is. All of shape (n,).
-    """
-
-    fitted: Fitted
-    present: Calibrator
-    old: FloatArray
-    new: FloatArray
-    correct: BoolArray
-    fresh: BoolArray
-    groups: list[str]
-
-    @classmethod
-    def of(
-        cls,
-        fitted: Fitted,
-        header: Header,
-        shown: list[Record],
-        present: Calibrator,
-        known: Mapping[str, Calibrator],
-    ) -> _Judged:
-        """known: calibrators by their ids, among them those that `present` was made from."""
-        seen = {(origin.name, origin.version) for origin in rests_on(present, known)}
-        sources = [sources_of([record])[0] for record in shown]
-        return cls(
-            fitted,
-            present,
-            present.probabilities([record.evidence(header) for record in shown]),
-            fitted.confidence,
-            np.array([record.correct[JUDGED_BY[header.task]] for record in shown], dtype=np.bool_),
-            np.array([(source.name, source.version) not in seen for source in sources], dtype=np.bool_),
-            [record.group for record in shown],
-        )
-
-    def proof(self) -> tuple[bool, str]:
-        """Whether the new calibrator may replace the present one, by the rule of a refit; and why.
-
-        It applies to every workspace, not only to the one whose lines it was fitted on.
-        """
-        n, all_lines = int(np.count_nonzero(self.fresh)), self.fresh.size
-        if n < MIN_LABELS:
-            few = f"{n} of {all_lines} are of projects that the present one was not fitted on"
-            return False, f"too few lines to compare it with the present calibrator: {few}"
-        unseen = f"{n} labels of projects that the present one was not fitted on"
-        every = of_one_kind(self.correct, f"{all_lines} labels")
-        if refusal := every or of_one_kind(self.correct[self.fresh], unseen):
-            return False, refusal
-        total = self.fitted.calibrator.curve("total")
-        return may_replace(
-            1.0 if total is None else total.features[0].weight,
-            self.new[self.fresh],
-            self.old[self.fresh],
-            self.correct[self.fresh],
-            compared=f"{n} lines",
-            used=f"{all_lines} lines",
-        )
-
-    def comparison(self) -> Comparison:
-        """Both on the fresh lines; on all of them if these are too few."""
-        enough = np.count_nonzero(self.fresh) >= MIN_LABELS
-        items = self.fresh if enough else np.ones_like(self.fresh)
-        new = self.fitted.calibrator
-        return Comparison.of(
-            (self.present.id, self.present.source, self.old[items]),
-            (new.id, new.source, self.new[items]),
-            self.correct[items],
-            list(compress(self.groups, items)),
-            fresh=bool(self.fresh[items].all()),
-        )
 
 
 def fit_records(header: Header, records: list[Record], *, shipped: bool, created: str) -> Calibrator:

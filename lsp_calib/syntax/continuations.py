@@ -47,16 +47,8 @@ class Opening:
     @property
     def opened(self) -> tuple[str, ...]:
         """What closes what the line opens, if it closes nothing from above."""
-        return self.missing[: len(self.missing) - len(self.before)] if self._closes_nothing else ()
-
-    @property
-    def goes_on_inside(self) -> bool:
-        """Whether it opens nothing, and leaves open what is."""
-        return not self.opened and _ends_with(self.before, self.missing)
-
-    @property
-    def _closes_nothing(self) -> bool:
-        return _ends_with(self.missing, self.before)
+        closes_nothing = _ends_with(self.missing, self.before)
+        return self.missing[: len(self.missing) - len(self.before)] if closes_nothing else ()
 
     @property
     def word(self) -> str:
@@ -97,9 +89,7 @@ def continuations(opening: Opening, rules: LanguageRules) -> Iterator[str]:
     # Where indentation says where blocks are, a line goes on within brackets alone.
     if not opening.missing and (rules.block_openings or last not in _GOING_ON):
         return
-    if opening.opened and not _goes_on(opening, rules.brackets or BRACKETS):
-        return
-    if not opening.opened and not opening.goes_on_inside:
+    if not _goes_on(opening, rules.brackets or BRACKETS):
         return
     ends = list(_closings(opening, rules))
     for inside in _fillings(opening, rules):
@@ -109,8 +99,11 @@ def continuations(opening: Opening, rules: LanguageRules) -> Iterator[str]:
 
 def _goes_on(opening: Opening, brackets: Mapping[str, str]) -> bool:
     """Whether a line that leaves brackets open ends where they go on below: after one, after a comma or an
-    operator, after the parameters of a block, or after what a word opens."""
+    operator, after the parameters of a block, or after what a word opens. One that opens none does anywhere
+    in what is open above."""
     last = opening.last
+    if not opening.opened:
+        return _ends_with(opening.before, opening.missing)
     return last in brackets or last in _GOING_ON or opening.opened[0].isalpha()
 
 

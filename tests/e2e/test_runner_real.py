@@ -229,3 +229,24 @@ def test_an_evaluation_whose_terminal_is_closed_keeps_what_is_done(source: Path)
     os.close(ours)
     assert process.wait(LIMIT) == 128 + signal.SIGHUP
     assert journal.exists()
+
+
+def test_after_an_edit_the_answers_are_those_of_a_new_run(source: Path) -> None:
+    path, said = source / "kept.jsonl", list[str]()
+    gather(make_task(source), ALONE, path)
+    for file in (source / "project-1").iterdir():
+        file.write_text(file.read_text().replace("width", "breadth").replace("people", "staff"))
+    task = make_task(source)
+    collect(
+        *(task, CHOICE, ALONE, path),
+        seed=1,
+        created="2026-01-02",
+        observe=frozenset(Observed),
+        say=said.append,
+    )
+    gather(task, ALONE, source / "new.jsonl")
+    kept, new = (
+        {record.item: record for record in read_records(file)[1]} for file in (path, source / "new.jsonl")
+    )
+    assert {item: kept[item] for item in new} == new
+    assert "are of text that was changed since" in said[0]

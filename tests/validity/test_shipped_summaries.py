@@ -11,7 +11,8 @@ from test_shipped import assert_same
 from lsp_calib import home
 from lsp_calib.calibration import Calibrator
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENCODER, WITHOUT_ENTROPIES
-from lsp_calib.commands.calibrate import JUDGED_BY, fit_records
+from lsp_calib.commands.calibrate import fit_records
+from lsp_calib.commands.calibration_trial import JUDGED_BY
 from lsp_calib.confidence.summary_features import FIT_FEATURES
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.evaluation.summary_task import SUMMARY
