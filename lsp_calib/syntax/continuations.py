@@ -25,6 +25,7 @@ _WITH_BLOCK = frozenset(
 _TYPE = re.compile(r"\b(?:class|enum|struct|union)\b")
 # Without any of these it is a declaration that lacks its semicolon, for which grammars take braces as well.
 _HEAD = re.compile(r"[()]|\b(?:class|enum|impl|interface|mod|namespace|record|struct|trait|union)\b")
+_QUOTES = ("'", '"')
 _FIRST_WORD = re.compile(r"\W*(\w*)")
 # The last tag of a line that ends with it, or with some of its attributes.
 _TAG = re.compile(r"(?:^|[\s(>])<([\w.:-]*)(?:\s[^<]*?)?(?<!/)(>?)\s*$")
@@ -157,12 +158,22 @@ def _tags(opening: Opening) -> Iterator[str]:
         yield opening.closed("/>")
 
 
-def ends_of_comments(line: str, rules: LanguageRules) -> Iterator[str]:
-    """What ends the comment that a line begins and does not end."""
+def ends_of_spans(line: str, rules: LanguageRules) -> Iterator[str]:
+    """What ends the long string or comment that a line may begin and not end."""
     for start, end in rules.spans:
-        # One that ends as it begins, such as a long string, may end here what began above.
-        if start != end and line.lstrip().startswith(start) and end not in line:
+        # A plain quote has more often been forgotten than left open for the line below.
+        if start not in line or (start in _QUOTES and not line.endswith("\\")):
+            continue
+        behind = line[line.index(start) + len(start) :]
+        ended = behind.count(end) % 2 if start == end or end in _QUOTES else end in behind
+        if not ended:
             yield end
+
+
+def after_span(end: str, opening: Opening, rules: LanguageRules) -> Iterator[str]:
+    """What may be written below a line that begins a long string or a comment, which `end` ends."""
+    for closing in (*_closings(opening, rules), ","):
+        yield end + closing
 
 
 def _marked(line: str, rules: LanguageRules) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from lsp_calib.syntax.continuations import Opening, continuations, ends_of_comments
+from lsp_calib.syntax.continuations import Opening, after_span, continuations, ends_of_spans
 from lsp_calib.syntax.languages import LanguageRules
 from lsp_calib.syntax.languages.braces import BRACKETS
 from lsp_calib.syntax.source_tree import ABOVE, BELOW, SourceTree, closers, errors, missing_below, to_child
@@ -102,14 +102,15 @@ def _fails(
 def _opens(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[_Leaf]) -> bool:
     """Whether a line is in order once what it opens, or what is open above it, is written below it.
 
-    Until then a new line that begins a block, a call, a list, a tag or a comment, or a decorator, looks
-    broken in a file that is in order. What is written below is imagined, and as short as can be.
+    Until then a new line that begins a block, a call, a list, a tag, a long string or a comment, or a
+    decorator, looks broken in a file that is in order. What is written below is imagined, and as short as
+    can be.
     """
     rules = source.rules
     code = _code(leaves, rules)
     brackets = rules.brackets or BRACKETS
     before = missing_below(source.tree, row, brackets) or ()
-    imagined: Iterable[str] = list(ends_of_comments(line, rules))
+    imagined: Iterable[str] = list(_ends_of_spans(source, row, line, before))
     if not imagined and code:
         missing = missing_below(tree, row, brackets)
         if missing is None:
@@ -127,6 +128,18 @@ def _opens(source: SourceTree, tree: Tree, row: int, line: str, leaves: list[_Le
         if not _fails(source, base, then, row, line, list(_leaves(then, row, rules)), below[0]):
             return True
     return False
+
+
+def _ends_of_spans(source: SourceTree, row: int, line: str, before: tuple[str, ...]) -> Iterator[str]:
+    """What may end the long string or comment that a line begins, and what it leaves open around this."""
+    rules = source.rules
+    if any(leaf.start == 0 and leaf.end == sys.maxsize for leaf in _leaves(source.tree, row, rules)):
+        return  # within one from above the mark is its end
+    for end in ends_of_spans(line, rules):
+        ended = source.tree_with(row, line, [end])
+        missing = missing_below(ended, row + 1, rules.brackets or BRACKETS)
+        if missing is not None:
+            yield from after_span(end, Opening(line, end, frozenset(), missing, before), rules)
 
 
 def _without(line: str, leaf: _Leaf) -> str:

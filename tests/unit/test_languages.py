@@ -452,12 +452,82 @@ GOING_ON = [
 ]
 """A document with a place for a line, lines that go on below it there, and wrong ones."""
 
+LONG_STRINGS = [
+    (
+        "python",
+        'def f(x):\n    a = 1\n    «»\n    return a\n\n\ndef g():\n    """One."""\n    return {1: 2}\n',
+        '"""Compute a. ¦ """ ¦ b = """ ¦ b = f("""SELECT ¦ b = f(a, \'\'\' ¦ return f"""{a} ¦ b = [r"""',
+        'b = = """ ¦ b c """ ¦ def """ ¦ if x """ ¦ b = "a ¦ b = (\'a ¦ )""" ¦ b = """c""" + "d',
+    ),
+    (
+        "python",
+        "class A:\n    «»\n    def f(self):\n        pass\n",
+        '"""One. ¦ r"""One. ¦ sql = """',
+        'def """ ¦ "One.',
+    ),
+    (
+        "python",
+        'def f(x):\n    """One.\n\n    «»\n    More.\n    """\n    return x\n',
+        "Two. ¦ f(a",
+        '""" ¦ """More ¦ two. """',
+    ),
+    (
+        "cpp",
+        "int f() {\n  int a = 1;\n  «»\n  return a;\n}\n",
+        'auto q = R"( ¦ g(R"(SELECT ¦ return /* the',
+        'int = R"( ¦ auto q = "a ¦ g("SELECT',
+    ),
+    (
+        "csharp",
+        "class A {\n    string F() {\n        int a = 1;\n        «»\n        return b;\n    }\n}\n",
+        'var q = """ ¦ return @" ¦ G(@"SELECT ""a"" ¦ G(a, """ ¦ var q = $@"a {b}',
+        'var = = @" ¦ G("SELECT ¦ var q = @"SELECT"',
+    ),
+    (
+        "go",
+        'package a\n\nfunc f() string {\n\ta := 1\n\t«»\n\treturn "b"\n}\n',
+        "q := ` ¦ return `SELECT ¦ g(a, ` ¦ q := []string{`",
+        'q := := ` ¦ a b ` ¦ q := "a ¦ g(`a`, "b',
+    ),
+    (
+        "java",
+        "class A {\n    String f() {\n        int a = 1;\n        «»\n        return b;\n    }\n}\n",
+        'String q = """ ¦ return """ ¦ g(""" ¦ g(a, """',
+        'a b c """ ¦ import """ ¦ String q = "a ¦ g("a',
+    ),
+    (
+        "javascript",
+        "function f(x) {\n  let a = 1;\n  «»\n  return `${a}`;\n}\n",
+        "const q = ` ¦ return `SELECT ¦ g(a, ` ¦ const b = { c: ` ¦ x = gql` ¦ return html`<b>${a}",
+        "const = ` ¦ return return ` ¦ a b ` ¦ ) ` ¦ b = 'a ¦ b = `c` + 'd",
+    ),
+    (
+        "javascript",
+        "const x = {\n  a: 1,\n  «»\n  b: 2,\n};\n",
+        "c: ` ¦ c: gql` ¦ c: f(` ¦ c: [`",
+        "c c: ` ¦ c: 'd ¦ return `",
+    ),
+    (
+        "rust",
+        "fn f() {\n    let a = 1;\n    «»\n    g(a);\n}\n",
+        'let q = r#" ¦ h(r#"SELECT ¦ h("a \\ ¦ let q = "a \\',
+        'let = r#" ¦ let q = "a ¦ h("a',
+    ),
+    (
+        "typescriptreact",
+        "const A = () => {\n  const a = 1;\n  «»\n  return <b>{a}</b>;\n};\n",
+        "const q = ` ¦ const B = styled.div`",
+        "const = ` ¦ const q = 'a",
+    ),
+]
+"""As above, of strings that may have several lines."""
 
-@pytest.mark.parametrize(("language", "source", "good", "bad"), GOING_ON)
+
+@pytest.mark.parametrize(("language", "source", "good", "bad"), GOING_ON + LONG_STRINGS)
 def test_a_new_line_is_not_broken_because_it_goes_on_below(
     language: str, source: str, good: str, bad: str
 ) -> None:
-    """Elements and arguments, expressions, tags, comments, and what is defined below."""
+    """Elements and arguments, expressions, tags, strings, comments, and what is defined below."""
     lines = source.split("\n")
     row = next(row for row, line in enumerate(lines) if "«»" in line)
     indentation = lines[row].removesuffix("«»")

@@ -93,7 +93,7 @@ RULES = LanguageRules(
     comments=_COMMENTS,
     binds=binding(frozenset({"extern_crate_declaration", "use_declaration"}), _BINDINGS, _WRAPPINGS),
     known=frozenset(_KNOWN.split()),
-    spans=(('"', '"'), COMMENT),
+    spans=(('r#"', '"#'), ('"', '"'), COMMENT),
     begins=re.compile(
         r"(?:async|const|enum|extern|fn|impl|macro_rules|mod|pub|static|struct|trait|type|union|unsafe|use)\b|#"
     ),
