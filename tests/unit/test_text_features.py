@@ -84,7 +84,7 @@ def at_end(line: str) -> dict[str, float]:
         ("    result = start", "    «result = start)»"),
         ("    result = start", "    result =« 'start»"),
         ("    result = start", "    result« = [start] and \\»"),
-        ("    result = start", '    «"""»'),
+        ("    result = start", '    «result = "start»'),
         ("    result = start", "    «result = = start»"),
         ("    result = start", "    «if = start:»"),
         ("        result += item.price", "        «for result item:  # all»"),
@@ -139,6 +139,8 @@ def test_a_line_that_fits(old: str, new: str) -> None:
         "@cache",
         "@cache(",
         "match start:",
+        '"""',
+        'result = """start',
     ],
 )
 def test_a_new_line_that_opens_something(new: str) -> None:
