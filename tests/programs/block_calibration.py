@@ -1,23 +1,30 @@
 """How well the probabilities in blocks are calibrated: that all lines up to a line are right.
 
-    python tests/programs/block_calibration.py PROJECT... --model NAME --count 300 --output FILE
+    python tests/programs/block_calibration.py PROJECT... --model NAME --stretches 300 --output FILE
     python tests/programs/block_calibration.py --output FILE
 
-The places are beginnings of lines in the source of projects, whose lines from there to the end of the scope
-(as `completion.block` finds it) are removed: every other time everything below as well. The block is made by
-the functions that serve an editor, but without their limit of time. FILE keeps a line of JSON for each place,
-without source, and a run goes on with those it holds; without projects the table alone is printed again.
+The places are the beginnings of lines, after their indentation, in stretches of the source of projects: one
+stretch of a file, drawn at random, in which the model's window stands still, so that the next place costs no
+more than it does an editor. At each place the lines from there to the end of the scope (as `completion.block`
+finds it) are removed, and everything below as well (--condition writing-on). The block is made by the
+functions that serve an editor, but without their limit of time. FILE keeps a line of JSON for each place,
+without source, and a run goes on with those it holds; without projects the tables alone are printed again.
+Processes that share the work write files of their own; `cat` makes one of them.
 
 Use projects that the calibrator was not fitted on. A line that is right is the one that was there, its
-indentation included. The probability of a line beyond the removed ones counts as wrong.
+indentation included, below lines that are all right. The probability of a line beyond the removed ones counts
+as wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import math
+import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +33,61 @@ import numpy as np
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.validation.intervals import summarise
+from lsp_calib.calibration.validation.intervals import bootstrap_mean, summarise
 from lsp_calib.calibration.warnings import quietly
 from lsp_calib.completion import Completion, CompletionService, Cursor, block
 from lsp_calib.completion.layouts import Layouts
-from lsp_calib.completion.nearby import Nearby
-from lsp_calib.completion.prompt import Layout, Surroundings
-from lsp_calib.evaluation.lines import LineItem, sample_lines, without_below
+from lsp_calib.completion.nearby import Nearby, _Place
+from lsp_calib.completion.places import is_asked_for
+from lsp_calib.completion.prompt import Layout, Surroundings, WindowSize
+from lsp_calib.evaluation.lines import (
+    INSERTING,
+    WRITING_ON,
+    LineItem,
+    _item,
+    read_lines_of,
+    source_files,
+    without_below,
+)
 from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engines import open_engine
+from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.syntax import prose_lines
+from lsp_calib.values import Tier
+
+_LANGUAGE = "python"
+# Lines of a stretch. Elsewhere than at the top of a file the window moves sooner.
+_LONGEST = 24
+
+Row = dict[str, Any]
 
 
-def begins(item: LineItem) -> bool:
-    """Whether the item is a whole line."""
-    return not item.cursor.before.strip()
+def stretches(root: Path, layout: Layout, *, writing_on: bool, seed: int = 1) -> Iterator[list[LineItem]]:
+    """Of each file of a project a stretch of places for which the prompt begins alike, in a random order."""
+    rng = random.Random(f"{seed}:{root.name}")
+    files = list(source_files(root))
+    rng.shuffle(files)
+    for path in files:
+        lines = read_lines_of(path, _LANGUAGE)
+        prose = prose_lines(lines, _LANGUAGE)
+        asked = [at for at, line in enumerate(lines) if at not in prose and is_asked_for(line)]
+        if not asked:
+            continue
+        items = [place(root, path, lines, at, writing_on=writing_on) for at in asked]
+        drawn = _Place.of(rng.choice(items).cursor, layout)
+        alike = [item for item in items if _Place.of(item.cursor, layout) == drawn]
+        yield [item for item in alike if item.cursor.line < alike[0].cursor.line + _LONGEST]
 
 
-def true_block(item: LineItem, lines: tuple[str, ...]) -> list[str]:
+def place(root: Path, path: Path, lines: Sequence[str], at: int, *, writing_on: bool) -> LineItem:
+    """The beginning of a line, in a document without the block that begins there."""
+    indentation = len(lines[at]) - len(lines[at].lstrip())
+    item = _item(root, root.name, path, lines, at, indentation, "after-indentation", _LANGUAGE)
+    return without_block(item, len(true_block(item, lines)), writing_on=writing_on)
+
+
+def true_block(item: LineItem, lines: Sequence[str]) -> list[str]:
     """The lines that belong to the block that begins at the item's place. lines: of the whole file."""
     first = item.cursor.before + item.target
     found = [first]
@@ -67,83 +111,142 @@ def without_block(item: LineItem, length: int, *, writing_on: bool) -> LineItem:
     return attrs.evolve(item, cursor=without_below(shown) if writing_on else shown)
 
 
-def judged(made: tuple[Completion, ...], truth: list[str]) -> dict[str, list[Any]]:
-    """For each line of a block the probability that all up to it are right, and whether they are."""
+def judged(
+    made: tuple[Completion, ...], truth: Sequence[str], estimator: ConfidenceEstimator
+) -> dict[str, list[Any]]:
+    """Of each line of a block the probability that all up to it are right, its tier, and whether they are."""
     right: list[bool] = []
     for at, line in enumerate(made):
         same = at < len(truth) and line.expected_line.rstrip() == truth[at].rstrip()
         right.append(same and (right[-1] if right else True))
-    return {"p": [None if p is None else round(p, 6) for p in block._product(made)], "right": right}
+    products = block._product(made)
+    tiers = [estimator.tier(p, made[0].suggestion.confidence)[0].value for p in products]
+    return {"p": [None if p is None else round(p, 6) for p in products], "tier": tiers, "right": right}
 
 
-async def ask(items: list[LineItem], model: str, threads: int, file: Path) -> None:
+async def ask(runs: Sequence[list[LineItem]], given: argparse.Namespace) -> None:
+    """Ask for the places of each stretch in turn that the file does not hold."""
     block.WITHIN = math.inf
-    known = {json.loads(line)["item"] for line in file.read_text().splitlines()} if file.exists() else set()
+    file: Path = given.output
+    known = {row["item"] for row in rows_of(file)}
     store = CalibratorStore.open()
     estimator = ConfidenceEstimator(store)
-    by_id = {item.id: item for item in items}
+    asked: dict[str, LineItem] = {}
 
     def find(document: str, cursor: Cursor, layout: Layout) -> Any:
+        item = asked[document]
+
         def found() -> Surroundings:
-            return surroundings_of(attrs.evolve(by_id[document], cursor=cursor), layout)
+            return surroundings_of(attrs.evolve(item, cursor=cursor), layout)
 
         return found
 
-    engine = open_engine(EngineChoice(model=model, threads=threads))
-    layouts = Layouts(store.has_labels)
+    engine = open_engine(EngineChoice(model=given.model, threads=given.threads))
+    layouts = Layouts(store.has_labels, lambda: WindowSize(given.window))
     service = CompletionService(engine, estimator, layout_of=layouts.of, nearby=Nearby(find))
     try:
-        for number, item in enumerate(items):
-            if item.id in known:
-                continue
-            truth = true_block(item, (*item.cursor.lines,))
-            by_id[item.id] = asked = without_block(item, len(truth), writing_on=number % 2 == 1)
-            found = await block_at(service, estimator, asked)
-            row = {"item": item.id, "group": item.group, "truth": len(truth), "below": number % 2 == 0}
-            with file.open("a") as output:
-                output.write(json.dumps({**row, **judged(found, truth)}) + "\n")
-            service.forget(item.id)
+        for items in runs:
+            document = items[0].id
+            for item in items:
+                if item.id in known:
+                    continue
+                asked[document] = item
+                found = await block_at(service, estimator, item.cursor, document)
+                truth = true_block(item, (Path(item.root) / item.name).read_text("utf-8").split("\n"))
+                row = {"item": item.id, "group": item.group, "condition": given.condition}
+                row |= {"truth": len(truth), **judged(found, truth, estimator)}
+                with file.open("a") as output:
+                    output.write(json.dumps(row) + "\n")
+            service.forget(document)
     finally:
         await engine.close()
 
 
 async def block_at(
-    service: CompletionService, estimator: ConfidenceEstimator, item: LineItem
+    service: CompletionService, estimator: ConfidenceEstimator, cursor: Cursor, document: str
 ) -> tuple[Completion, ...]:
     """The block that an editor would get; empty if there is no completion at all."""
-    first = await service.complete(item.cursor, document=item.id)
+    first = await service.complete(cursor, document=document)
     if not isinstance(first, Completion):
         return ()
     return await block.lines_of(
-        lambda cursor: service.complete(cursor, document=item.id),
+        lambda cursor: service.complete(cursor, document=document),
         first,
         lambda p: estimator.tier(p, first.suggestion.confidence),
     )
 
 
-def report(file: Path) -> None:
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
+def rows_of(file: Path) -> list[Row]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def report(rows: Sequence[Row]) -> None:
+    """Print the tables: by line, and of all lines after the first, by tier."""
     blocks = [row for row in rows if len(row["p"]) > 1]
-    print(f"{len(rows)} places, {len(blocks)} blocks of two lines and more\n")
-    print("| up to line | n | right | promised | skill | ECE (a calibrated score's) |")
-    print("|---|--:|--:|--:|--:|---|")
-    for name, wanted in (("1", {0}), ("2", {1}), ("3", {2}), ("4 to 12", set(range(3, 12))), ("all", None)):
-        pairs = [
-            (p, right, row["group"])
-            for row in rows
-            for at, (p, right) in enumerate(zip(row["p"], row["right"], strict=True))
-            if p is not None and (wanted is None or at in wanted)
-        ]
-        if not pairs:
-            continue
-        p, right, groups = map(np.array, zip(*pairs, strict=True))
-        cells = [name, str(right.size), f"{right.mean():.1%}", f"{p.mean():.1%}"]
-        if 0 < right.sum() < right.size:
-            with quietly():
-                found = summarise(p, right.astype(np.bool_), groups)
-            ece = found["ece"]
-            cells += [f"{found['skill'].value:+.2f}", f"{ece.value:.3f} ({ece.low:.3f} to {ece.high:.3f})"]
-        print("| " + " | ".join([*cells, *[""] * (6 - len(cells))]) + " |")
+    projects = len({row["group"] for row in rows})
+    print(f"{len(rows)} places of {projects} projects, {len(blocks)} blocks of two lines and more\n")
+    print(
+        "| up to line | lines | right | promised | skill | ECE (of a calibrated product) | accepted @ right |"
+    )
+    print("|---|--:|--:|--:|---|---|---|")
+    every = range(block.MOST_LINES)
+    for name, source, wanted in (
+        ("1, of all", rows, every[:1]),
+        ("1, of a block of two lines and more", blocks, every[:1]),
+        ("2", blocks, every[1:2]),
+        ("3", blocks, every[2:3]),
+        ("4 to 12", blocks, every[3:]),
+        ("2 to 12", blocks, every[1:]),
+        ("the last, so the whole block", [last(row) for row in blocks], every),
+    ):
+        lines = [line for row in source for line in _lines(row, wanted)]
+        if lines:
+            print("| " + " | ".join([name, *_cells(lines)]) + " |")
+    print("\n| after the first | lines | right | promised |")
+    print("|---|--:|--:|--:|")
+    for tier in Tier:
+        of_tier = [line for row in blocks for line in _lines(row, every[1:]) if line[3] == tier.value]
+        if of_tier:
+            p, right, groups, _ = zip(*of_tier, strict=True)
+            share = bootstrap_mean(right, groups)
+            bounds = "" if share.low is None else f" ({share.low:.0%} to {share.high:.0%})"
+            print(f"| {tier.value} | {len(of_tier)} | {share.value:.0%}{bounds} | {np.mean(p):.0%} |")
+    given_right = [
+        (now / before, right, row["group"], tier)
+        for row in blocks
+        for (before, now), right, ready, tier in zip(
+            itertools.pairwise(row["p"]), row["right"][1:], row["right"], row["tier"][1:], strict=False
+        )
+        if ready
+    ]
+    if given_right:
+        print("\n| below lines that are all right | lines | right | promised | skill | ECE | |")
+        print("|---|--:|--:|--:|---|---|---|")
+        print("| the next line's own confidence | " + " | ".join(_cells(given_right)[:-1]) + " | |")
+
+
+def last(row: Row) -> Row:
+    return {**row, **{key: row[key][-1:] for key in ("p", "right", "tier")}}
+
+
+def _lines(row: Row, wanted: range) -> list[tuple[float, bool, str, str]]:
+    """The lines of a block with these numbers: probability, whether all up to it are right, project, tier."""
+    found = zip(row["p"], row["right"], row["tier"], strict=True)
+    return [(p, right, row["group"], tier) for at, (p, right, tier) in enumerate(found) if at in wanted]
+
+
+def _cells(lines: Sequence[tuple[float, bool, str, str]]) -> list[str]:
+    p, right, groups, tiers = map(np.array, zip(*lines, strict=True))
+    cells = [str(right.size), f"{right.mean():.0%}", f"{p.mean():.0%}", "", ""]
+    if 0 < right.sum() < right.size:
+        with quietly():
+            found = summarise(p, right.astype(np.bool_), groups)
+        skill, ece = found["skill"], found["ece"]
+        cells[3] = f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})"
+        cells[4] = f"{ece.value:.3f} ({ece.low:.3f} to {ece.high:.3f})"
+    accepted = right[tiers == Tier.ACCEPT.value]
+    cells.append(f"{accepted.size / right.size:.0%} @ {accepted.mean():.0%}" if accepted.size else "none")
+    return cells
 
 
 def main() -> None:
@@ -152,18 +255,20 @@ def main() -> None:
     )
     parser.add_argument("projects", nargs="*", type=Path)
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--window", choices=[size.value for size in WindowSize], default="large")
+    parser.add_argument("--condition", choices=[INSERTING, WRITING_ON], default=WRITING_ON)
+    parser.add_argument("--stretches", type=int, default=100)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
     if given.projects:
-        each = -(-given.count // len(given.projects))
-        sampled = [sample_lines(path, path.name, 8 * each, seed=1) for path in given.projects]
-        drawn = [[item for item in items if begins(item)] for items in sampled]
+        layout = Layout.of(load_cards()[given.model], WindowSize(given.window))
+        drawn = [stretches(path, layout, writing_on=given.condition == WRITING_ON) for path in given.projects]
         # The projects by turns, so that an unfinished run is of all of them.
-        items = [items[at] for at in range(each) for items in drawn if at < len(items)]
-        asyncio.run(ask(items[: given.count], given.model, given.threads, given.output))
-    report(given.output)
+        turns = itertools.zip_longest(*drawn)
+        runs = (run for turn in turns for run in turn if run is not None)
+        asyncio.run(ask(list(itertools.islice(runs, given.stretches)), given))
+    report(rows_of(given.output))
 
 
 if __name__ == "__main__":
