@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from lsp_calib.feedback.exporting import export_file, export_to
 from lsp_calib.feedback.statistics import Part, Statistics, statistics
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.workspace import address
+
+_DRIVE = re.compile(r"(?<=^file:///)[A-Za-z](?=:)")
 
 
 @attrs.frozen
@@ -110,7 +113,17 @@ def purge_feedback(what: Purge) -> tuple[int, int]:
 def addresses(folder: Path) -> list[str]:
     """The addresses that an editor may have for a folder: as it is named, and without links."""
     named = (Path.cwd() / folder.expanduser(), folder.expanduser().resolve())
-    return list(dict.fromkeys(address(path.as_uri()) for path in named))
+    return list(dict.fromkeys(one for path in named for one in spellings(path.as_uri())))
+
+
+def spellings(uri: str) -> list[str]:
+    """The addresses of a URI. Editors write the letter of a drive in either case, VS Code in lower case.
+
+    >>> spellings("file:///C:/a")
+    ['file:///C:/a', 'file:///c:/a']
+    """
+    whole = address(uri)
+    return list(dict.fromkeys([whole, _DRIVE.sub(lambda letter: letter[0].swapcase(), whole)]))
 
 
 @contextmanager

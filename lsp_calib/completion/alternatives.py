@@ -118,8 +118,8 @@ def shares(first_logprob: float, logprobs: Sequence[float]) -> tuple[float, ...]
     Returns n numbers in [0, 1]: P(alternative) / (1 - P(first)) of the raw probabilities P, what the model
     thinks of it if the first one is wrong.
 
-    >>> shares(math.log(0.5), [math.log(0.25), math.log(0.125)])
-    (0.5, 0.25)
+    >>> [round(share, 9) for share in shares(math.log(0.5), [math.log(0.25), math.log(0.125)])]
+    [0.5, 0.25]
     """
     raw = [math.exp(min(logprob, 0.0)) for logprob in logprobs]
     # Different tokens can make the same text, and numbers are rounded: so the sum is looked at as well.

@@ -27,10 +27,12 @@ WITHIN = 3.0
 
 MEASURE = "product-of-lines-1"
 
-_OPENING = (":", "{", "(", "[")
+# The end of a line that opens a block or a bracket, a comment behind it included.
+_OPENED = re.compile(r"([:{(\[])(?:\s+(?://|#\s).*)?\s*$")
 _CLOSING = (")", "]", "}")
 # With these a statement goes on that a line with the same indentation began.
 _CONTINUING = frozenset({"else", "elif", "except", "finally", "catch"})
+_AFTER_WORD = re.compile(r"\W")
 # So begin the parts of a block between braces; gofmt and many styles indent them no further than its first
 # line. Without a colon `public` begins a declaration, which stands beside the block.
 _PART = re.compile(r"(case|default)\b|(public|private|protected)(\s+\w+)?\s*:(?!:)")
@@ -71,7 +73,7 @@ def scope_of(first: str, line: str) -> Scope:
     text = line.strip()
     if text.startswith(_CLOSING):
         return Scope.INSIDE if _opens(text) else Scope.LAST
-    word = text.split(maxsplit=1)[0].rstrip(":{(")
+    word = _AFTER_WORD.split(text, maxsplit=1)[0]
     return Scope.INSIDE if word in _CONTINUING or _is_part(first, text) else Scope.OUTSIDE
 
 
@@ -226,12 +228,13 @@ def _doubt(lines: Sequence[Completion]) -> tuple[int, int] | None:
 def _is_part(first: str, text: str) -> bool:
     """Whether a line with the indentation of `first` is a label in the block that it opens. Two labels stand
     beside each other."""
-    first = first.strip()
-    return first.endswith("{") and bool(_PART.match(text)) and not _PART.match(first)
+    opened = _OPENED.search(first)
+    braces = opened is not None and opened[1] == "{"
+    return braces and bool(_PART.match(text)) and not _PART.match(first.strip())
 
 
 def _opens(line: str) -> bool:
-    return line.rstrip().endswith(_OPENING)
+    return _OPENED.search(line) is not None
 
 
 def _indentation(line: str) -> int:

@@ -18,6 +18,14 @@ _QUOTES = "\"'`"
 _STRING = re.compile(r"(\\.)|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 # In Rust an apostrophe also begins a lifetime.
 _RUST_STRING = re.compile(r"(\\.)|'(?:\\.[^']*|[^'\\])'|\"(?:\\.|[^\"\\])*\"")
+# In a template literal, which may have expressions in it, and in a raw string of Go brackets are text too.
+_STRINGS = MappingProxyType(
+    {
+        "rust": _RUST_STRING,
+        "go": re.compile(rf"{_STRING.pattern}|`[^`]*`"),
+        **dict.fromkeys(("javascript", "typescript"), re.compile(rf"{_STRING.pattern}|`(?:\\.|[^`\\])*`")),
+    }
+)
 _SLASHES = re.compile(r"//")
 # What begins a comment that ends with its line. The mark of another language may be code: `this.#items = [`
 # in JavaScript, `a // max(` in Python. Taken for a comment it hides an opener, whose closer seems surplus.
@@ -45,11 +53,26 @@ _OPEN_TYPES = re.compile(r"(?:\w|::|\btemplate )<[\w\s,.:?&*'\[\]]*$")
 _TYPES = re.compile(r"[\w\s,.:?&*'|@()\[\]{}<>=-]*")
 _ANGLE = re.compile(r"[-=]>|[<>]")
 _FOR = re.compile(r"\bfor\s*\([^()]*$")
-# In characters. What is open in a longer line, which is data, is not worth reading it for.
+# In characters. What is open in a longer line, which is data, is not worth reading it for; nor in more lines
+# above.
 _LONGEST_READ = 100_000
+_MOST_READ = 500_000
 _CLOSERS = re.compile(r"[)\]]+")  # in braces a statement may end
-LINES_ABOVE = 2000
-"""So many are read at most. What opens a bracket may stand above them: a class ends far below its name."""
+# So many lines are read at most. What opens a bracket may stand above them: a class ends far below its name.
+_LINES_ABOVE = 2000
+
+
+def lines_above(lines: Sequence[str], line: int) -> Sequence[str]:
+    """Those of the lines above a line in which its brackets are looked for: the nearest ones.
+
+    >>> lines_above(["a(", "b"], 2), len(lines_above(["x" * 300_000] * 4, 4))
+    (['a(', 'b'], 1)
+    """
+    above = lines[max(line - _LINES_ABOVE, 0) : line]
+    left, first = _MOST_READ, len(above)
+    while first and (left := left - len(above[first - 1])) >= 0:
+        first -= 1
+    return above[first:] if first else above
 
 
 def without_surplus_closers(
@@ -65,6 +88,8 @@ def without_surplus_closers(
     no opener (`start)` in a shell's `case`), or where the text ends within a string.
     """
     if more_above or family_of(language) not in _COMMENTS or not text or text[-1] not in _OPENING:
+        return text
+    if len(before) + len(after) > _LONGEST_READ:
         return text
     if not _surplus(_code(before + text + after, language), {}) or _in_string(before + text, language):
         return text
@@ -90,15 +115,15 @@ def up_to_the_closer_behind(text: str, before: str, after: str, above: Sequence[
     closer = after.lstrip()[:1]
     if closer == ">":
         return _up_to_angle(text, before, language)
-    if closer not in _OPENING:
+    if closer not in _OPENING or len(before) + len(after) > _LONGEST_READ:
         return text
-    at = _first_unmatched(text)
+    at = _first_unmatched(text, language)
     if at is None or text[at] != closer:
         return text
     open_above = _open_above(above, language)
-    if _count_unmatched(_without_strings(before + after), open_above.copy()):
+    if _count_unmatched(_without_strings(before + after, language), open_above.copy()):
         return text
-    out_of_order = _count_unmatched(_without_strings(before + text + after), open_above)
+    out_of_order = _count_unmatched(_without_strings(before + text + after, language), open_above)
     return text[:at].rstrip() if out_of_order else text
 
 
@@ -110,6 +135,8 @@ def without_end_behind(text: str, before: str, after: str) -> str:
     >>> without_end_behind("bar();", "foo(", ");"), without_end_behind("x;", "f(", ");")
     ('bar()', 'x')
     """
+    if len(before) + len(after) > _LONGEST_READ:
+        return text
     closers = _CLOSERS.match(after)
     end = after[closers.end() :].rstrip() if closers else ""
     if closers is None or not end or has_closer(end) or not closed_by_editors(before).startswith(closers[0]):
@@ -261,10 +288,11 @@ def _angles(text: str) -> tuple[int | None, int]:
     return at, open_
 
 
-def _first_unmatched(text: str) -> int | None:
+def _first_unmatched(text: str, language: str) -> int | None:
     """The place of the first closer that has no opener before it in the text; None if there is none."""
     open_: list[str] = []
-    for at, char in enumerate(_STRING.sub(lambda found: found[1] or " " * len(found[0]), text)):
+    strings = _STRINGS.get(family_of(language), _STRING)
+    for at, char in enumerate(strings.sub(lambda found: found[1] or " " * len(found[0]), text)):
         if char in _CLOSING:
             open_.append(char)
         elif char in _OPENING and (not open_ or open_.pop() != _OPENING[char]):
@@ -272,8 +300,8 @@ def _first_unmatched(text: str) -> int | None:
     return None
 
 
-def _without_strings(line: str) -> str:
-    return _STRING.sub(lambda found: found[1] or "", line)
+def _without_strings(line: str, language: str = "") -> str:
+    return _STRINGS.get(family_of(language), _STRING).sub(lambda found: found[1] or "", line)
 
 
 def _code(line: str, language: str) -> str:
@@ -281,7 +309,7 @@ def _code(line: str, language: str) -> str:
     family = family_of(language)
     # A space for a string: what stands around it is not to become a comment mark. What is escaped outside of
     # one, as in a regular expression, is no bracket.
-    without = (_RUST_STRING if family == "rust" else _STRING).sub(" ", line)
+    without = _STRINGS.get(family, _STRING).sub(" ", line)
     comment = _COMMENTS.get(family)
     if comment is None:
         return without

@@ -96,8 +96,10 @@ class CompletionMemory:
             closed = 0
             if key != key_of(typed, 0):
                 closed = len(_closed(one.text, typed, cursor.after))
-                if not closed or typed + closed == len(one.text) or key != key_of(typed, closed):
+                if not closed or key != key_of(typed, closed):
                     continue
+            if typed and not one.text[typed : len(one.text) - closed].strip():
+                continue  # nothing that can be seen is left
             known.move_to_end((key, rank))
             return _rest(one.outcome, cursor, typed, closed)
         return None

@@ -9,9 +9,9 @@ import attrs
 
 from lsp_calib.characters import has_hidden
 from lsp_calib.completion.brackets import (
-    LINES_ABOVE,
     is_balanced,
     is_own_closer,
+    lines_above,
     up_to_the_closer_behind,
     without_end_behind,
     without_surplus_closers,
@@ -26,6 +26,8 @@ _SHORTEST_REPEAT = 8
 # In characters: what the end of a text shares with the rest of the line by chance is shorter.
 _SHORTEST_OVERLAP = 2
 _SHORTEST_REST = 3
+# And at the end of the line.
+_NO_SPACE_BEFORE = frozenset(("", *" \t)]},;:."))
 _WORD, _MARK = re.compile(r"\w"), re.compile(r"[^\w\s]")
 # In C# a bracket may begin an attribute or, below an assignment, numbers.
 _NUMBERS = re.compile(r"\s*\[[\s\d]")
@@ -85,20 +87,20 @@ def _offered_at_first(text: str, cursor: Cursor) -> Cleaned:
         return found
     text, cuts = found.text, found.cuts
     if Cut.SUFFIX not in cuts:
-        ends = _without_rest(text, cursor.after.strip())
+        ends = _without_rest(text, cursor)
         if not ends.strip():
             return Cleaned("", Removal.REPEATS_SUFFIX)
         if ends != text:
             text, cuts = ends, (*cuts, Cut.PART_OF_SUFFIX)
-    first = max(cursor.line - LINES_ABOVE, 0)
-    above, around = cursor.lines[first : cursor.line], (cursor.before, cursor.after)
+    above, around = lines_above(cursor.lines, cursor.line), (cursor.before, cursor.after)
+    more_above = len(above) < cursor.line
     within = up_to_the_closer_behind(text, *around, above, cursor.language)
     within = without_end_behind(within, *around)
     if not within.strip():
         return Cleaned("", Removal.REPEATS_SUFFIX)
     if within != text:
         text, cuts = within, (*cuts, Cut.PART_OF_SUFFIX)
-    closed = without_surplus_closers(text, *around, above, cursor.language, more_above=first > 0)
+    closed = without_surplus_closers(text, *around, above, cursor.language, more_above=more_above)
     if not closed.strip():
         return Cleaned("", Removal.SURPLUS_CLOSERS)
     if closed != text:
@@ -125,29 +127,44 @@ def cleaned(text: str, cursor: Cursor) -> Cleaned:
         return Cleaned("", Removal.EMPTY)
     if has_hidden(text, cursor.before, cursor.after) or "\ufffd" in text:
         return Cleaned("", Removal.HIDDEN_CHARACTERS)
-    text = text.rstrip()
-    if not text:
+    bare = text.rstrip()
+    if not bare:
         return Cleaned("", Removal.WHITE_SPACE)
+    # Before a word or the end of a string, white space is part of what is written: `await |fetch()`.
+    kept, text = (bare if cursor.after[:1] in _NO_SPACE_BEFORE else text), bare
     rest = cursor.after.rstrip()
     if not text.endswith(rest):
         rest = rest.lstrip()
     if not text.endswith(rest) or not rest or is_own_closer(text, cursor.before, rest, cursor.language):
-        return Cleaned(text)
+        return Cleaned(kept)
+    if _splits_word(text, rest, cursor):
+        return Cleaned(kept)
     text = text[: -len(rest)]
     return Cleaned(text, cuts=(Cut.SUFFIX,)) if text.strip() else Cleaned("", Removal.REPEATS_SUFFIX)
 
 
-def _without_rest(text: str, rest: str) -> str:
+def _without_rest(text: str, cursor: Cursor) -> str:
     """`text` up to where it begins to write the rest of the line again."""
+    rest = cursor.after.strip()
     # A bare word may stand in a line twice: `self.name = |name`.
     if len(rest) >= _SHORTEST_REST and _WORD.search(rest) and _MARK.search(rest) and rest in text:
         return text[: text.index(rest)]
     for size in range(min(len(rest) - 1, len(text)), _SHORTEST_OVERLAP - 1, -1):
         shared = rest[:size]
         # A bracket that the answer itself opened stays closed.
-        if text.endswith(shared) and (is_balanced(shared) or not is_balanced(text)):
-            return text[:-size]
+        if not text.endswith(shared) or _splits_word(text, shared, cursor):
+            continue
+        if is_balanced(shared) or not is_balanced(text):
+            return text[:-size].rstrip() if cursor.after[:1].isspace() else text[:-size]
     return text
+
+
+def _splits_word(text: str, shared: str, cursor: Cursor) -> bool:
+    """Whether the end of a text that equals the beginning of the rest is the end of a word, and stands apart
+    from the rest: of `for | in names`, the `in` of `plugin`."""
+    start = text.rstrip()[: -len(shared)]
+    apart = cursor.after[:1].isspace() and _WORD.match(shared) is not None
+    return apart and bool(start) and _WORD.match(start[-1]) is not None
 
 
 def _is_next_line(text: str, cursor: Cursor) -> bool:

@@ -15,7 +15,7 @@ from lsp_calib.evaluation.tasks import FEWEST, Task, language_below, project_nam
 from lsp_calib.evaluation.thresholds import CRITERIA
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import name_of
-from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.examples import Example, has_length, is_short
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.retrieval import ExamplePool
 from lsp_calib.syntax import Function, documentation_sentence, functions
@@ -33,7 +33,7 @@ def documented_task(
 
     language: of the source; None: Python if there is any, else the only one there is. exclude: patterns of
     files that no model may see. The examples of a
-    function are those of its own project, as in the editor; near-duplicates, itself among them, are left out.
+    function are those of its own project that the editor would show; near-duplicates are left out.
     Raises DataError if there are fewer than 20 such functions, or several languages; SettingsError for a
     language without a grammar.
     """
@@ -59,22 +59,32 @@ def _of_project(
 ) -> Iterator[tuple[str, Plain]]:
     """Functions of a project, drawn at random, with their examples."""
     found = list(_payloads(root, group, language, exclusion))
-    examples = [Example(p["path"], p["name"], p["code"], p["reference"]) for p in found]
-    pool = ExamplePool(examples)
+    # As in the editor: neither code or sentences of another length, nor what holds the function or is in it,
+    # whose code may hold the very sentence that is asked for.
+    fit = [(function, p) for function, p in found if has_length(function.code) and is_short(p["reference"])]
+    pool = ExamplePool([Example(p["path"], p["name"], p["code"], p["reference"]) for _, p in fit])
     drawn = random.Random(f"{seed}:{group}").sample(range(len(found)), min(count, len(found)))
     for at in sorted(drawn):
-        best = pool.scored(examples[at].code, SHOTS)
-        yield found[at]["item"], {**found[at], **shown_examples(best)}
+        function, payload = found[at]
+        apart = {
+            other
+            for other, (one, p) in enumerate(fit)
+            if p["path"] != payload["path"] or one.end <= function.start or function.end <= one.start
+        }
+        best = pool.scored(payload["code"], SHOTS, admits=apart.__contains__)
+        yield payload["item"], {**payload, **shown_examples(best)}
 
 
-def _payloads(root: Path, group: str, language: str, exclusion: Exclusion) -> Iterator[Plain]:
+def _payloads(
+    root: Path, group: str, language: str, exclusion: Exclusion
+) -> Iterator[tuple[Function, Plain]]:
     for path in source_files(root, language):
         name = path.relative_to(root).as_posix() if path != root else path.name
         lines = () if exclusion.reason(str(path)) else read_lines_of(path, language)
         for function in functions(lines, language):
             payload = _payload(function, group, name, language)
             if is_usable(payload):
-                yield payload
+                yield function, payload
 
 
 def _payload(function: Function, group: str, name: str, language: str) -> Plain:

@@ -67,7 +67,7 @@ def with_features(
     pieces: Sequence[bytes],
     compute: TextFeatures = text_features,
 ) -> tuple[Header, list[Record]]:
-    """The header and records with text features; answers that were not offered have none.
+    """The header and records with text features; answers that were not offered have none, nor alternatives.
 
     card: of the model that answered. pieces: the bytes of its tokens by id. compute: gives the features of a
     text inserted at a cursor.
@@ -82,7 +82,9 @@ def with_features(
         if rebuilt.record.shown:
             values = listed.ordered(compute(cursor, text))
             above = listed.ordered(compute(without_below(cursor), text))
-        found.append(attrs.evolve(rebuilt.record, features=values, features_above=above))
+        # Those of the alternatives were computed with the old list, and would be read with the new one.
+        others = tuple(attrs.evolve(one, features=()) for one in rebuilt.record.alternatives)
+        found.append(attrs.evolve(rebuilt.record, features=values, features_above=above, alternatives=others))
     return attrs.evolve(header, features=listed), found
 
 

@@ -292,7 +292,8 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
         listed = dict(header.observations.names) if header.observations is not None else {}
         similarities = 0 if header.similarity is None else len(header.similarity.names)
         for record in records:
-            if not sizes.issuperset((len(record.features), len(record.features_above))):
+            of_others = (len(other.features) for other in record.alternatives)
+            if not sizes.issuperset((len(record.features), len(record.features_above), *of_others)):
                 raise ValueError(f"the record of {record.item!r} has other features than the header says")
             if len(record.similarity) not in (0, similarities):
                 raise ValueError(f"the record of {record.item!r} has other similarities than the header says")

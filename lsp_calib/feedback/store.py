@@ -38,6 +38,9 @@ SETTLES_WITHIN = 7 * 86_400.0
 """Seconds within which nearly all suggestions settle: what is new is found by the index of times."""
 
 _BY_TIME = "INDEXED BY suggestions_by_time "
+# What is kept without a stored suggestion: hints, which are acknowledged, and counts of answers that were not
+# shown whole.
+_LOOSE = frozenset({EventKind.ACCEPTED, EventKind.REJECTED, EventKind.WITHHELD, EventKind.CUT})
 _AFTER = "AND l.at > ? AND s.shown_at > ?"
 # Models behind a server have no checksum: those are told apart by their names.
 _OF_MODEL = "s.model_sha256 = ? AND (s.model_sha256 <> '' OR s.model = ?)"
@@ -137,18 +140,27 @@ class FeedbackStore(StoreFile):
     def record_events(self, events: Iterable[Event]) -> None:
         """Keep events and the labels they carry: all of them or, on an error, none.
 
-        A later label replaces an earlier one of the same suggestion.
+        A later label replaces an earlier one of the same suggestion. Of a suggestion that is not
+        stored, because it was purged or feedback was off when it was shown, only `_LOOSE` events are kept.
         """
         events = list(events)
         if not events:
             return
 
         def insert(connection: sqlite3.Connection) -> None:
+            # In the transaction: another process may purge at any time.
+            stored = "SELECT 1 FROM suggestions WHERE id = ?"
+            known = {
+                one
+                for one in {e.suggestion_id for e in events}
+                if connection.execute(stored, (one,)).fetchone()
+            }
+            kept = [event for event in events if event.suggestion_id in known or event.kind in _LOOSE]
             connection.executemany(
                 "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, ?)",
-                [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in events],
+                [(e.suggestion_id, e.kind.value, e.at, json.dumps(dict(e.data))) for e in kept],
             )
-            _insert_labels(connection, [event.label for event in events if event.label is not None])
+            _insert_labels(connection, [event.label for event in kept if event.label is not None])
 
         self._write(insert)
 

@@ -127,9 +127,10 @@ class WorkspaceCalibration:
             raise SettingsError("A calibration is running already. Wait for it, or cancel its progress.")
         self._running, self._cancelled = True, False
         title = f"lsp-calib: calibrating on {wish.root.name}"
-        bar = await ProgressBar.begun(self._work_done, title, "choosing lines", self.cancel)
+        bar: ProgressBar | None = None
         message = "stopped"
         try:
+            bar = await ProgressBar.begun(self._work_done, title, "choosing lines", self.cancel)
             result = await self._run(wish, bar)
             message = result["sentence"]
             for path in wish.records.parent.glob(f"{wish.records.name}*"):
@@ -140,7 +141,8 @@ class WorkspaceCalibration:
             raise
         finally:
             self._running = False
-            bar.end(message)
+            if bar is not None:
+                bar.end(message)
 
     def cancel(self) -> None:
         """Stop the calibration, if one is running."""

@@ -43,7 +43,7 @@ def parse_trusted(raw: object, stem: str = "lspCalib.trusted.") -> tuple[Trusted
 def _read(raw: object, table: Mapping[str, Setting], stem: str) -> tuple[dict[str, Any], list[str]]:
     """The fields that an object sets, and the messages."""
     whole = stem.rstrip(".: ")
-    if raw is None:
+    if raw is None or raw == []:  # Lua has one empty table for lists and objects
         return {}, []
     if not isinstance(raw, Mapping):
         return {}, [f"{whole} must be an object, not {type(raw).__name__}; the defaults are used."]
@@ -78,7 +78,8 @@ def _flat(raw: Mapping[str, Any], table: Mapping[str, Setting], stem: str = "") 
         # This key holds the object that `parse_trusted` reads.
         if name == "trusted" and table is not TRUSTED:
             continue
-        if isinstance(value, Mapping) and any(one.startswith(f"{name}.") for one in known):
-            yield from _flat(value, table, f"{name}.")
+        is_group = isinstance(value, Mapping) or value == []
+        if is_group and any(one.startswith(f"{name}.") for one in known):
+            yield from _flat(value or {}, table, f"{name}.")
         else:
             yield name, value

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+")
 # Characters of a function that are looked at.
 _MOST = 20_000
+# In characters. Code that is shorter says nothing, longer code does not fit beside what is asked.
+_SHORTEST, _LONGEST = 30, 1_500
+_LONGEST_SENTENCE = 160
 # Languages that people mix in one project, and that read alike.
 
 
@@ -49,6 +52,16 @@ class Terms:
     def length(self) -> float:
         """How many words there are."""
         return float(self.counts.sum())
+
+
+def has_length(code: str) -> bool:
+    """Whether code, as it stands in its file, has a length that an example may have."""
+    return _SHORTEST <= len(code) <= _LONGEST
+
+
+def is_short(sentence: str) -> bool:
+    """Whether a sentence of documentation is short enough for an example."""
+    return len(sentence) <= _LONGEST_SENTENCE
 
 
 def words_of(code: str) -> Iterator[str]:

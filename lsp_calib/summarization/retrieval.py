@@ -238,8 +238,17 @@ class ExamplePool:
         """
         return [example for example, _ in self.scored(code, count, without)]
 
-    def scored(self, code: str, count: int, without: str | None = None) -> list[tuple[Example, float]]:
-        """As `best`, each with its score over the one that the function itself would have."""
+    def scored(
+        self,
+        code: str,
+        count: int,
+        without: str | None = None,
+        admits: Callable[[int], bool] = lambda _at: True,
+    ) -> list[tuple[Example, float]]:
+        """As `best`, each with its score over the one that the function itself would have.
+
+        admits: whether the example at an index may be taken.
+        """
         query = terms_of(code, b"")
         ideal = self._ranking.ideal(query)
         groups = self._groups
@@ -248,6 +257,8 @@ class ExamplePool:
             ranked,
             query,
             count,
-            lambda one: groups is None or without is None or groups[one.group] != without,
+            lambda one: (
+                admits(one.group) and (groups is None or without is None or groups[one.group] != without)
+            ),
         )
         return [(self._examples[one.group], one.score / ideal if ideal else 0.0) for one in admitted]

@@ -18,7 +18,7 @@ import attrs
 
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import family_of, language_of
-from lsp_calib.summarization.examples import Example, Terms, terms_of
+from lsp_calib.summarization.examples import Example, Terms, has_length, is_short, terms_of
 from lsp_calib.summarization.retrieval import Ranked, Ranking, chosen
 from lsp_calib.syntax import Function, documentation_sentence, functions, has_grammar
 from lsp_calib.workspace_files import Stamp, is_made_by_a_program, lines_of, stamp_of, walk
@@ -29,9 +29,6 @@ _LARGEST = 200_000
 _MOST_NAMES = 50_000
 # Documented functions of one file: beyond it is data.
 _MOST_OF_FILE = 500
-# In characters. Code that is shorter says nothing, longer code does not fit beside what is asked.
-_SHORTEST, _LONGEST = 30, 1_500
-_LONGEST_SENTENCE = 160
 # Ranked functions that are looked at for the few that are shown.
 _LOOKED_AT = 40
 
@@ -245,10 +242,10 @@ class WorkspaceExamples:
 
     def _place(self, function: Function, language: str, lines: Sequence[str]) -> _Place | None:
         documented = function.documented
-        if documented is None or not _SHORTEST <= len(function.code) <= _LONGEST:
+        if documented is None or not has_length(function.code):
             return None
         sentence = documentation_sentence(function, language)
-        if sentence is None or len(sentence) > _LONGEST_SENTENCE:
+        if sentence is None or not is_short(sentence):
             return None
         name = _place_of_name(function, lines)
         place = _Place(documented, (function.start, function.end), name, b"")

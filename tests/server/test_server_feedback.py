@@ -273,6 +273,8 @@ async def test_export_and_purge_over_the_protocol(connect: Connect, tmp_path: Pa
     editor = await connect(SCRIPT)
     editor.open(TEXT)
     first = await editor.suggestion(0, 4)
+    editor.insert(0, 4, first["text"])
+    await editor.in_order()
     path = tmp_path / "export.jsonl"
     assert await editor.command("exportFeedback", {"path": str(path)}) == {"path": str(path), "n": 1}
     assert json.loads(path.read_text("utf-8"))["id"] == first["id"]
@@ -286,6 +288,10 @@ async def test_export_and_purge_over_the_protocol(connect: Connect, tmp_path: Pa
     assert stat.S_IMODE(Path(inside["path"]).stat().st_mode) == 0o600
     assert await editor.command("purgeFeedback") == {"n": 1}
     assert first["id"].encode() not in (editor.home / "feedback.db").read_bytes()
+    # The line that stands there now would be a label of what is gone.
+    editor.save()
     assert (await editor.suggestion(1, 6))["id"] != first["id"]
     await editor.in_order()
     assert editor.rows("SELECT COUNT(*) FROM suggestions") == [(1,)]
+    assert editor.rows("SELECT suggestion_id FROM labels") == []
+    assert editor.rows(f"SELECT kind FROM events WHERE suggestion_id = '{first['id']}'") == []

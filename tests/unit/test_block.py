@@ -66,6 +66,13 @@ from lsp_calib.values import Evidence, ModelIdentity, Tier
         ("case 1:", "case 2:", Scope.OUTSIDE),
         ("case 1: {", "case 2: {", Scope.OUTSIDE),
         ("f(", "default:", Scope.OUTSIDE),
+        ("if x:  # why", "b()", Scope.OUTSIDE),
+        ("if (x) { // why", "}", Scope.LAST),
+        ("switch (x) { // why", "case 1:", Scope.INSIDE),
+        ('url = "http://x"', "b()", Scope.INSIDE),
+        ("color = a[1:]", "b()", Scope.INSIDE),
+        ("try:", "except* ValueError:", Scope.INSIDE),
+        ("if (x):", "elif(y):", Scope.INSIDE),
     ],
 )
 def test_a_block_ends_with_its_scope(first: str, line: str, scope: Scope) -> None:
@@ -188,6 +195,7 @@ async def test_the_parts_of_a_block_between_braces_may_begin_where_it_begins(
         (["    y = 2", "    for a in b:"], ["    y = 2"]),
         (["    y = 2", "    for a in b:", "        if a:"], ["    y = 2"]),
         (["    y = 2", "    f("], ["    y = 2"]),
+        (["    y = 2", "    for a in b:  # each"], ["    y = 2"]),
         (["    for a in b:"], []),
         (["    for a in b:", "    for a in b:"], []),
     ],

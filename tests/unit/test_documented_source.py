@@ -57,6 +57,34 @@ def test_documented_functions_are_asked_for_without_their_documentation(project:
             assert "given" not in example.code
 
 
+def test_examples_are_those_that_the_editor_would_show(tmp_path: Path) -> None:
+    """Neither code that holds the function, whose text has its sentence, nor code that is too long."""
+    lines = []
+    for verb in VERBS:
+        lines += [
+            f"def {verb}_all(values):",
+            f'    """{verb.title()} all of the values."""',
+            f"    def {verb}_one(value, values):",
+            f'        """{verb.title()} one of the values in turn."""',
+            f"        return {verb}(value, values, {verb!r})",
+            f"    return [{verb}_one(value, values) for value in values]",
+            "",
+        ]
+    lines += ["def long(values):", '    """Open all of the values, at length."""']
+    lines += [f"    {verb}_one(value, values)" for verb in VERBS for _ in range(10)]
+    lines += ["def prose(values):", f'    """Open {"all and " * 20}the values."""', "    open_one(values, 1)"]
+    (tmp_path / "a.py").write_text("\n".join([*lines, ""]), "utf-8")
+    items = [summary_item_of(payload) for _, payload in documented_task([tmp_path], 40, 0).items]
+    assert {"long", "prose", "open_all", "open_one"} <= {item.function.name for item in items}
+    assert any("_one" in example.name for item in items for example in item.examples)
+    for item in items:
+        assert item.examples
+        for example in item.examples:
+            assert item.reference not in example.code
+            assert example.name.partition("_")[0] != item.function.name.partition("_")[0]
+            assert example.name not in ("long", "prose")
+
+
 def test_the_draw_is_the_same_again_and_another_with_another_seed(project: Path) -> None:
     ids = [tuple(id_ for id_, _ in documented_task([project], 20, seed).items) for seed in (0, 0, 1)]
     assert ids[0] == ids[1] != ids[2]

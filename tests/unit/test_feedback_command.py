@@ -20,8 +20,10 @@ from lsp_calib.calibration.calibrators.ledger_file import editing, read_ledger
 from lsp_calib.calibration.metrics.binomial import least_rate
 from lsp_calib.calibration.policies.ledger import Ledger, Promise
 from lsp_calib.cli import main
+from lsp_calib.commands.feedback import spellings
 from lsp_calib.feedback.events import Event, EventKind, How, Label, Source
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.workspace import address
 from lsp_calib.values import Evidence, ModelIdentity
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -233,3 +235,15 @@ class TestPurge:
         result = invoke("purge", "--json")
         assert result.exit_code == 2
         assert "--yes" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("file:///C:/a%20b", ["file:///C:/a b", "file:///c:/a b"]),
+        ("file:///c%3A/a", ["file:///c:/a", "file:///C:/a"]),
+        ("file:///home/c:/a", ["file:///home/c:/a"]),
+    ],
+)
+def test_the_letter_of_a_drive_is_found_in_either_case(uri: str, expected: list[str]) -> None:
+    assert spellings(uri) == [address(one) for one in expected]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -97,6 +98,27 @@ class TestRecords:
         for kind, identity in kinds.items():
             assert [row.suggestion_id for row in store.labels(MODEL, "p1", kind)] == [identity]
         assert [row["kind"] for row in store.export()] == list(kinds)
+
+    def test_nothing_is_kept_of_a_suggestion_that_is_not_stored(
+        self, store: FeedbackStore, path: Path
+    ) -> None:
+        """Purged meanwhile by another process, or shown while no feedback was kept."""
+        show(store)
+        show(store, "t", at=2000.0)
+        with contextlib.closing(FeedbackStore(path)) as other:
+            assert other.purge(before=1500.0) == 1
+        store.record_events(
+            [
+                settled("s", How.KEPT, True),
+                settled("t", How.KEPT, True),
+                Event("s", EventKind.ACCEPTED, 1.0),
+                Event("s", EventKind.SURVIVED, 1.0),
+                Event("never stored", EventKind.WITHHELD, 1.0),
+            ]
+        )
+        counts = store.counts()
+        assert (counts.suggestions, counts.labelled) == (1, 1)
+        assert counts.events == {"accepted": 1, "settled": 1, "withheld": 1}
 
     def test_a_label_comes_back_with_what_it_is_fitted_on(self, store: FeedbackStore) -> None:
         show(store)
@@ -217,6 +239,8 @@ class TestRecords:
         assert second["events"] == []
 
     def test_events_are_kept_all_or_none(self, store: FeedbackStore) -> None:
+        show(store, "a")
+        show(store, "b")
         broken = attrs.evolve(settled("b", How.KEPT, True), at=None)  # type: ignore[arg-type]
         with pytest.raises(LspCalibError):
             store.record_events([settled("a", How.KEPT, True), broken])

@@ -191,6 +191,8 @@ def test_nothing_is_known_once_the_document_went_another_way(cursor: Cursor) -> 
         ('print("a")', 'print("', '")', "a"),
         # Nothing is left that could be offered.
         ("foo()", "foo(", ")", None),
+        ("{ return; }", "{ return;", "}", None),
+        ("{ return; }", "{ return", "}", "; "),
         # The rest does not end with what the editor has added: it cannot be put before that.
         ("foo(bar) + 1", "foo(", ")", None),
         ('print("a", 1)', 'print("', '")', None),

@@ -43,6 +43,20 @@ def test_it_ends_where_it_closes_what_the_editor_has_closed(
 
 
 @pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("x: &'a str) -> &'a str {", "x: &'a str"),
+        ("&'a self) -> &'a str {", "&'a self"),
+        ("x: &'a str, y: &'a str) -> &'a str {", "x: &'a str, y: &'a str"),
+        ("c: char = ')')", "c: char = ')'"),
+    ],
+)
+def test_lifetimes_are_no_strings(text: str, left: str) -> None:
+    cursor = Cursor.at(["impl<'a> P<'a> {", "    fn get()"], 1, len("    fn get("), "rust")
+    assert offered(text, cursor).text == left
+
+
+@pytest.mark.parametrize(
     ("language", "before", "text", "after", "left"),
     [
         ("javascript", 'import React from "', 'react";', '"', "react"),
@@ -190,6 +204,62 @@ def test_a_line_of_quotes_takes_no_time() -> None:
         return time.process_time() - start
 
     assert min(seconds(16_000) for _ in range(3)) < 12 * min(seconds(4_000) for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    ("language", "before", "text", "after"),
+    [
+        ("javascript", "const r = ", "await ", "fetch(url);"),
+        ("python", "if ", "not ", "x in seen:"),
+        ("c", "", "return ", "foo();"),
+        ("rust", "let ", "mut ", "x = 1;"),
+        ("python", "s.split('", ", ", "')"),
+        ("python", 'name = input("', "Enter your name: ", '")'),
+        ("python", "x = ", "a ", "+ b"),
+    ],
+)
+def test_white_space_before_what_stands_behind_the_cursor_stays(
+    language: str, before: str, text: str, after: str
+) -> None:
+    assert offered(text, at(before, after, language)) == Cleaned(text)
+
+
+@pytest.mark.parametrize("after", ["", " ", ")", "]", "}", ", b)", ";", ": int", ".a"])
+def test_white_space_before_what_ends_it_goes(after: str) -> None:
+    assert offered("x ", at("f([{", after, "python")).text == "x"
+
+
+@pytest.mark.parametrize(
+    ("language", "before", "text", "after"),
+    [
+        ("python", "for ", "plugin", " in plugins:"),
+        ("python", "if ", "axis", " is None:"),
+        ("python", "x = ", "color", " or default"),
+        ("python", "while ", "operand", " and running:"),
+        ("typescript", "const c = ", "canvas", " as HTMLCanvasElement;"),
+        ("rust", "let v = ", "bias", " as usize;"),
+        ("typescript", "import { ", "Canvas", " as F } from 'x'"),
+        ("python", "return ", "plugin", " in"),
+    ],
+)
+def test_the_end_of_a_word_is_not_the_next_word(language: str, before: str, text: str, after: str) -> None:
+    assert offered(text, at(before, after, language)) == Cleaned(text)
+
+
+def test_no_space_is_left_before_the_one_that_stands_there() -> None:
+    assert offered("tem in", at("for i", " in range(n):", "python")).text == "tem"
+    assert offered("a + b", at("return ", " + b", "python")).text == "a"
+
+
+def test_brackets_on_a_line_of_data_are_not_counted() -> None:
+    """The loops over its characters would hold up all that the server does."""
+    data = "a(b[c]);" * 20_000
+    for text in ("x]", "x), y"):
+        assert offered(text, at("foo(", ");" + data, "javascript")).text == text
+        assert offered(text, at(data + "foo(", ");", "javascript")).text == text
+    above = ["a(b[c]);" * 300] * 2_000
+    assert offered("}", Cursor.at([*above, ""], 2_000, 0, "javascript")).text == "}"
+    assert offered("}", Cursor.at([*above[:20], ""], 20, 0, "javascript")).text == ""
 
 
 def test_a_quote_behind_a_line_of_data_is_not_looked_into() -> None:
@@ -512,6 +582,11 @@ def test_closers_at_the_end_that_close_nothing_go(
         ("python", [], 'print("a) first, b', ")"),
         ("javascript", [], r"x.replace(/\)/g, a", ")"),
         ("javascript", ["f(/\\/\\//, ["], "", "])"),
+        # In a template literal or a raw string brackets are text, and slashes no comment.
+        ("go", ["func main() {"], "    parts := strings.", "Split(s, `)`)"),
+        ("go", [], "x := f(`\\`", ")"),
+        ("javascript", [], "const p = s.", "split(`)`)"),
+        ("typescript", ["fetch(`https://api.com/${id}`, {", "  method: 'POST',"], "", "})"),
         # What seems open above is not what hides an opener from its closer.
         ("python", ["x = {", '    "a": """text (', '    b""",'], "", "}"),
     ],

@@ -15,7 +15,7 @@ from lsp_calib.evaluation import recomputed
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.lines import LineItem, sample_lines
-from lsp_calib.evaluation.records import Record, read_records, write_records
+from lsp_calib.evaluation.records import Alternative, Record, read_records, write_records
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.values import ModelIdentity
 
@@ -205,3 +205,22 @@ def test_a_file_is_rewritten_with_its_features_and_the_same_again(
     )
     assert recomputed.recompute_features(path, sources) == 1
     assert path.read_bytes() == first
+
+
+def test_features_of_alternatives_are_not_read_with_another_list(
+    card: ModelCard, sources: Path, tmp_path: Path
+) -> None:
+    """Their numbers are of the list that the file had, and go with it."""
+    old = attrs.evolve(FeatureList.present(), names=FeatureList.present().names[1:])
+    other = Alternative(0, {"exact": False}, "line", (X,), (-2.0,), features=(7.0,) * len(old.names))
+    first = record("9:5", (RETURN, X, END), exact=True, features=other.features, alternatives=(other,))
+    header = attrs.evolve(HEADER, features=old)
+    new, found = recomputed.with_features(header, [first], sources, card, PIECES, lengths)
+    file = tmp_path / "records.jsonl"
+    write_records(file, new, found)
+    (again,) = read_records(file)[1]
+    (alternative,) = again.alternatives
+    assert not set(FeatureList.present().names) & set(alternative.evidence(again, new).features)
+    write_records(file, new, [attrs.evolve(again, alternatives=(other,))])
+    with pytest.raises(DataError, match="other features"):
+        read_records(file)

@@ -139,10 +139,9 @@ class TestNames:
         assert find_name("qwen2.5-coder-1.5b", [file, "smollm2"]) == file
         assert find_name("a", ["A", "a"]) == "a"
         assert find_name("Llama3", ["llama3:latest"]) == "llama3:latest"
-        assert (
-            find_name("qwen2.5-coder-1.5b", ["qwen2.5-coder:1.5b-base", "qwen2.5-coder:1.5b-instruct"])
-            is None
-        )
+        both = ["qwen2.5-coder:1.5b-base", "qwen2.5-coder:1.5b-instruct"]
+        assert find_name("qwen2.5-coder-1.5b", both) == both[1]
+        assert find_name("qwen2.5-coder:1.5b-q4_0", [*both, "qwen2.5-coder:1.5b-instruct-q8_0"]) is None
         assert find_name("qwen2.5-coder-1.5b", ["qwen2.5-coder:7b", "gpt-4"]) is None
 
     def test_a_name_like_a_cards_is_asked_as_the_card_says(self) -> None:
@@ -150,6 +149,11 @@ class TestNames:
         assert (card.name, card.sha256, card.quantisation) == ("Qwen2.5-Coder-7B-Instruct", "", "")
         assert (card.completion, card.chat) == (CARD.completion, CARD.chat)
         assert card_for_name("qwen2.5-coder-1.5b", load_cards()).name == "qwen2.5-coder-1.5b"
+
+    def test_a_base_model_does_not_pass_for_the_one_tuned_to_follow_instructions(self) -> None:
+        assert find_name("qwen2.5-coder-1.5b", ["qwen2.5-coder:1.5b-base"]) is None
+        assert find_name("qwen2.5-coder:1.5b-base", ["qwen2.5-coder:1.5b-instruct"]) is None
+        assert same_model("qwen2.5-coder:1.5b-base", "Qwen2.5-Coder-1.5B-base-GGUF")
 
     def test_a_base_model_has_no_turns(self) -> None:
         card = card_for_name("qwen2.5-coder:7b-base", load_cards())

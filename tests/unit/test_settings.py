@@ -217,7 +217,7 @@ def test_an_unknown_key_is_named_and_ignored(raw: dict[str, Any], key: str) -> N
     assert key in problem
 
 
-@pytest.mark.parametrize("raw", [[], "text", 1, True, [{}]])
+@pytest.mark.parametrize("raw", [[1], "text", 1, True, [{}]])
 def test_something_else_than_an_object_is_named(raw: object) -> None:
     settings, (problem,) = parse(raw)
     assert settings == Settings()
@@ -498,3 +498,11 @@ def test_any_json_gives_settings_that_fit_and_messages(raw: object) -> None:
     assert settings.accept_from is None or 0 <= settings.accept_from <= 1
     trusted, _ = parse_trusted(raw)
     assert trusted.model is None or isinstance(trusted.model, str)
+
+
+def test_an_empty_table_of_lua_is_an_empty_object() -> None:
+    """Neovim sends `{}` as a list where it does not know better."""
+    for empty in ([], {"tiers": []}, {"diagnostics": {"severity": []}}):
+        assert parse(empty) == (Settings(), [])
+    assert parse({"exclude": []}) == (Settings(), [])
+    assert parse([1])[1]

@@ -81,3 +81,20 @@ def test_ignored_documents_are_no_context_while_they_are_open(repository: Path) 
     cursor = Cursor.at(("total = price_of(item)", ""), 1, 0, "python")
     found = Neighbourhood().around(root / "a.py", root, opened, Exclusion(), cursor, layout)
     assert {snippet.name for snippet in found.snippets} == {"sub/d.py"}
+
+
+@pytest.mark.parametrize("folder", ["sub", "node_modules", ".x", "link", "link/deeper"])
+def test_a_folder_that_is_not_looked_into_stays_so_where_a_document_in_it_is_open(
+    repository: Path, tmp_path: Path, folder: str
+) -> None:
+    """Its neighbours would go to the model, and with a remote one to another machine."""
+    root = repository / "app"
+    (tmp_path / "outside" / "deeper").mkdir(parents=True)
+    (root / "link").symlink_to(tmp_path / "outside")
+    for name in ("open.py", "beside.py"):
+        (root / folder / name).write_text("total = price_of(item) + tax_of(item)\n" * 3)
+    cursor = Cursor.at(("total = price_of(item)", ""), 1, 0, "python")
+    layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"], WindowSize.LARGE)
+    found = Neighbourhood().around(root / folder / "open.py", root, (), Exclusion(), cursor, layout)
+    names = {snippet.name for snippet in found.snippets} - {f"{folder}/open.py"}
+    assert names == ({"sub/beside.py"} if folder == "sub" else set())

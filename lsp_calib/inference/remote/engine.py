@@ -144,6 +144,8 @@ class RemoteEngine:
         start = len(flatten(request.prompt, loaded.card))
         # Some servers take max_tokens 0 for "no limit"; the extra token is dropped below.
         body = self._body(whole, 1) | {"echo": True, "stream": False}
+        # vLLM refuses a body with options of a stream that is none.
+        body.pop("stream_options", None)
         async with self._slots[request.priority]:
             with self._reported():
                 async with contextlib.aclosing(self._server.chunks(body)) as chunks:

@@ -26,6 +26,8 @@ _VARIANT = re.compile(
     r"(?<![a-z0-9])(?:instruct|chat|it|base|gguf|awq|gptq|fp8|bf16|fp16|f16|int[48]|bnb|[48]bit|mlx|latest"
     r"|i?q[2-8](?:_[a-z0-9]{1,2}){0,2}|ud)(?![a-z0-9])"
 )
+# Of one model, the base weights are others than those that were tuned to follow instructions.
+_BASE = re.compile(r"(?<![a-z])base(?![a-z])")
 _SIZE = re.compile(r"(?<![a-z0-9.])\d+(?:\.\d+)?[bm](?![a-z0-9])")
 
 
@@ -107,8 +109,16 @@ def family(name: str) -> str:
 
 
 def same_model(one: str, other: str) -> bool:
-    """Whether two names are of one model, packing aside: the family and the size."""
-    return _squeeze(_stem(one)) == _squeeze(_stem(other))
+    """Whether two names are of one model, packing aside: the family and the size, and a base model or not.
+
+    >>> same_model("qwen2.5-coder-1.5b", "qwen2.5-coder:1.5b-base")
+    False
+    """
+    return _squeeze(_stem(one)) == _squeeze(_stem(other)) and _is_base(one) == _is_base(other)
+
+
+def _is_base(name: str) -> bool:
+    return _BASE.search(name.lower()) is not None
 
 
 def find_name(wanted: str, served: Iterable[str]) -> str | None:
@@ -136,7 +146,7 @@ def card_for_name(name: str, cards: Mapping[str, ModelCard]) -> ModelCard:
     like = cards.get(name) or next(
         (card for card in cards.values() if family(card.name) == family(name)), None
     )
-    base = re.search(r"(?<![a-z])base(?![a-z])", name.lower()) is not None
+    base = _is_base(name)
     return ModelCard(
         name=name if name in cards else shown,
         title=shown,

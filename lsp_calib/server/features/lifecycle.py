@@ -52,11 +52,15 @@ async def _fetch_settings(ls: CalibServer) -> bool:
         request.add_done_callback(lambda late: _apply_late(ls, late))
         return False
     except Exception as error:  # noqa: BLE001 - whatever the client answers, the server keeps the settings it has
+        if ls.settings_request is not request:
+            return True
         ls.problems.append(
             f"The editor did not give its settings ({error}). The settings so far stay in force."
         )
         return False
-    _apply(ls, answer[0] if answer else None)
+    # Answers may come in another order than the requests: the values of the newest one hold.
+    if ls.settings_request is request:
+        _apply(ls, answer[0] if answer else None)
     return True
 
 

@@ -1,0 +1,44 @@
+"""Requests for the editor's settings, of which several may be under way."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lsp_calib.server.features.lifecycle import _fetch_settings
+from lsp_calib.settings import Settings
+
+
+class AsksTwice:
+    """The server's part of it: the editor answers the first request last, or with an error."""
+
+    def __init__(self, first: object) -> None:
+        workspace = SimpleNamespace(configuration=True)
+        self.client_capabilities = SimpleNamespace(workspace=workspace)
+        self.answers = [(first, 0.1), ({"exclude": ["secret/**"]}, 0.0)]
+        self.initial_settings = self.settings = Settings()
+        self.settings_request: object = None
+        self.problems: list[str] = []
+
+    async def workspace_configuration_async(self, _params: object) -> list[object]:
+        answer, seconds = self.answers.pop(0)
+        await asyncio.sleep(seconds)
+        if isinstance(answer, Exception):
+            raise answer
+        return [answer]
+
+
+@pytest.mark.parametrize("first", [{"exclude": []}, ValueError("no")])
+async def test_an_answer_to_an_earlier_request_does_not_undo_a_later_one(first: object) -> None:
+    """A document that the user has just excluded would be shown to the model again."""
+    server: Any = AsksTwice(first)
+    earlier = asyncio.create_task(_fetch_settings(server))
+    await asyncio.sleep(0.01)
+    assert await _fetch_settings(server)
+    assert server.settings.exclude == ("secret/**",)
+    assert await earlier
+    assert server.settings.exclude == ("secret/**",)
+    assert server.problems == []
