@@ -121,7 +121,7 @@ def judged(
         right.append(same and (right[-1] if right else True))
     products = block._product(made)
     tiers = [estimator.tier(p, made[0].suggestion.confidence)[0].value for p in products]
-    return {"p": [None if p is None else round(p, 6) for p in products], "tier": tiers, "right": right}
+    return {"p": [None if p is None else round(p, 4) for p in products], "tier": tiers, "right": right}
 
 
 async def ask(runs: Sequence[list[LineItem]], given: argparse.Namespace) -> None:
@@ -180,16 +180,14 @@ def rows_of(file: Path) -> list[Row]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def report(rows: Sequence[Row]) -> None:
-    """Print the tables: by line, and of all lines after the first, by tier."""
+def tables(rows: Sequence[Row]) -> str:
+    """What the probabilities are worth, by line, and of all lines after the first, by tier."""
     blocks = [row for row in rows if len(row["p"]) > 1]
-    projects = len({row["group"] for row in rows})
-    print(f"{len(rows)} places of {projects} projects, {len(blocks)} blocks of two lines and more\n")
-    print(
-        "| up to line | lines | right | promised | skill | ECE (of a calibrated product) | accepted @ right |"
-    )
-    print("|---|--:|--:|--:|---|---|---|")
     every = range(block.MOST_LINES)
+    text = [
+        "| up to line | lines | right | promised | skill | ECE (if calibrated) | accepted @ right |",
+        "|---|--:|--:|--:|---|---|---|",
+    ]
     for name, source, wanted in (
         ("1, of all", rows, every[:1]),
         ("1, of a block of two lines and more", blocks, every[:1]),
@@ -201,16 +199,7 @@ def report(rows: Sequence[Row]) -> None:
     ):
         lines = [line for row in source for line in _lines(row, wanted)]
         if lines:
-            print("| " + " | ".join([name, *_cells(lines)]) + " |")
-    print("\n| after the first | lines | right | promised |")
-    print("|---|--:|--:|--:|")
-    for tier in Tier:
-        of_tier = [line for row in blocks for line in _lines(row, every[1:]) if line[3] == tier.value]
-        if of_tier:
-            p, right, groups, _ = zip(*of_tier, strict=True)
-            share = bootstrap_mean(right, groups)
-            bounds = "" if share.low is None else f" ({share.low:.0%} to {share.high:.0%})"
-            print(f"| {tier.value} | {len(of_tier)} | {share.value:.0%}{bounds} | {np.mean(p):.0%} |")
+            text.append("| " + " | ".join([name, *_cells(lines)]) + " |")
     given_right = [
         (now / before, right, row["group"], tier)
         for row in blocks
@@ -220,9 +209,24 @@ def report(rows: Sequence[Row]) -> None:
         if ready
     ]
     if given_right:
-        print("\n| below lines that are all right | lines | right | promised | skill | ECE | |")
-        print("|---|--:|--:|--:|---|---|---|")
-        print("| the next line's own confidence | " + " | ".join(_cells(given_right)[:-1]) + " | |")
+        cells = _cells(given_right)[:-1]
+        text.append("| " + " | ".join(["a line's own, below lines that are all right", *cells, ""]) + " |")
+    text += ["", "| after the first | lines | right | promised |", "|---|--:|--:|--:|"]
+    for tier in Tier:
+        of_tier = [line for row in blocks for line in _lines(row, every[1:]) if line[3] == tier.value]
+        if of_tier:
+            p, right, groups, _ = zip(*of_tier, strict=True)
+            share = bootstrap_mean(right, groups)
+            bounds = "" if share.low is None else f" ({share.low:.0%} to {share.high:.0%})"
+            text.append(f"| {tier.value} | {len(of_tier)} | {share.value:.0%}{bounds} | {np.mean(p):.0%} |")
+    return "\n".join(text)
+
+
+def counted(rows: Sequence[Row]) -> str:
+    """How many places and blocks there are."""
+    blocks = sum(len(row["p"]) > 1 for row in rows)
+    projects = len({row["group"] for row in rows})
+    return f"{len(rows):,} places of {projects} projects, {blocks} blocks of two lines and more"
 
 
 def last(row: Row) -> Row:
@@ -268,7 +272,8 @@ def main() -> None:
         turns = itertools.zip_longest(*drawn)
         runs = (run for turn in turns for run in turn if run is not None)
         asyncio.run(ask(list(itertools.islice(runs, given.stretches)), given))
-    report(rows_of(given.output))
+    rows = rows_of(given.output)
+    print(counted(rows), tables(rows), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import attrs
 import pytest
-from block_calibration import _Place, judged, last, place, report, rows_of, stretches, true_block
+from block_calibration import _Place, counted, judged, last, place, rows_of, stretches, tables, true_block
 from feedback_scene import suggestion
 
 from lsp_calib.completion import Completion, Cursor
@@ -15,6 +15,7 @@ from lsp_calib.evaluation.lines import read_lines_of
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import Evidence, ModelIdentity, Tier
 
+RECORD = Path(__file__).parents[2] / "models" / "records" / "blocks" / "line-smollm2-135m-large.jsonl"
 SOURCE = """import os
 
 
@@ -90,7 +91,7 @@ def row(project: str, p: list[float], right: list[bool]) -> dict[str, object]:
     return {"item": f"{project}{p}", "group": project, "p": p, "tier": tiers, "right": right}
 
 
-def test_the_tables_count_lines_and_blocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tables_count_lines_and_blocks(tmp_path: Path) -> None:
     rows = [
         row("a", [0.9, 0.8], [True, True]),
         row("b", [0.9, 0.45, 0.4], [True, False, False]),
@@ -102,9 +103,8 @@ def test_the_tables_count_lines_and_blocks(tmp_path: Path, capsys: pytest.Captur
     file.write_text("".join(json.dumps(one) + "\n" for one in rows))
     assert rows_of(file) == rows
     assert rows_of(tmp_path / "none") == []
-    report(rows)
-    out = capsys.readouterr().out
-    assert "4 places of 3 projects, 2 blocks of two lines and more" in out
+    assert counted(rows) == "4 places of 3 projects, 2 blocks of two lines and more"
+    out = tables(rows)
     assert "| 1, of all | 3 | 67% | 67% |" in out
     assert "| 2 | 2 | 50% | 62% |" in out
     assert "| 2 to 12 | 3 | 33% | 55% |" in out
@@ -112,4 +112,13 @@ def test_the_tables_count_lines_and_blocks(tmp_path: Path, capsys: pytest.Captur
     assert "| accept | 1 | 100%" in out
     assert "| review | 2 | 0%" in out
     # Of lines below lines that are all right: 0.8 / 0.9 and 0.45 / 0.9.
-    assert "| the next line's own confidence | 2 | 50% | 69% |" in out
+    assert "| a line's own, below lines that are all right | 2 | 50% | 69% |" in out
+
+
+def test_the_documented_tables_are_those_of_the_record() -> None:
+    rows = rows_of(RECORD)
+    assert sum(len(row["p"]) > 1 for row in rows) >= 300
+    page = (Path(__file__).parents[2] / "docs" / "reference.md").read_text("utf-8")
+    shown = page.partition("<!-- begin: blocks -->\n")[2].partition("\n<!-- end: blocks -->")[0]
+    assert shown == tables(rows)
+    assert counted(rows) in page
