@@ -22,7 +22,7 @@ from lsp_calib.errors import DataError, ModelError
 from lsp_calib.evaluation.engine_host import prompt_hash
 from lsp_calib.evaluation.header import FeatureList, Header
 from lsp_calib.evaluation.lines import WRITING_ON, LineItem, without_below
-from lsp_calib.evaluation.records import Record, read_records, write_records
+from lsp_calib.evaluation.records import Alternative, Record, read_records, write_records
 from lsp_calib.evaluation.surroundings import surroundings_of
 from lsp_calib.inference.generation.builder import GenerationBuilder
 from lsp_calib.inference.models import checksum
@@ -35,10 +35,11 @@ TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
 
 @attrs.frozen
 class Rebuilt:
-    """A record with what it does not hold: the item, with its source, and the completion's text."""
+    """A record with what it does not hold: the item, with its source, the prompt, and the text."""
 
     record: Record
     item: LineItem
+    prompt: Prompt
     text: str
 
 
@@ -67,7 +68,7 @@ def with_features(
     pieces: Sequence[bytes],
     compute: TextFeatures = text_features,
 ) -> tuple[Header, list[Record]]:
-    """The header and records with text features; answers that were not offered have none, nor alternatives.
+    """The header and records with text features; answers that were not offered have none.
 
     card: of the model that answered. pieces: the bytes of its tokens by id. compute: gives the features of a
     text inserted at a cursor.
@@ -82,8 +83,10 @@ def with_features(
         if rebuilt.record.shown:
             values = listed.ordered(compute(cursor, text))
             above = listed.ordered(compute(without_below(cursor), text))
-        # Those of the alternatives were computed with the old list, and would be read with the new one.
-        others = tuple(attrs.evolve(one, features=()) for one in rebuilt.record.alternatives)
+        others = tuple(
+            attrs.evolve(one, features=listed.ordered(compute(cursor, _text_of_other(one, rebuilt, pieces))))
+            for one in rebuilt.record.alternatives
+        )
         found.append(attrs.evolve(rebuilt.record, features=values, features_above=above, alternatives=others))
     return attrs.evolve(header, features=listed), found
 
@@ -115,7 +118,7 @@ def rebuild(
                 f"The item {record.item} had another prompt when its record was made: the source below "
                 f"{sources} has another version, or the model's card has changed."
             )
-        yield Rebuilt(record, item, text_of(record, item, pieces, prompt))
+        yield Rebuilt(record, item, prompt, text_of(record, item, pieces, prompt))
 
 
 def item_of(
@@ -189,6 +192,26 @@ def text_of(record: Record, item: LineItem, pieces: Sequence[bytes], prompt: Pro
         f"The tokens of the item {record.item} do not give the answer that was judged: the model's "
         "vocabulary or the source has changed."
     )
+
+
+def _text_of_other(other: Alternative, rebuilt: Rebuilt, pieces: Sequence[bytes]) -> str:
+    """The text of an alternative, read as that of an answer with its tokens."""
+    first, tokens = rebuilt.record, other.tokens
+    added = first.added if other.at else other.added
+    if not other.at and added == 0:
+        # Unlike an answer, an alternative holds a first token that only reproduces what is typed.
+        tokens, added = tokens[1:], None
+    answer = attrs.evolve(
+        first,
+        correct=other.correct,
+        shown=other.stop != Stop.LENGTH,
+        stop=other.stop,
+        tokens=(*first.tokens[: other.at], *tokens),
+        # Whether they are likelier for what is typed is known of the tokens that both share.
+        typed_logprobs=first.typed_logprobs[: other.at],
+        added=added,
+    )
+    return text_of(answer, rebuilt.item, pieces, rebuilt.prompt)
 
 
 def _readings(record: Record, forced: bytes, pieces: Sequence[bytes]) -> Iterator[bytes]:

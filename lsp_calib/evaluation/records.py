@@ -292,8 +292,10 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
         listed = dict(header.observations.names) if header.observations is not None else {}
         similarities = 0 if header.similarity is None else len(header.similarity.names)
         for record in records:
-            of_others = (len(other.features) for other in record.alternatives)
-            if not sizes.issuperset((len(record.features), len(record.features_above), *of_others)):
+            # Without a list none can be read.
+            others = record.alternatives if header.features is not None else ()
+            numbers = (record.features, record.features_above, *(other.features for other in others))
+            if not sizes.issuperset(map(len, numbers)):
                 raise ValueError(f"the record of {record.item!r} has other features than the header says")
             if len(record.similarity) not in (0, similarities):
                 raise ValueError(f"the record of {record.item!r} has other similarities than the header says")

@@ -207,20 +207,20 @@ def test_a_file_is_rewritten_with_its_features_and_the_same_again(
     assert path.read_bytes() == first
 
 
-def test_features_of_alternatives_are_not_read_with_another_list(
-    card: ModelCard, sources: Path, tmp_path: Path
-) -> None:
-    """Their numbers are of the list that the file had, and go with it."""
+def test_the_features_of_alternatives_come_again_too(card: ModelCard, sources: Path, tmp_path: Path) -> None:
+    """Those of another list would be read as of the new one."""
     old = attrs.evolve(FeatureList.present(), names=FeatureList.present().names[1:])
-    other = Alternative(0, {"exact": False}, "line", (X,), (-2.0,), features=(7.0,) * len(old.names))
-    first = record("9:5", (RETURN, X, END), exact=True, features=other.features, alternatives=(other,))
+    numbers = (7.0,) * len(old.names)
+    other = Alternative(1, {"exact": False}, "line", (RADIUS, END), (-2.0, -0.1), features=numbers)
+    first = record("9:5", (RETURN, X, END), exact=True, features=numbers, alternatives=(other,))
     header = attrs.evolve(HEADER, features=old)
     new, found = recomputed.with_features(header, [first], sources, card, PIECES, lengths)
+    (alternative,) = found[0].alternatives
+    assert alternative.features[:2] == (SOURCE.count("\n") + 1, len("return radius"))
     file = tmp_path / "records.jsonl"
     write_records(file, new, found)
     (again,) = read_records(file)[1]
-    (alternative,) = again.alternatives
-    assert not set(FeatureList.present().names) & set(alternative.evidence(again, new).features)
+    assert again.alternatives[0].evidence(again, new).features[new.features.names[1]] == len("return radius")
     write_records(file, new, [attrs.evolve(again, alternatives=(other,))])
     with pytest.raises(DataError, match="other features"):
         read_records(file)
