@@ -23,7 +23,10 @@ def home() -> Path:
         return _named_folder(_absolute(named))
     import platformdirs
 
-    folder = Path(platformdirs.user_data_dir("lsp-calib", appauthor=False))
+    try:
+        folder = Path(platformdirs.user_data_dir("lsp-calib", appauthor=False))
+    except RuntimeError as error:
+        raise SettingsError(f"You have no home folder: {error} {_ANOTHER}") from error
     # The target of a link may serve another purpose.
     return _named_folder(folder) if folder.is_symlink() else private_folder(folder)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,10 @@ class _Group(Group):
     """Prints an error as one line and exits with its code."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        # A terminal's or a file's encoding may not have the badges, or a name of a file: it is shown escaped.
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+                stream.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except LspCalibError as error:

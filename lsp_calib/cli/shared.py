@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +15,7 @@ import click
 from click.core import ParameterSource
 
 from lsp_calib.errors import SettingsError, StoppedError
+from lsp_calib.json_text import json_text
 
 if TYPE_CHECKING:
     from lsp_calib.settings import Trusted
@@ -171,7 +172,7 @@ def place_in_file(text: str, *, column: bool) -> tuple[Path, int, int | None]:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    click.echo(json_text(value, sys.stdout.encoding))
 
 
 def tell(text: str) -> None:

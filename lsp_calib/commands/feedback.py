@@ -112,7 +112,11 @@ def purge_feedback(what: Purge) -> tuple[int, int]:
 
 def addresses(folder: Path) -> list[str]:
     """The addresses that an editor may have for a folder: as it is named, and without links."""
-    named = (Path.cwd() / folder.expanduser(), folder.expanduser().resolve())
+    try:
+        given = folder.expanduser()
+    except RuntimeError as error:
+        raise SettingsError(f"The workspace is {str(folder)!r}: {error} Give an absolute path.") from error
+    named = (Path.cwd() / given, given.resolve())
     return list(dict.fromkeys(one for path in named for one in spellings(path.as_uri())))
 
 

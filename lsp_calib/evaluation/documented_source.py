@@ -63,7 +63,8 @@ def _of_project(
     # whose code may hold the very sentence that is asked for.
     fit = [(function, p) for function, p in found if has_length(function.code) and is_short(p["reference"])]
     pool = ExamplePool([Example(p["path"], p["name"], p["code"], p["reference"]) for _, p in fit])
-    drawn = random.Random(f"{seed}:{group}").sample(range(len(found)), min(count, len(found)))
+    rng = random.Random(f"{seed}:{group}".encode("utf-8", "surrogatepass"))
+    drawn = rng.sample(range(len(found)), min(count, len(found)))
     for at in sorted(drawn):
         function, payload = found[at]
         apart = {

@@ -228,7 +228,8 @@ def sample_lines(
     Deterministic for the same files and seed. Generated and minified files are left out (but for Python).
     Raises DataError if there is no such file.
     """
-    rng = random.Random(f"{seed}:{group}")
+    # The bytes draw as the text does, also for a name that is not UTF-8.
+    rng = random.Random(f"{seed}:{group}".encode("utf-8", "surrogatepass"))
     candidates: list[tuple[Path, Sequence[str], int]] = []
     exclusion = Exclusion(tuple(exclude))
     left_out = Counter[str]()

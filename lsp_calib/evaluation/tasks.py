@@ -182,7 +182,11 @@ def held_out(groups: Sequence[str], count: int, seed: int = 0) -> frozenset[str]
     The choice depends only on their names and the seed: adding a project changes at most one of them.
     Raises DataError if fewer than 3 would be left to fit on.
     """
-    names = sorted(set(groups), key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
+
+    def draw(name: str) -> bytes:
+        return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).digest()
+
+    names = sorted(set(groups), key=draw)
     if count and len(names) - count < 3:
         raise DataError(
             f"{count} of {len(names)} projects cannot be held out: at least 3 must be left to fit on."

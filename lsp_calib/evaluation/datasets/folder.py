@@ -29,7 +29,10 @@ def data_folder(named: Path | None = None) -> Path:
 
     Raises DataError if neither is set, or the folder does not exist.
     """
-    where = named or (Path(text).expanduser() if (text := os.environ.get(VARIABLE)) else None)
+    try:
+        where = named or (Path(text).expanduser() if (text := os.environ.get(VARIABLE)) else None)
+    except RuntimeError as error:
+        raise DataError(f"{VARIABLE} is {text!r}: {error} Set it to an absolute path.") from error
     if where is None:
         raise DataError(
             f"The folder of the evaluation data is not known. Set {VARIABLE} to it, or give "

@@ -102,7 +102,7 @@ def scrubbed(value: Any, user: str | None = None, folder: Path | None = None) ->
     user, folder: the name and the home folder; None for those of the current user.
     """
     user = _user() if user is None else user
-    folder = Path.home() if folder is None else folder
+    folder = _home_folder() if folder is None else folder
     if isinstance(value, dict):
         return {key: scrubbed(one, user, folder) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -153,4 +153,12 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
-        return Path.home().name
+        return _home_folder().name
+
+
+def _home_folder() -> Path:
+    """The user's home folder; the root for a user without one, in whose place nothing is put."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from rich.text import Text
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.engines import open_engine
 from lsp_calib.inference.models.inventory import Entry
+from lsp_calib.json_text import json_text
 from lsp_calib.settings import Trusted, engine_choice, resolve_trusted
 from lsp_calib.tools.doctor import acceleration, calibrator_checks, checks, speed
 from lsp_calib.tools.doctor.bundle import check_place, write_bundle
@@ -39,7 +39,7 @@ def run(*, as_json: bool, quick: bool, bundle: Path | None) -> int:
     findings = examine(quick=quick, progress=_silent if as_json else _tell)
     report = to_json(findings)
     if as_json:
-        print(json.dumps(report, ensure_ascii=False, indent=2))
+        print(json_text(report, sys.stdout.encoding))
     else:
         _print(findings, Console(highlight=False))
     if bundle is not None:

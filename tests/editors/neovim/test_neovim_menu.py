@@ -5,6 +5,7 @@ LSP_CALIB_OLD_NVIM: the nvim to use; `.ci/neovim trixie` gets one. The server is
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,47 @@ def test_commands_restart_and_health(nvim: Neovim) -> None:
     assert "suggestions are in the completion menu" in text
     assert "runs for 1 buffer(s)" in text
     assert "ERROR" not in text, text
+
+
+def test_a_restart_loses_no_label(nvim: Neovim, home: Path) -> None:
+    """The server settles what was inserted before it ends: it is asked to, and not killed."""
+    nvim.keys("GA    re")
+    nvim.until("a menu", lambda: nvim.lua(ITEMS))
+    nvim.keys("<Tab>")
+    nvim.until("the suggestion in the line", lambda: nvim.line() == "    return first * second")
+    old = nvim.lua("return vim.lsp.get_clients()[1].id")
+    nvim.keys("<Esc>:LspCalib restart<CR>")
+    clients = "return vim.tbl_map(function(one) return one.id end, vim.lsp.get_clients({ bufnr = 0 }))"
+    nvim.until("another server", lambda: (now := nvim.lua(clients)) and old not in now)
+    assert nvim.until("a label", lambda: labels(home)) == [("kept", 1)]
+
+
+def test_where_there_is_nothing_to_offer_it_is_not_asked_more_with_every_key(nvim: Neovim) -> None:
+    """What an earlier key began to ask for again and again ends with the next key, and with `toggle`."""
+    nvim.lua(
+        """
+        local server = require('lsp_calib.server')
+        local request = server.request
+        _G.asked = 0
+        server.request = function(client, method, ...)
+          if method == 'textDocument/completion' then _G.asked = _G.asked + 1 end
+          return request(client, method, ...)
+        end
+        """
+    )
+    menu = "require('lsp_calib.menu')"
+    nvim.keys("GA")
+    for key in "qwzq":
+        nvim.keys(key)
+        time.sleep(0.4)  # longer than the pause after which it asks
+    nvim.lua("_G.asked = 0")
+    time.sleep(2)
+    asked = nvim.lua("return _G.asked")
+    assert 0 < asked <= 10, "four a second and no more, as after a single key"
+    assert not nvim.lua(f"return {menu}.toggle()")
+    time.sleep(0.3)
+    nvim.lua("_G.asked = 0")
+    time.sleep(1)
+    assert nvim.lua("return _G.asked") == 0
+    assert not nvim.lua(f"return {menu}.is_on(vim.api.nvim_get_current_buf())")
+    assert nvim.lua(f"return {menu}.is_on(999)") is True

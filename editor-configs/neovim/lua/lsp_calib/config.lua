@@ -127,7 +127,7 @@ function M.restart()
   end
   for _, client in ipairs(clients) do
     local bufs, tries, again = vim.tbl_keys(client.attached_buffers), 0, nil
-    client:stop()
+    server.stop(client)
     function again()
       tries = tries + 1
       if not vim.lsp.get_client_by_id(client.id) or client:is_stopped() then
@@ -135,7 +135,7 @@ function M.restart()
           if vim.api.nvim_buf_is_loaded(buf) then vim.lsp.start(client.config, { bufnr = buf }) end
         end
       else
-        if tries == 50 then client:stop(true) end -- it does not answer
+        if tries == 50 then server.stop(client, true) end -- it does not answer
         vim.defer_fn(again, 100)
       end
     end

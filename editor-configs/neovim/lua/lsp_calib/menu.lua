@@ -6,7 +6,14 @@ local PAUSE = 200 -- ms without a key, as Neovim's own inline completion waits
 local AGAIN, TIMES = 250, 40 -- the server does not keep a menu waiting: what is not ready comes at a later request
 local INVOKED, INCOMPLETE = 1, 3 -- lsp.CompletionTriggerKind
 local OPTIONS = 'menu,menuone,noinsert,noselect' -- with others, a menu that opens by itself would change the text
-local timer, options_before, off
+local options_before
+local off = {} -- by buffer
+local turn = 0 -- grows with each key and each request by hand: what was begun before ends
+
+local function next_turn()
+  turn = turn + 1
+  return turn
+end
 
 local function restore_options()
   if options_before then vim.o.completeopt = options_before end
@@ -35,7 +42,8 @@ local function show(buf, items, encoding)
   M.shown = { buf = buf, suggestion = items[1].data }
 end
 
-local function ask(buf, kind, tries)
+local function ask(buf, kind, tries, mine)
+  if mine ~= turn or (kind == INCOMPLETE and off[buf]) then return end
   local client = server.of(buf)
   if not client or buf ~= api.nvim_get_current_buf() or api.nvim_get_mode().mode ~= 'i' then return end
   if vim.fn.pumvisible() == 1 then return end -- another menu
@@ -43,19 +51,20 @@ local function ask(buf, kind, tries)
   local params = vim.lsp.util.make_position_params(0, client.offset_encoding)
   params.context = { triggerKind = kind }
   server.request(client, 'textDocument/completion', params, function(err, result)
+    if mine ~= turn then return end
     local moved = buf ~= api.nvim_get_current_buf() or api.nvim_buf_get_changedtick(buf) ~= tick
       or not vim.deep_equal(api.nvim_win_get_cursor(0), cursor)
     if err or moved or api.nvim_get_mode().mode ~= 'i' or vim.fn.pumvisible() == 1 then return end
     local items = type(result) == 'table' and (result.items or result) or {}
     if #items > 0 then return show(buf, items, client.offset_encoding) end
-    if tries < TIMES then vim.defer_fn(function() ask(buf, kind, tries + 1) end, AGAIN) end
+    if tries < TIMES then vim.defer_fn(function() ask(buf, kind, tries + 1, mine) end, AGAIN) end
   end, buf)
 end
 
 --- Open the menu now, with alternatives. Always true.
 function M.complete()
-  local buf = api.nvim_get_current_buf()
-  vim.schedule(function() ask(buf, INVOKED, 0) end)
+  local buf, mine = api.nvim_get_current_buf(), next_turn()
+  vim.schedule(function() ask(buf, INVOKED, 0, mine) end)
   return true
 end
 
@@ -86,25 +95,26 @@ M.accept_word, M.accept_line, M.alternatives = M.accept, M.accept, M.complete
 
 function M.watch() end
 function M.attach() end
-function M.is_on() return not off end
+function M.is_on(buf) return not off[buf] end
 function M.last(buf) return M.shown and M.shown.buf == buf and M.shown.suggestion or nil end
 function M.badge(buf)
   if vim.fn.pumvisible() == 0 or not M.shown or M.shown.buf ~= buf then return '' end
   return ('%s %s'):format(badges.mark(M.shown.suggestion.tier), M.shown.suggestion.tier)
 end
 
---- A menu that opens by itself, or none; returns whether it does from now on.
+--- A menu that opens by itself in this buffer, or none; returns whether it does from now on.
 function M.toggle()
-  off = not off
-  return not off
+  local buf = api.nvim_get_current_buf()
+  off[buf] = not off[buf] or nil
+  return not off[buf]
 end
 
 --- Open the menu in pauses, and tell the server what was taken from it. group: an autocommand group.
 function M.start(group)
   api.nvim_create_autocmd('TextChangedI', { group = group, callback = function(ev)
-    if timer then timer:stop() end
-    if off or not server.of(ev.buf) then return end
-    timer = vim.defer_fn(function() ask(ev.buf, INCOMPLETE, 0) end, PAUSE)
+    local mine = next_turn()
+    if off[ev.buf] or not server.of(ev.buf) then return end
+    vim.defer_fn(function() ask(ev.buf, INCOMPLETE, 0, mine) end, PAUSE)
   end })
   api.nvim_create_autocmd('CompleteDone', { group = group, callback = function()
     local taken = vim.v.completed_item.user_data

@@ -12,6 +12,12 @@ function M.request(client, method, params, handler, buf)
   return client.request(method, params, handler, buf)
 end
 
+--- End the server: it closes what it has, or, with force, is killed. Neovim 0.10 takes a client for force.
+function M.stop(client, force)
+  if vim.fn.has('nvim-0.11') == 1 then return client:stop(force) end
+  return client.stop(force)
+end
+
 --- Run a command of the server; done(result) once it has answered. An error is shown, unless there is failed(err).
 function M.execute(name, arguments, done, failed)
   local client = M.of(0) or vim.lsp.get_clients({ name = M.NAME })[1]
