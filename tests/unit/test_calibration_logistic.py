@@ -1,5 +1,7 @@
 """Several measures: the penalised optimum, a penalty chosen on training data alone, honest predictions."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -102,6 +104,18 @@ def test_predictions_are_probabilities_in_whatever_order_the_labels_come(items, 
     labels = [item[2] for item in items]
     weighted = LogisticCalibrator.fit(table, labels, spreads=[0.5], weights=np.full(len(items), 2.0))
     assert fit(items + items).predict(grid) == pytest.approx(weighted.predict(grid), abs=1e-6)
+
+
+def test_rounding_does_not_decide_on_a_feature_that_is_nearly_constant():
+    """Far from the labels a coefficient of 1e-17 for a unit of 1e-10 would be a probability."""
+    items = [(0.0, 0.0), (0.0, 0.0), (0.0, 1e-10)]
+    grid = np.array([[0.0, 0.0], [-1e6, 1e6]])
+    for labels in itertools.product([True, False], repeat=3):
+        found = [
+            LogisticCalibrator.fit([items[at] for at in order], [labels[at] for at in order]).predict(grid)
+            for order in itertools.permutations(range(3))
+        ]
+        assert all(p == pytest.approx(found[0], abs=1e-6) for p in found)
 
 
 def test_constants_one_class_and_no_labels_are_survived():

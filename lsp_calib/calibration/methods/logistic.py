@@ -162,7 +162,8 @@ def fit_standardised(
         return np.zeros(d), 0.0, np.zeros(d), np.ones(d)
     means = w @ table / total
     scales = np.sqrt(w @ (table - means) ** 2 / total)
-    scales = np.where(scales > 1e-12 * (1.0 + np.abs(means)), scales, 1.0)  # a constant says nothing
+    # A constant says nothing, nor does what differs by less than any feature has digits: by rounding.
+    scales = np.where(scales > 1e-6 * (1.0 + np.abs(means)), scales, 1.0)
     design = np.column_stack(((table - means) / scales, np.ones(labels.size)))
     precision = np.append(np.full(d, spread**-2), _INTERCEPT_SD**-2)
     fitted, _ = maximise_posterior(design, platt_targets(labels, w), w, np.zeros(d + 1), precision, base)
