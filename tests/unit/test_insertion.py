@@ -231,3 +231,13 @@ def test_in_go_a_sentence_begins_with_the_name_and_a_verb(
     sentence: str, name: str, documentation: str
 ) -> None:
     assert after_name(sentence, name) == documentation
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("words_", [["0"] * 31 + ["words", "00"], ["words"] + ["0"] * 60])
+def test_a_line_of_numbers_alone_is_part_of_the_sentence(language: str, words_: list[str]) -> None:
+    lines = split_lines(SOURCES[language])
+    made = insertion(lines, only(SOURCES[language], language), language, "Return " + " ".join(words_))
+    assert made is not None
+    found = functions(made.apply(lines), language)[0].docstring or ""
+    assert words(found).count("0") == sum(word.count("0") for word in words_)

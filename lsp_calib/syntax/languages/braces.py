@@ -156,7 +156,8 @@ class Finder:
     def _documentation(self, place: Place, lines: Sequence[str]) -> list[Node]:
         """The comments right above a definition that document it, the nearest first."""
         found: list[Node] = []
-        blank: list[Node] = []  # empty comments below the one looked at: between paragraphs, perhaps
+        # Empty comments below the one looked at, between paragraphs perhaps, and the numbers of a sentence.
+        blank: list[Node] = []
         below = place.node.start_point.row
         for at in range(place.index - 1, -1, -1):
             node = place.siblings[at]
@@ -167,7 +168,7 @@ class Finder:
                 if self.documents(text):
                     found += [*blank, node]
                     blank = []
-                elif found and not text.strip("/#*! \t"):
+                elif _is_number(text) or (found and not text.strip("/#*! \t")):
                     blank.append(node)
                 elif found:
                     break
@@ -177,6 +178,11 @@ class Finder:
             if found and text_of(found[-1]).startswith("/*"):
                 break
         return found
+
+
+def _is_number(comment: str) -> bool:
+    """Whether a comment has numbers and no words: a line of a sentence, if one stands above it."""
+    return any(map(str.isdigit, comment)) and not any(map(str.isalpha, comment))
 
 
 def text_of(node: Node | None) -> str:
