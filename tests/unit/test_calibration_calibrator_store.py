@@ -1,6 +1,7 @@
 """Which calibrator is in force: the user's own, a shipped one, or a borrowed one; and the way back."""
 
 import math
+import os
 
 import attrs
 import pytest
@@ -51,6 +52,21 @@ def test_personal_comes_before_shipped(store):
     assert store.choose(PURPOSE).calibrator == mine
     assert store.choose(PURPOSE, personal=False).calibrator == make()
     assert store.choose(attrs.evolve(PURPOSE, language="java")).calibrator.source == "prior"
+
+
+def test_a_changed_file_counts_though_its_size_and_times_have_not_changed(store):
+    """Files that were read before are not parsed again: what counts is what is in them now."""
+    one, another = personal(-1.0), personal(-2.0)
+    path = store.promote(one)
+    before = path.stat()
+    assert store.choose(PURPOSE).calibrator == one
+    path.write_text(path.read_text().replace("-1.0", "-2.0").replace(one.id, another.id))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_ino) == (before.st_size, before.st_ino)
+    assert store.choose(PURPOSE).calibrator == another
+    path.write_text(path.read_text().replace(another.id, one.id))
+    for _ in range(2):
+        assert "the file was changed" in store.choose(PURPOSE).skipped[0]
 
 
 def test_borrowed_has_the_mean_and_spread_of_the_task(store):

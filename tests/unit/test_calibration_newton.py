@@ -49,6 +49,19 @@ def test_the_order_of_the_labels_does_not_matter(seed: int, precision: float) ->
         assert again == pytest.approx(found, rel=1e-11, abs=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("precision", [1e-2, 1.0, 1e3])
+def test_where_it_starts_does_not_matter(seed: int, precision: float) -> None:
+    design, targets, weights = problem(seed)
+    d = design.shape[1]
+    mean, precisions = np.zeros(d), np.full(d, precision)
+    found, least = maximise_posterior(design, targets, weights, mean, precisions)
+    for start in (*np.random.default_rng(seed).normal(0.0, 3.0, (4, d)), found):
+        again, as_little = maximise_posterior(design, targets, weights, mean, precisions, start=start)
+        assert again == pytest.approx(found, rel=1e-11, abs=1e-12)
+        assert as_little == pytest.approx(least)
+
+
 @pytest.mark.parametrize("target", [0.0, 1.0])
 def test_the_derivative_is_that_of_the_loss(target: float) -> None:
     z = np.linspace(-40.0, 40.0, 401)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -310,7 +310,7 @@ class Calibrator:
             text = data.decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise CalibratorError(f"{path} cannot be read: {error}.") from error
-        return cls.from_json(parse(text, str(path)), file=str(path))
+        return _parsed(text, str(path))
 
     def save(self, path: Path) -> None:
         """Write the file in one step: readers see the old one or the new one, also after a crash.
@@ -325,6 +325,14 @@ class Calibrator:
             write_atomically(path, text.encode(), 0o644 if self.source == "shipped" else 0o600)
         except (OSError, UnicodeEncodeError) as error:
             raise CalibratorError(f"{path} cannot be written: {error}.") from error
+
+
+# Each choice of a calibrator reads every file there is, and listing them all chooses for each. Most have not
+# changed since they were read last, and nothing changes a calibrator.
+@lru_cache(maxsize=256)
+def _parsed(text: str, file: str) -> Calibrator:
+    """As `Calibrator.from_json`: what it refuses is refused each time."""
+    return Calibrator.from_json(parse(text, file), file=file)
 
 
 _COMMON = {

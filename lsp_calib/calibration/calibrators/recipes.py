@@ -19,7 +19,7 @@ from lsp_calib.calibration.folds import grouped_folds
 from lsp_calib.calibration.methods.log_odds import sigmoid
 from lsp_calib.calibration.methods.logistic import SPREADS, fit_standardised
 from lsp_calib.calibration.methods.newton import sigmoid_and_loss
-from lsp_calib.calibration.methods.offsets import group_offsets
+from lsp_calib.calibration.methods.offsets import offsets_by_code
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.confidence.summary_features import ENCODER, SUMMARY_FEATURES
 from lsp_calib.errors import DataError
@@ -36,7 +36,7 @@ class Recipe:
     """One way to make a curve.
 
     features: names as `curve.value_of` takes them. by_place: whether kinds of places get offsets, shrunk by
-    their labels (`methods.offsets.group_offsets`).
+    their labels (`methods.offsets.offsets_by_code`).
     """
 
     name: str
@@ -125,13 +125,20 @@ class FeatureData:
     """The labels that curves over features are fitted on.
 
     columns: for each feature, float array of shape (n,). correct: bool array, groups: codes, places: strings,
-    all of shape (n,).
+    all of shape (n,). place_names, place_codes: the different places, and each answer's among them.
     """
 
     columns: dict[str, FloatArray]
     correct: BoolArray
     groups: IntArray
     places: npt.NDArray[np.str_]
+    place_names: tuple[str, ...] = attrs.field(init=False)
+    place_codes: IntArray = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        names, codes = np.unique(self.places, return_inverse=True)
+        object.__setattr__(self, "place_names", tuple(map(str, names)))
+        object.__setattr__(self, "place_codes", codes)
 
     @classmethod
     def of(
@@ -175,15 +182,18 @@ class FeatureData:
         fold = grouped_folds(self.groups[chosen], folds, seed=seed)
         best, least = None, np.inf
         for recipe in recipes:
-            for spread in SPREADS:
-                choice = Choice(recipe, spread)
-                loss = 0.0
-                for k in range(int(fold.max()) + 1):
-                    test = chosen[fold == k]
-                    z = _Fit.of(self, choice, chosen[fold != k]).scores(self, test)
-                    loss += float(np.sum(sigmoid_and_loss(z, self.correct[test].astype(np.float64))[1]))
-                if loss < least:
-                    best, least = choice, loss
+            lost = np.zeros(len(SPREADS))
+            for k in range(int(fold.max()) + 1):
+                test, others = chosen[fold == k], chosen[fold != k]
+                fit = None
+                for i, spread in enumerate(SPREADS):
+                    # The fit with one spread lies near that with the next.
+                    fit = _Fit.of(self, Choice(recipe, spread), others, near=fit)
+                    z = fit.scores(self, test)
+                    lost[i] += np.sum(sigmoid_and_loss(z, self.correct[test].astype(np.float64))[1])
+            i = int(np.argmin(lost))
+            if lost[i] < least:
+                best, least = Choice(recipe, SPREADS[i]), lost[i]
         if best is None:
             raise DataError("There is no recipe to choose from.")
         return best
@@ -206,6 +216,7 @@ class FeatureData:
     def curve(self, measure: str, choice: Choice) -> Curve:
         """The curve fitted on all labels with this choice."""
         fit = _Fit.of(self, choice, np.arange(self.correct.size))
+        offsets = () if fit.offsets is None else zip(self.place_names, fit.offsets.tolist(), strict=True)
         return Curve(
             measure,
             tuple(
@@ -216,7 +227,7 @@ class FeatureData:
             ),
             fit.intercept,
             spread=choice.spread,
-            offsets=tuple(sorted(fit.offsets.items())),
+            offsets=tuple(offsets),
         )
 
     def table(self, recipe: Recipe, items: IntArray) -> FloatArray:
@@ -226,31 +237,35 @@ class FeatureData:
 
 @attrs.frozen(eq=False)
 class _Fit:
-    """weights, means, scales: shape (d,). offsets: nats by place."""
+    """weights, means, scales: shape (d,). offsets: nats by place, shape (places,); None: places have none."""
 
     recipe: Recipe
     weights: FloatArray
     intercept: float
     means: FloatArray
     scales: FloatArray
-    offsets: dict[str, float]
+    offsets: FloatArray | None = None
 
     @classmethod
-    def of(cls, data: FeatureData, choice: Choice, items: IntArray) -> _Fit:
-        """Fitted on these items."""
+    def of(cls, data: FeatureData, choice: Choice, items: IntArray, near: _Fit | None = None) -> _Fit:
+        """Fitted on these items. near: one of the same recipe on the same items, where the search starts."""
         recipe, table = choice.recipe, data.table(choice.recipe, items)
-        labels, places, ones = data.correct[items], data.places[items], np.ones(items.size)
-        fit = cls(recipe, *fit_standardised(table, labels, ones, choice.spread), {})
+        labels, codes, ones = data.correct[items], data.place_codes[items], np.ones(items.size)
+
+        def fit(base: FloatArray | float, start: _Fit | None) -> _Fit:
+            at = None if start is None else np.append(start.weights, start.intercept)
+            return cls(recipe, *fit_standardised(table, labels, ones, choice.spread, base, at))
+
+        found = fit(0.0, near)
         for _ in range(_ROUNDS if recipe.by_place else 0):
-            z = (table - fit.means) / fit.scales @ fit.weights + fit.intercept
-            offsets = dict(group_offsets(z, labels, ones, places))
-            base = np.array([offsets[str(place)] for place in places])
-            fit = cls(recipe, *fit_standardised(table, labels, ones, choice.spread, base), offsets)
-        return fit
+            z = (table - found.means) / found.scales @ found.weights + found.intercept
+            offsets = offsets_by_code(z, labels, ones, codes, len(data.place_names))
+            found = attrs.evolve(fit(offsets[codes], found), offsets=offsets)
+        return found
 
     def scores(self, data: FeatureData, items: IntArray) -> FloatArray:
         """Log-odds of these items, shape of `items`."""
         z = (data.table(self.recipe, items) - self.means) / self.scales @ self.weights + self.intercept
-        if self.offsets:
-            z = z + np.array([self.offsets.get(str(place), 0.0) for place in data.places[items]])
+        if self.offsets is not None:
+            z = z + self.offsets[data.place_codes[items]]
         return np.asarray(z)

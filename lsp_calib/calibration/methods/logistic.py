@@ -148,13 +148,19 @@ def _held_out_loss(
 
 
 def fit_standardised(
-    table: FloatArray, labels: BoolArray, w: FloatArray, spread: float, base: FloatArray | float = 0.0
+    table: FloatArray,
+    labels: BoolArray,
+    w: FloatArray,
+    spread: float,
+    base: FloatArray | float = 0.0,
+    start: FloatArray | None = None,
 ) -> tuple[FloatArray, float, FloatArray, FloatArray]:
     """The coefficients of standardised features, the intercept, the means and the scales: shapes (d,), (),
     (d,), (d,).
 
     table: finite features, shape (n, d). labels, w (weights, none negative): shape (n,). spread: standard
-    deviation of the coefficients' prior. base: fixed log-odds, shape (n,) or one number.
+    deviation of the coefficients' prior. base: fixed log-odds, shape (n,) or one number. start: the
+    coefficients and the intercept, shape (d + 1,), at which the search starts: it changes its length alone.
     """
     d = table.shape[1]
     total = float(np.sum(w))
@@ -166,5 +172,6 @@ def fit_standardised(
     scales = np.where(scales > 1e-6 * (1.0 + np.abs(means)), scales, 1.0)
     design = np.column_stack(((table - means) / scales, np.ones(labels.size)))
     precision = np.append(np.full(d, spread**-2), _INTERCEPT_SD**-2)
-    fitted, _ = maximise_posterior(design, platt_targets(labels, w), w, np.zeros(d + 1), precision, base)
+    targets = platt_targets(labels, w)
+    fitted, _ = maximise_posterior(design, targets, w, np.zeros(d + 1), precision, base, start=start)
     return fitted[:d], float(fitted[d]), means, scales

@@ -55,18 +55,20 @@ def maximise_posterior(
     base: FloatArray | float = 0.0,
     *,
     noise: float = 0.0,
+    start: FloatArray | None = None,
 ) -> tuple[FloatArray, float]:
     """The coefficients c that minimise sum w (log(1 + e^z) - t z) + 1/2 (c - mean)' P (c - mean).
 
     z = design c + base.
 
     design: float array of shape (n, d). targets, weights: shape (n,), targets in [0, 1].
-    mean: shape (d,), also where the search starts. precision: shape (d,), the diagonal of P, positive.
+    mean: shape (d,). precision: shape (d,), the diagonal of P, positive.
     base: fixed log-odds, shape (n,) or one number.
     noise: the share of targets that are expected to be wrong, in [0, 0.5). Above 0 the targets are 0 or 1,
         and the loss is that of `noisy_loss`.
+    start: where the search starts, shape (d,); None: at the mean. Near the minimum it takes fewer steps.
     Returns the coefficients, shape (d,), and the minimum. Without noise it is unique, since the objective is
-    strictly convex; with noise it is the one that is reached from the mean.
+    strictly convex; with noise it is the one that is reached from the start.
     """
 
     def evaluate(at: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -81,7 +83,7 @@ def maximise_posterior(
         return float(lost + 0.5 * (precision @ (away * away))), slope, curvature
 
     parts = _parts(design)
-    coefficients = np.array(mean, dtype=np.float64)
+    coefficients = np.array(mean if start is None else start, dtype=np.float64)
     value, slope, curvature = evaluate(coefficients)
     for _ in range(_MAX_ITERATIONS):
         gradient = _backward(design, weights * slope) + precision * (coefficients - mean)

@@ -32,20 +32,28 @@ def group_names(groups: npt.ArrayLike) -> npt.NDArray[np.str_]:
 def group_offsets(
     z: FloatArray, labels: BoolArray, weights: FloatArray, names: npt.NDArray[np.str_]
 ) -> tuple[tuple[str, float], ...]:
-    """(group, offset in nats) in the groups' order; add the offset to the global log-odds z of the group's
-    items.
+    """(group, offset in nats) in the groups' order: `offsets_by_code` for groups with names, shape (n,)."""
+    values, codes = np.unique(names, return_inverse=True)
+    offsets = offsets_by_code(z, labels, weights, codes, values.size)
+    return tuple((str(name), float(offset)) for name, offset in zip(values, offsets, strict=True))
 
-    z, labels, weights, names: arrays of shape (n,); weights as in `PlattCalibrator.fit`.
+
+def offsets_by_code(
+    z: FloatArray, labels: BoolArray, weights: FloatArray, codes: IntArray, count: int
+) -> FloatArray:
+    """The offset of each of `count` groups in nats, shape (count,): add it to the global log-odds z of the
+    group's items.
+
+    z, labels, weights, codes: arrays of shape (n,); weights as in `PlattCalibrator.fit`, codes from 0.
     Offsets are taken as Gaussian around 0 with one spread for all groups; each of SPREADS has the same
     probability beforehand, and the labels' probability under it (Laplace's approximation) weighs its offsets.
     A group without labels gets 0; a group with many gets its own fit at the global slope.
     Source: empirical Bayes as in Gelman & Hill 2007, ch. 12.
     """
-    values, codes = np.unique(names, return_inverse=True)
     targets = labels.astype(np.float64)
-    offsets = np.zeros(values.size)
+    offsets = np.zeros(count)
     evidence = np.zeros(len(SPREADS))
-    found = np.zeros((len(SPREADS), values.size))
+    found = np.zeros((len(SPREADS), count))
     _, without = sigmoid_and_loss(z, targets)
     for k, spread in enumerate(SPREADS):
         if spread == 0.0:
@@ -59,8 +67,8 @@ def group_offsets(
         )
         found[k] = offsets
     belief = np.exp(evidence - evidence.max())
-    averaged = belief @ found / belief.sum()
-    return tuple((str(name), float(offset)) for name, offset in zip(values, averaged, strict=True))
+    averaged: FloatArray = belief @ found / belief.sum()
+    return averaged
 
 
 def _most_probable(
