@@ -166,7 +166,8 @@ def _rest_is_any(pattern: tuple[str, ...], reached: set[int]) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _alternatives(pattern: str) -> tuple[tuple[str, ...], ...]:
     """The patterns without braces that `pattern` stands for, each as its parts."""
-    pattern = pattern.strip().removeprefix("file:")
+    # Both signs mean any other character to git, the first alone to fnmatch.
+    pattern = pattern.strip().removeprefix("file:").replace("[^", "[!")
     found = list(itertools.islice(_expanded(pattern), _MOST_ALTERNATIVES + 1))
     if len(found) > _MOST_ALTERNATIVES:
         plain = pattern

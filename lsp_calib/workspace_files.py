@@ -50,8 +50,11 @@ def walk(
 ) -> Iterator[Path]:
     """The wanted files below `root`: those in the folder `nearest` first, then folder by folder from the top.
 
+    nearest: any folder. One that is not looked into, or that lies outside behind a link, is none of them.
     seconds: after which it ends, the caller's time included. most_names: files and folders looked at.
     """
+    if not _is_looked_into(nearest, root):
+        nearest = root
     end, left = time.monotonic() + seconds, most_names
     top = _top(root)
     ignored = _ignored_above(nearest, top)
@@ -78,6 +81,18 @@ def walk(
                 yield entry
             elif entry.name not in _FOREIGN and not entry.is_symlink() and entry.is_dir():
                 waiting.append(entry)
+
+
+def _is_looked_into(folder: Path, root: Path) -> bool:
+    """Whether a folder is part of the workspace: a document may be open in one that is not."""
+    if folder == root:
+        return True
+    if not folder.is_relative_to(root) or is_left_out(folder / "_", root):
+        return False
+    try:
+        return folder.resolve() == root.resolve() / folder.relative_to(root)
+    except (OSError, RuntimeError):  # a loop of links
+        return False
 
 
 def is_left_out(path: Path, root: Path) -> bool:
@@ -148,7 +163,8 @@ def _with_patterns(path: Path, folder: Path, above: _Ignores) -> _Ignores:
     try:
         if path.is_symlink() or path.stat().st_size > MOST_BYTES:
             return above
-        lines = path.read_text("utf-8").splitlines()
+        # Names are bytes to git. Some editors write a mark at the beginning, which git reads over.
+        lines = path.read_bytes().decode("utf-8-sig", "surrogateescape").splitlines()
     except (OSError, ValueError):
         return above
     found = (line.strip() for line in lines)

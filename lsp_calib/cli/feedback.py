@@ -55,7 +55,7 @@ def purge(before: str | None, workspace: Path | None, calibrators: bool, yes: bo
     lspCalib.feedback.enabled is false. Without --calibrators your calibrators stay: they hold weights, and no
     feedback.
     """
-    from lsp_calib.commands.feedback import Purge, purge_feedback
+    from lsp_calib.commands.feedback import Purge, exports_kept, purge_feedback
 
     what = Purge(before, workspace, calibrators)
     if not yes:
@@ -70,3 +70,5 @@ def purge(before: str | None, workspace: Path | None, calibrators: bool, yes: bo
     else:
         more = f", and {files} files of calibrators" if calibrators else ""
         tell(f"{n} suggestions were removed{more}.")
+        for path in exports_kept():
+            tell(f"An export of them stays: {path}. Delete it yourself if it is not wanted.")

@@ -110,6 +110,11 @@ def purge_feedback(what: Purge) -> tuple[int, int]:
     return n, calibrators
 
 
+def exports_kept() -> list[Path]:
+    """The exports in the state folder. A purge does not remove what the user has put aside."""
+    return sorted(home.home().glob("feedback-*.jsonl"))
+
+
 def addresses(folder: Path) -> list[str]:
     """The addresses that an editor may have for a folder: as it is named, and without links."""
     try:

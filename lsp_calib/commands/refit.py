@@ -8,7 +8,7 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.policies.ledger import Promise, Wish
+from lsp_calib.calibration.policies.ledger import AS_BEFORE, Promise, Wish
 from lsp_calib.calibration.policies.tiers import RiskPolicy
 from lsp_calib.commands.engine import Say, settings_in_force, with_engine
 from lsp_calib.completion.layouts import Layouts
@@ -80,8 +80,13 @@ def _layout_of_labels(store: FeedbackStore, loaded: LoadedModel) -> Layout | Non
 
 
 def wish_of(trusted: Trusted) -> Wish:
-    """What the user's own settings promise of the tiers; without a policy there, what the editor last did."""
+    """What the user's own settings promise of the tiers; without a policy there, what the editor last did.
+
+    An editor's settings alone name the measure: it stays.
+    """
     if trusted.policy is None:
         return "as before"
     policy, _ = tier_policy(trusted)
-    return Promise(risk=policy.risk, delta=policy.delta) if isinstance(policy, RiskPolicy) else None
+    if not isinstance(policy, RiskPolicy):
+        return None
+    return Promise(risk=policy.risk, delta=policy.delta, measure=AS_BEFORE)

@@ -141,10 +141,6 @@ class Neighbourhood:
         at, names = self._listed.get(key, (0.0, []))
         now = time.monotonic()
         if not at or now - at > _STALE:
-            # A document may be open in a folder that is not looked into, or in one outside behind a link.
-            inside = nearest.relative_to(root)
-            if is_left_out(nearest / "_", root) or nearest.resolve() != root.resolve() / inside:
-                nearest = root
             files = walk(root, nearest, lambda path: language_of(path) == language, seconds=_LISTING)
             names = [path.relative_to(root).as_posix() for path in files]
             if len(self._listed) > _REMEMBERED:

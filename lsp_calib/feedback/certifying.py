@@ -17,7 +17,7 @@ from lsp_calib.calibration.calibrators.label_weights import MOST_OF_ONE_LINE
 from lsp_calib.calibration.calibrators.ledger_file import Held, editing
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult
-from lsp_calib.calibration.policies.ledger import LEAST_CONFIDENCE, Ledger, Promise, Wish
+from lsp_calib.calibration.policies.ledger import AS_BEFORE, LEAST_CONFIDENCE, Ledger, Promise, Wish
 from lsp_calib.feedback.events import Source
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
@@ -46,19 +46,25 @@ def open_for(
     promise = held.ledger.promise if wish == "as before" else wish
     if promise is None:
         return
+    if promise.measure == AS_BEFORE:
+        before = held.ledger.promise or Promise()
+        promise = attrs.evolve(promise, measure=before.measure)
     held.ledger = held.ledger.opened(
         promise, key=store.key_mark(), used_until=_used_until(calibrators, purpose)
     )
     # The promise is of what is shown: replayed lines neither count for it nor break it.
-    rows = [row for row in labels_for(store, purpose, after=held.ledger.read_until) if is_shown(row)]
+    read_until = held.ledger.read_until
+    rows = [row for row in labels_for(store, purpose, after=read_until) if is_shown(row)]
     if rows:
-        seen = visits(rows)
+        # A visit may have had labels before: who stays on a line and saves again and again tells no more.
+        known = store.visited_before(purpose, [row.episode for row in rows], read_until)
+        seen = visits(row for row in rows if row.episode not in known)
         calibrator = calibrators.choose(purpose).calibrator
         confidence = _confidences(calibrator, seen, promise)
         likely = confidence >= LEAST_CONFIDENCE
         if not held.ledger.holds(calibrator.id):  # a certificate of another says nothing of these
             confidence = np.full(len(seen), np.nan)
-        aside = int(np.count_nonzero(likely & np.array(set_aside(store, held.ledger, seen))))
+        aside = int(np.count_nonzero(likely & np.array(set_aside(store, held.ledger, seen), dtype=np.bool_)))
         held.ledger = held.ledger.read(aside, confidence, _correct(seen), max(row.at for row in rows))
 
 

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from lsp_calib.calibration.calibrators.calibrator_store import CERTIFICATES
-from lsp_calib.calibration.calibrators.ledger_file import DamagedLedgerError, editing
+from lsp_calib.calibration.calibrators.ledger_file import DamagedLedgerError, editing, remove_ledger
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
@@ -94,6 +94,6 @@ def _begin_anew(path: Path) -> None:
                 held.remove()
     except DamagedLedgerError:
         try:
-            path.unlink(missing_ok=True)
+            remove_ledger(path)
         except OSError as error:
             raise LspCalibError(f"{path} cannot be removed: {error.strerror}.") from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,9 @@ from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 _DIGITS = 5
 # What the hashes are of: these names are part of them.
 _LINE, _WORKSPACE, _HALF = "line", "workspace", "half"
+
+# Seconds by which a time may be later than the present: a clock was ahead by more.
+_AHEAD = 86_400.0
 
 SETTLES_WITHIN = 7 * 86_400.0
 """Seconds within which nearly all suggestions settle: what is new is found by the index of times."""
@@ -263,6 +267,22 @@ class FeedbackStore(StoreFile):
             ).fetchone()
         return int(n)
 
+    def visited_before(self, purpose: Purpose, visits: Iterable[str], moment: float) -> set[str]:
+        """Those of some visits to lines of a purpose (`LabelledRow.episode`) that also have a label of what
+        was shown that settled at a moment (Unix seconds) or before, by at most SETTLES_WITHIN."""
+        with self._reading():
+            rows = self._connection.execute(
+                f"SELECT DISTINCT {EPISODE} "
+                f"FROM suggestions s {_by_time(moment)}JOIN labels l ON l.suggestion_id = s.id "
+                f"WHERE l.correct IS NOT NULL AND {SHOWN} AND {_OF_MODEL} AND s.prompt_version = ? "
+                f"AND s.kind = ? AND s.language = ? {_AFTER} AND l.at <= ?",
+                (
+                    *(*_of(purpose.model), purpose.prompt_version, purpose.task, purpose.language),
+                    *(moment - SETTLES_WITHIN, moment - 2 * SETTLES_WITHIN, moment),
+                ),
+            ).fetchall()
+        return {visit for (visit,) in rows}.intersection(visits)
+
     def accepted_lines(self) -> AcceptedLines:
         """The lines with labels of their own: those that suggestions made so far (they were inserted or
         accepted, and the line was theirs), and those that were replayed.
@@ -394,13 +414,14 @@ class FeedbackStore(StoreFile):
         def delete(connection: sqlite3.Connection) -> bool:
             shown = "SELECT id FROM suggestions WHERE shown_at < ? ORDER BY shown_at LIMIT ?"
             # Hints are events that may belong to suggestions not stored here. Events are numbered in order:
-            # the first are the oldest, and those of a suggestion that stays are not old.
+            # the first are the oldest, and those of a suggestion that stays are not old. Only while the clock
+            # was ahead did it write later times before earlier ones: these are passed over.
             hints = (
-                "SELECT suggestion_id FROM (SELECT * FROM events ORDER BY number LIMIT ?) e "
+                "SELECT suggestion_id FROM (SELECT * FROM events WHERE at < ? ORDER BY number LIMIT ?) e "
                 "WHERE at < ? AND NOT EXISTS (SELECT 1 FROM suggestions s WHERE s.id = e.suggestion_id)"
             )
             more = forget(connection, shown, before, most)
-            return forget(connection, hints, most, before) or more
+            return forget(connection, hints, time.time() + _AHEAD, most, before) or more
 
         return self._write(delete)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from urllib.parse import unquote
 
@@ -15,12 +16,18 @@ def address(uri: str) -> str:
     return unquote(uri).rstrip("/")
 
 
+# The cells of a notebook lie where its file does; their own part of the address is behind a "#".
+_CELL = re.compile("vscode-notebook-cell:(//)?")
+
+
 def folder_of(uri: str, folders: Iterable[str]) -> str:
     """The address of the innermost of some folders that a document lies in; empty if it is in none.
 
     >>> folder_of("file:///a/b/c.py", ["file:///a", "file:///a/b/", "file:///a/b/c"])
     'file:///a/b'
+    >>> folder_of("vscode-notebook-cell:/a/b/c.ipynb#W0s", ["file:///a"])
+    'file:///a'
     """
-    document = address(uri)
+    document = address(_CELL.sub("file://", uri, count=1) if uri.startswith("vscode-notebook") else uri)
     found = (folder for folder in map(address, folders) if folder and document.startswith(f"{folder}/"))
     return max(found, key=len, default="")

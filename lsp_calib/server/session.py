@@ -17,7 +17,7 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.replay import Replay
 from lsp_calib.feedback.workspace import folder_of
 from lsp_calib.inference.engine import EngineState, Lingering
-from lsp_calib.server.absence import OFF, SELECTED_ITEM, excluded, paused
+from lsp_calib.server.absence import OFF, SELECTED_ITEM, Absence, excluded, paused
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.bulk_changes import BulkChanges
 from lsp_calib.server.completions import Completions
@@ -218,6 +218,10 @@ class Session:
         self._estimator.notice()
         self._messages.inform(result["sentence"])
         return result
+
+    async def refusal(self, uri: str) -> Absence | None:
+        """Why the model may not see a document, None if it may."""
+        return await self._admission.refusal(uri)
 
     async def admits(self, uri: str) -> bool:
         """Whether the model may see a document."""

@@ -25,6 +25,23 @@ _SPANS = 1000
 _SETTLED = 4000
 
 
+class Forwards:
+    """Seconds since the epoch that never go back: what is followed when the clock is set back would otherwise
+    wait for as long, and what was read would count as not read. clock: seconds since the epoch."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._behind, self._last = 0.0, clock()
+
+    def __call__(self) -> float:
+        now = self._clock() + self._behind
+        if now < self._last:
+            self._behind += self._last - now
+            now = self._last
+        self._last = now
+        return now
+
+
 class SuggestionTracking:
     """Reports changes of the open documents to the tracker, and passes on the resulting events.
 
@@ -34,7 +51,7 @@ class SuggestionTracking:
     on_events: called with the events of each change, in their order.
     on_marks_changed: called with the URI of each document whose inserted suggestions have changed.
     on_inserted: called with the URI and the line of each suggestion that a change has inserted.
-    Times are seconds since the epoch.
+    clock: seconds since the epoch, as all times are; None: the system's.
     """
 
     def __init__(
@@ -45,7 +62,9 @@ class SuggestionTracking:
         on_events: Callable[[Sequence[Event]], None],
         on_marks_changed: Callable[[str], None],
         on_inserted: Callable[[str, int], None] = lambda *_: None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
+        self._now = Forwards(clock or (lambda: time.time()))
         self._lines = lines
         self._on_first_shown = on_first_shown
         self._on_events = on_events
@@ -60,7 +79,7 @@ class SuggestionTracking:
 
     def requested(self, uri: str, line: int) -> None:
         """The editor requests a completion in a line, counted from 0."""
-        self._report(self._tracker.requested(uri, line, time.time()), uri)
+        self._report(self._tracker.requested(uri, line, self._now()), uri)
 
     def shown(self, uri: str, completion: Completion) -> bool:
         """Follow a suggestion that is about to be shown; False if the document has changed meanwhile."""
@@ -70,7 +89,7 @@ class SuggestionTracking:
             return False
         if lines[cursor.line] != completion.present_line:
             return False
-        now = time.time()
+        now = self._now()
         suggestion = completion.suggestion
         events = self._tracker.shown(uri, lines, cursor.line, completion.expected_line, suggestion, now)
         # `suggestion.source` does not tell: one that came too late for its own request is first shown from
@@ -88,7 +107,7 @@ class SuggestionTracking:
         """Follow a suggestion that a change has just put into a document. places: as for `Tracker.made`."""
         lines = self._lines(uri)
         if lines is not None:
-            self._report(self._tracker.made(uri, lines, places, suggestion, time.time()), uri)
+            self._report(self._tracker.made(uri, lines, places, suggestion, self._now()), uri)
 
     def drop(self, suggestion_id: str) -> None:
         """Follow a suggestion no longer: its outcome is known."""
@@ -101,7 +120,7 @@ class SuggestionTracking:
         lines = self._lines(uri)
         if lines is None:
             return
-        events = self._tracker.changed(uri, lines, time.time())
+        events = self._tracker.changed(uri, lines, self._now())
         self._report(events, uri)
         for event in events:
             place = self._tracker.place_of(event.suggestion_id) if event.kind is EventKind.INSERTED else None
@@ -116,11 +135,11 @@ class SuggestionTracking:
 
     def displayed(self, suggestion_id: str) -> None:
         """The editor says that a suggestion is on the screen."""
-        self._report(self._tracker.displayed(suggestion_id, time.time()))
+        self._report(self._tracker.displayed(suggestion_id, self._now()))
 
     def part_accepted(self, suggestion_id: str, units: int) -> None:
         """The editor says that the first `units` UTF-16 units of a suggestion were accepted."""
-        self._report(self._tracker.part_accepted(suggestion_id, units, time.time()))
+        self._report(self._tracker.part_accepted(suggestion_id, units, self._now()))
 
     def is_elsewhere(self, uri: str, suggestion_id: str, line: int) -> bool:
         """Whether a suggestion is followed in another place than this line."""
@@ -142,18 +161,18 @@ class SuggestionTracking:
         if uri in self._saved_by_itself:
             self._saved_by_itself.discard(uri)
             return False
-        self._report(self._tracker.saved(uri, time.time()), uri)
+        self._report(self._tracker.saved(uri, self._now()), uri)
         return True
 
     def closed(self, uri: str) -> None:
-        self._report(self._tracker.closed(uri, time.time()), uri)
+        self._report(self._tracker.closed(uri, self._now()), uri)
         self._marked.pop(uri, None)
         self._saved_by_itself.discard(uri)
 
     def reviewed(self, suggestion_id: str) -> None:
         """The user has marked a suggestion as reviewed."""
         if self._tracker.reviewed(suggestion_id):
-            self._report([Event(suggestion_id, EventKind.REVIEWED, time.time())])
+            self._report([Event(suggestion_id, EventKind.REVIEWED, self._now())])
             for uri in self.marked():
                 self._refresh(uri)
 
@@ -180,7 +199,7 @@ class SuggestionTracking:
         if self._timer is not None:
             self._timer.cancel()
         for uri in uris:
-            self._on_events(self._tracker.closed(uri, time.time()))
+            self._on_events(self._tracker.closed(uri, self._now()))
 
     def _remember_span(self, completion: Completion) -> None:
         doubt, expected = completion.suggestion.doubt, completion.expected_line
@@ -222,13 +241,13 @@ class SuggestionTracking:
         deadline = self._tracker.next_deadline()
         if deadline is not None:
             # Slightly late rather than slightly early, so that one wake-up is enough.
-            delay = max(deadline - time.time(), not_before) + 0.01
+            delay = max(deadline - self._now(), not_before) + 0.01
             self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
         try:
-            self._report(self._tracker.tick(time.time()))
+            self._report(self._tracker.tick(self._now()))
         except Exception:
             # Without a timer no later suggestion would settle on its own.
             logger.exception("Due events could not be recorded. The next attempt is in %s s.", RETRY)

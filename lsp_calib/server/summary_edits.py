@@ -73,11 +73,13 @@ class SummaryEdits:
         summary = self._requests.known(uri, target.function, language)
         if summary is None or suggestion is None:
             return _answer(NONE_MADE)
-        # The document may have changed meanwhile; a function that only moved is found again.
-        function = _same(functions_of(document), target.function)
-        lines = document.bare_lines
-        if function is None:
+        # The document may have changed meanwhile, or be another object: closed, and opened again. A function
+        # that only moved is found again.
+        now = self._connection.open_document(uri)
+        function = None if now is None else _same(functions_of(now), target.function)
+        if now is None or function is None:
             return _answer(CHANGED)
+        document, lines = now, now.bare_lines
         made = insertion(lines, function, language, summary.suggestion.text)
         if made is None:
             return _answer(NO_PLACE, summary)

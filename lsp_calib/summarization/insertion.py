@@ -31,7 +31,17 @@ _MARKS = re.compile(
     | \s*(?:</summary>|\"{3}|\*/)$  # at the end""",
     re.VERBOSE,
 )
-_ATTRIBUTE = re.compile(r"\s*(?:@|#\[|\[|template\b)")
+# What stands above a function and belongs to it: attributes, and comments that tell tools of the next line.
+_ATTRIBUTE = re.compile(
+    r"""\s*(?: @ | \#\[ | \[ | template\b | (?://|/\*)\s*(?: @\w | go: | (?:eslint|tslint|biome|oxlint
+    |prettier|deno-lint|istanbul|c8|v8|phpcs|noinspection|ReSharper|NOLINT|nolint)\b ) )""",
+    re.VERBOSE,
+)
+# Such an attribute may take several lines.
+_ATTRIBUTE_END = re.compile(r".*\]\s*$")
+_ATTRIBUTE_BEGIN = re.compile(r"\s*#!?\[")
+# PEP 484: a comment on the types of a function is the first line of its body.
+_TYPE_COMMENT = re.compile(r"\s*#\s*type:")
 
 
 @attrs.frozen
@@ -113,13 +123,26 @@ def insertion(lines: Sequence[str], function: Function, language: str, sentence:
 def _places(lines: Sequence[str], function: Function, style: _Style) -> Iterator[int]:
     """The lines that documentation may go before, the usual one first."""
     if style.inside:
-        yield from dict.fromkeys((function.signature_end, function.body))
+        first = function.signature_end
+        while first < function.body and _TYPE_COMMENT.match(lines[first]):
+            first += 1
+        yield from dict.fromkeys((first, function.signature_end, function.body))
         return
     top = function.start
-    while top > 0 and _ATTRIBUTE.match(lines[top - 1]):
-        top -= 1
+    while (above := _attribute_above(lines, top)) is not None:
+        top = above
     yield from range(top, function.start + 1)
     yield from range(top - 1, max(top - _FARTHEST, 0) - 1, -1)
+
+
+def _attribute_above(lines: Sequence[str], line: int) -> int | None:
+    """Where the attribute begins that ends right above a line; None if there is none."""
+    if line > 0 and _ATTRIBUTE.match(lines[line - 1]):
+        return line - 1
+    if line > 0 and _ATTRIBUTE_END.match(lines[line - 1]):
+        above = range(line - 2, max(line - _FARTHEST, 0) - 1, -1)
+        return next((at for at in above if _ATTRIBUTE_BEGIN.match(lines[at])), None)
+    return None
 
 
 def _documents_only(
@@ -201,8 +224,22 @@ def _read_block(found: str) -> str:
     return _joined([first, *(re.sub(r"^\s*\*(?: |$)", "", line) for line in others)])
 
 
+def _has_words(line: str) -> bool:
+    return any(sign.isalnum() for sign in line)
+
+
 def _write_lines(mark: str) -> Callable[[str, int], list[str]]:
-    return lambda text, width: [f"{mark} {line}" for line in _wrapped(text, width - len(mark) - 1)]
+    def write(text: str, width: int) -> list[str]:
+        lines: list[str] = []
+        for line in _wrapped(text, width - len(mark) - 1):
+            # A comment of signs alone is a ruler, which ends the documentation: words come along.
+            while lines and " " in lines[-1] and not _has_words(line):
+                lines[-1], _, word = lines[-1].rpartition(" ")
+                line = f"{word} {line}"
+            lines.append(line)
+        return [f"{mark} {line}" for line in lines]
+
+    return write
 
 
 def _read_lines(mark: str) -> Callable[[str], str]:

@@ -106,7 +106,7 @@ class WorkspaceExamples:
         end = time.monotonic() + seconds
         files = walk(
             self.root,
-            nearest if nearest.is_relative_to(self.root) else self.root,
+            nearest,
             lambda path: has_grammar(of := _language_of(path, language)) and family_of(of) == family,
             seconds=seconds,
             most_names=_MOST_NAMES,

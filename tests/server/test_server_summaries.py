@@ -311,6 +311,23 @@ class TestActions:
         assert "changed" in (await waiting)["reason"]
         assert applied == []
 
+    async def test_a_document_that_was_opened_again_meanwhile_is_read_again(
+        self, connect: Connect, tmp_path: Path
+    ) -> None:
+        release = tmp_path / "release"
+        slow = {"summary": {"text": "Return a number.", "heldUntil": str(release)}}
+        editor = await connect(slow, client=capabilities(edits=True))
+        applied = editor.apply_edits()
+        editor.open(TEXT)
+        waiting = asyncio.create_task(editor.command("insertSummary", place(12, 4)))
+        await editor.engine.until("asked")
+        editor.close()
+        editor.open(f"import os\n\n\n{TEXT}")
+        await editor.in_order()
+        release.touch()
+        assert (await waiting)["applied"]
+        assert [edit.range.start for edit in applied] == [types.Position(16, 0)]
+
     async def test_a_report_is_a_label_and_the_hover_says_so(self, connect: Connect) -> None:
         editor = await connect(SUMMARY, client=capabilities(edits=True))
         editor.open(TEXT)
@@ -377,5 +394,7 @@ async def test_excluded_documents_get_nothing(connect: Connect) -> None:
     assert await hovered(editor, 12, 5) is None
     assert await editor.lenses() is None
     assert await editor.actions(12, 4) == {}
-    assert await editor.command("showSummary", place(12, 4)) is None
+    for command in ("showSummary", "insertSummary", "regenerateSummary"):
+        with pytest.raises(JsonRpcException, match=r"is shown this document: it matches '\*\*/module"):
+            await editor.command(command, place(12, 4))
     assert asked(editor) == []

@@ -223,6 +223,22 @@ def test_a_crash_while_promoting_leaves_one_in_force(store, monkeypatch):
     assert store.choose(PURPOSE).calibrator == personal(-1.0)
 
 
+def test_ledgers_with_the_names_of_models_are_found(tmp_path, monkeypatch):
+    """As earlier versions named them; one that is there already stays."""
+    monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path))
+    store = CalibratorStore.open()
+    path = store.ledger_path(PURPOSE)
+    other = store.ledger_path(attrs.evolve(PURPOSE, language="objective-c"))
+    path.parent.mkdir(mode=0o700)
+    before = [file.with_name(file.name.replace("line-", "line-small-model-c-")) for file in (path, other)]
+    for file in before:
+        file.write_text("old")
+    other.write_text("new")
+    assert CalibratorStore.open() == store
+    assert (path.read_text(), other.read_text()) == ("old", "new")
+    assert [file.exists() for file in before] == [False, True]
+
+
 def test_open_uses_the_users_state_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path))
     opened = CalibratorStore.open()

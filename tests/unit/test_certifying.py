@@ -17,7 +17,7 @@ from lsp_calib.calibration.calibrators import ledger_file
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import Curve, Weighted
 from lsp_calib.calibration.calibrators.ledger_file import editing
-from lsp_calib.calibration.policies.ledger import Ledger, Promise
+from lsp_calib.calibration.policies.ledger import AS_BEFORE, Ledger, Promise
 from lsp_calib.calibration.policies.tiers import RiskPolicy
 from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.certifying import set_aside, visits, watch_labels
@@ -256,6 +256,55 @@ class TestCertificates:
         with pytest.raises(CalibratorError, match="which certificates were asked for"):
             refit(store, calibrators)
 
+    def test_a_damaged_one_that_was_removed_makes_no_old_label_count(
+        self, store: FeedbackStore, calibrators: CalibratorStore
+    ) -> None:
+        live(store, 400)
+        path = calibrators.ledger_path(PURPOSE)
+        refit(store, calibrators)
+        calibrators.rollback(PURPOSE)  # no file tells any more what was fitted on
+        path.write_text("{}", "utf-8")
+        with pytest.raises(CalibratorError, match="later labels alone"):
+            refit(store, calibrators)
+        path.unlink()
+        result = refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=PROMISE)
+        assert result.certificate is not None
+        assert (result.certificate["certified"], result.certificate["aside"]) == (False, 0)
+        assert not any(set_aside(store, calibrators.ledger(PURPOSE), labels_for(store, PURPOSE)))
+
+    def test_a_model_under_another_name_is_the_same_to_a_promise(
+        self, store: FeedbackStore, calibrators: CalibratorStore
+    ) -> None:
+        """Labels and calibrators go by its file: a fit under one name uses what is unseen under the other."""
+        live(store, 400)
+        refit(store, calibrators)
+        renamed = attrs.evolve(PURPOSE, model=attrs.evolve(MODEL, name="copy-of-it"))
+        assert calibrators.ledger(renamed) == calibrators.ledger(PURPOSE)
+        refit_from_feedback(store, calibrators, renamed, TODAY, promise=None)
+        result = refit_from_feedback(store, calibrators, PURPOSE, TODAY, promise=PROMISE)
+        assert result.certificate is not None
+        assert result.certificate["aside"] == 0
+
+    def test_a_wish_without_a_measure_keeps_that_of_before(
+        self, store: FeedbackStore, calibrators: CalibratorStore
+    ) -> None:
+        """The command line knows no editor's settings: its refit takes no certificate away."""
+        live(store, 400)
+        total = Promise(measure="total")
+        refit(store, calibrators, total)
+        before = calibrators.ledger(PURPOSE)
+        assert before.asked == 1
+        refit(store, calibrators, Promise(measure=AS_BEFORE))
+        after = calibrators.ledger(PURPOSE)
+        assert (after.promise, after.asked, after.watch) == (total, 1, before.watch)
+
+    def test_without_one_before_it_is_the_best_measure(
+        self, store: FeedbackStore, calibrators: CalibratorStore
+    ) -> None:
+        live(store, 40)
+        refit(store, calibrators, Promise(measure=AS_BEFORE))
+        assert calibrators.ledger(PURPOSE).promise == PROMISE
+
     def test_no_source_text_is_in_the_ledger(
         self, store: FeedbackStore, calibrators: CalibratorStore
     ) -> None:
@@ -267,6 +316,24 @@ class TestCertificates:
 
 
 class TestTheWatch:
+    def test_a_visit_counts_once_however_often_the_line_is_saved(
+        self, store: FeedbackStore, calibrators: CalibratorStore
+    ) -> None:
+        live(store, 400)
+        refit(store, calibrators)
+        counted = calibrators.ledger(PURPOSE)
+        for number in range(400, 412):
+            at = START + number
+            label = Label(f"s{number}", False, How.EDITED, at + 0.5, episode="the visit")
+            show(store, f"s{number}", -0.001, at)
+            store.record_events([Event(f"s{number}", EventKind.SETTLED, at + 0.5, label=label)])
+            _, ledger = watch_labels(store, calibrators, PURPOSE, PROMISE)
+            assert ledger.watch is not None
+            assert (ledger.watch.seen, ledger.watch.errors) == (1, 1)
+            assert ledger.aside - counted.aside <= 1
+            assert ledger.read_until == at + 0.5
+        assert not ledger.watch.certificate.revoked
+
     def test_drift_revokes_and_later_labels_earn_another(
         self, store: FeedbackStore, calibrators: CalibratorStore
     ) -> None:

@@ -160,8 +160,12 @@ class TestPurge:
         keep("a", True)
         assert "Nothing was removed" in invoke("purge", answer="n\n").output
         assert statistics()["suggestions"] == 1
+        export = state.home() / "feedback-20261125T090128.jsonl"
+        export.touch()
         result = invoke("purge", answer="y\n")
         assert "Remove all feedback and empty the logs?" in result.output
+        assert f"An export of them stays: {export}" in "".join(result.output.splitlines())
+        assert export.exists()
         assert "1 suggestions were removed" in result.output
         assert statistics()["suggestions"] == 0
 

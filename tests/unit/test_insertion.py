@@ -159,6 +159,57 @@ def test_each_language_in_its_convention(language: str, shown: str) -> None:
     assert shown in "\n".join(made.apply(lines))
 
 
+@pytest.mark.parametrize(
+    ("language", "source", "expected"),
+    [
+        (
+            "typescript",
+            "// @ts-expect-error the old signature stays\nexport function q(a) {\n  return a;\n}\n",
+            "/** Return it. */\n// @ts-expect-error",
+        ),
+        (
+            "javascript",
+            "/* eslint-disable-next-line complexity */\nfunction q(a) {\n  return a;\n}\n",
+            "/** Return it. */\n/* eslint",
+        ),
+        ("go", "package a\n\n//go:noinline\nfunc q() {\n}\n", "package a\n\n// q returns it.\n//go:noinline"),
+        (
+            "python",
+            "def q(a, b):\n    # type: (int, int) -> int\n    return a\n",
+            'def q(a, b):\n    # type: (int, int) -> int\n    """Return it."""\n    return a',
+        ),
+        (
+            "rust",
+            "#[inline]\n#[cfg(any(\n    test,\n))]\nfn q(a: u8) -> u8 {\n    a\n}\n",
+            "/// Return it.\n#[inline]\n#[cfg",
+        ),
+        (
+            "javascript",
+            "f(a[1]\n)\nx = a[2]\nfunction q(a) {\n  return a;\n}\n",
+            "x = a[2]\n/** Return it. */\nfunction q",
+        ),
+    ],
+)
+def test_what_a_tool_reads_beside_a_function_stays_beside_it(
+    language: str, source: str, expected: str
+) -> None:
+    if not has_grammar(language):
+        pytest.skip("its grammar is not installed")
+    lines = split_lines(source)
+    made = insertion(lines, only(source, language), language, "Return it.")
+    assert made is not None
+    assert expected in "\n".join(made.apply(lines))
+
+
+def test_in_go_functions_that_begin_a_block_have_their_documentation() -> None:
+    source = "package a\n\nfunc main() {\n\t// g adds one.\n\tg := func() {\n\t}\n\tg()\n}\n"
+    assert [one.docstring for one in functions(split_lines(source), "go")] == [None, "// g adds one."]
+    bare = split_lines(source.replace("\t// g adds one.\n", ""))
+    made = insertion(bare, functions(bare, "go")[1], "go", "Adds one.")
+    assert made is not None
+    assert functions(made.apply(bare), "go")[1].docstring is not None
+
+
 def test_long_sentences_take_several_lines() -> None:
     long = "Return " + "the sum of all the numbers " * 6
     made = insertion(split_lines(SOURCES["java"]), only(SOURCES["java"], "java"), "java", long)
@@ -234,7 +285,15 @@ def test_in_go_a_sentence_begins_with_the_name_and_a_verb(
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("words_", [["0"] * 31 + ["words", "00"], ["words"] + ["0"] * 60])
+@pytest.mark.parametrize(
+    "words_",
+    [
+        ["0"] * 31 + ["words", "00"],
+        ["words"] + ["0"] * 60,
+        ["0"] * 38 + ["0000000A", "-"],
+        ["a" * 80, "-" * 20],
+    ],
+)
 def test_a_line_of_numbers_alone_is_part_of_the_sentence(language: str, words_: list[str]) -> None:
     lines = split_lines(SOURCES[language])
     made = insertion(lines, only(SOURCES[language], language), language, "Return " + " ".join(words_))

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import pytest
 from feedback_scene import URI, suggestion
 
-from lsp_calib.feedback.events import Event
+from lsp_calib.feedback.events import Event, How
 from lsp_calib.feedback.followed import SETTLE_AFTER
 from lsp_calib.server import suggestion_tracking
-from lsp_calib.server.suggestion_tracking import SuggestionTracking
+from lsp_calib.server.suggestion_tracking import Forwards, SuggestionTracking
 
 
 async def test_the_timer_survives_an_error(
@@ -44,3 +44,32 @@ async def test_the_timer_survives_an_error(
             break
         await asyncio.sleep(0.01)
     assert [event.suggestion_id for event in recorded[1]] == ["due later"]
+
+
+def test_a_clock_that_is_set_back_makes_nothing_wait() -> None:
+    times = iter([100.0, 101.0, 102.0, 42.0, 43.0, 44.5, 200.0])
+    now = Forwards(lambda: next(times))
+    assert [now() for _ in range(6)] == [101.0, 102.0, 102.0, 103.0, 104.5, 260.0]
+
+
+async def test_what_was_read_counts_as_read_after_the_clock_was_set_back() -> None:
+    recorded: list[Event] = []
+    clock = [10_000.0]
+    lines = ["x = ", "y = "]
+    tracking = SuggestionTracking(
+        lambda _: lines,
+        on_first_shown=lambda *_: None,
+        on_events=recorded.extend,
+        on_marks_changed=lambda _: None,
+        clock=lambda: clock[0],
+    )
+    tracking._tracker.shown(URI, lines, 0, "x = 1", suggestion("1", "read"), clock[0])
+    clock[0] -= 3600.0
+    tracking._now()
+    clock[0] += 5.0
+    tracking.requested(URI, 1)
+    clock[0] += SETTLE_AFTER
+    tracking._tick()
+    settled = [event for event in recorded if event.label is not None]
+    assert [event.label.how for event in settled if event.label] == [How.IGNORED]
+    tracking.close([URI])

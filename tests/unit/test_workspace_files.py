@@ -98,3 +98,35 @@ def test_a_folder_that_is_not_looked_into_stays_so_where_a_document_in_it_is_ope
     found = Neighbourhood().around(root / folder / "open.py", root, (), Exclusion(), cursor, layout)
     names = {snippet.name for snippet in found.snippets} - {f"{folder}/open.py"}
     assert names == ({"sub/beside.py"} if folder == "sub" else set())
+
+
+@pytest.mark.parametrize(
+    "folder", ["node_modules", ".x", "link", "link/deeper", "sub/../../../outside", "made"]
+)
+def test_a_walk_does_not_begin_in_a_folder_that_is_not_looked_into(
+    repository: Path, tmp_path: Path, folder: str
+) -> None:
+    root = repository / "app"
+    (tmp_path / "outside" / "deeper").mkdir(parents=True)
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / folder / "beside.py").write_text("x = 1\n")
+    files = walk(root, root / folder, lambda path: path.suffix == ".py", seconds=60)
+    assert sorted(path.relative_to(root).as_posix() for path in files) == ["a.py", "sub/d.py"]
+
+
+@pytest.mark.parametrize(
+    "ignores",
+    [
+        b"\xef\xbb\xbfsecret.py\n",
+        "# priv\xe9\nsecret.py\n".encode("latin-1"),
+        b"[^a].py\n[^a]?????.py\n",
+        "d\xe9j\xe0.py\nsecret.py\n".encode("latin-1"),
+    ],
+    ids=["mark at the beginning", "not UTF-8", "caret", "names that are not UTF-8"],
+)
+def test_ignores_are_read_as_git_reads_them(tmp_path: Path, ignores: bytes) -> None:
+    (tmp_path / ".gitignore").write_bytes(ignores)
+    for name in ("a.py", "secret.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    files = walk(tmp_path, tmp_path, lambda path: path.suffix == ".py", seconds=60)
+    assert [path.name for path in files] == ["a.py"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,7 +68,9 @@ class CalibratorStore:
     @classmethod
     def open(cls) -> CalibratorStore:
         """The folders of this user and installation. Raises SettingsError if the state folder is unusable."""
-        return cls(home.private_folder(home.home() / "calibrators"), home.shipped_models() / "calibrators")
+        personal = home.private_folder(home.home() / "calibrators")
+        _without_names(personal / CERTIFICATES)
+        return cls(personal, home.shipped_models() / "calibrators")
 
     def choose(self, purpose: Purpose, *, personal: bool = True) -> Choice:
         """The calibrator in force for a purpose. There always is one; files that cannot be used are reported.
@@ -216,8 +220,11 @@ class CalibratorStore:
         )
 
     def ledger_path(self, purpose: Purpose) -> Path:
-        """The file with the ledger of the certificates of a purpose; there may be none yet."""
-        return self.personal / CERTIFICATES / _slot(purpose)
+        """The file with the ledger of the certificates of a purpose; there may be none yet.
+
+        Labels and calibrators belong to a model's file, whatever it is called, and so does what was promised.
+        """
+        return self.personal / CERTIFICATES / f"{purpose.task}-{_key(purpose)}.json"
 
     def ledger(self, purpose: Purpose) -> Ledger:
         """The ledger of the certificates of a purpose. Raises CalibratorError if its file cannot be read."""
@@ -310,9 +317,22 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
 
 def _slot(purpose: Purpose) -> str:
     """File name of the user's calibrator for a purpose."""
+    return f"{purpose.task}-{slug(purpose.model.name)}-{slug(purpose.language)}-{_key(purpose)}.json"
+
+
+def _key(purpose: Purpose) -> str:
     model = purpose.model.sha256 or f"{purpose.model.name} {purpose.model.quantisation}"
-    key = hashlib.sha256(f"{model}\n{purpose.prompt_version}\n{purpose.language}".encode()).hexdigest()[:8]
-    return f"{purpose.task}-{slug(purpose.model.name)}-{slug(purpose.language)}-{key}.json"
+    return hashlib.sha256(f"{model}\n{purpose.prompt_version}\n{purpose.language}".encode()).hexdigest()[:8]
+
+
+def _without_names(certificates: Path) -> None:
+    """Rename ledgers of earlier versions, which had the names of models and languages in their own."""
+    for path in certificates.glob("*.json"):
+        found = re.fullmatch(r"([a-z]+)-.+-([0-9a-f]{8})\.json", path.name)
+        new = certificates / f"{found[1]}-{found[2]}.json" if found else path
+        if not new.exists():
+            with contextlib.suppress(OSError):
+                path.replace(new)
 
 
 def _same_model(one: Purpose, other: Purpose) -> bool:

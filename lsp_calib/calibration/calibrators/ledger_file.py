@@ -43,7 +43,7 @@ class Held:
     def remove(self) -> None:
         """Remove the file: nothing of it is to stay. Raises CalibratorError if it cannot be removed."""
         try:
-            self._path.unlink(missing_ok=True)
+            remove_ledger(self._path)
         except OSError as error:
             raise CalibratorError(f"{self._path} cannot be removed: {error}.") from error
         self.ledger = self._on_disk = Ledger()
@@ -66,13 +66,15 @@ class Held:
 def read_ledger(path: Path) -> Ledger:
     """The ledger in a file; an empty one if there is no file.
 
+    After a damaged one was removed, no label counts that was there when the damage was last seen.
     Raises CalibratorError, naming it, if it cannot be read: without it nobody knows how many certificates
     were asked for, and so what another one is worth.
     """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return Ledger()
+        seen = _damage_seen(path)
+        return Ledger(used_until=seen, read_until=seen, tried_until=seen)
     except OSError as error:
         raise CalibratorError(f"{path} cannot be read: {error}.") from error
     try:
@@ -82,8 +84,27 @@ def read_ledger(path: Path) -> Ledger:
     except (CalibratorError, DataError, UnicodeDecodeError) as error:
         raise DamagedLedgerError(
             f"{error} It records which certificates were asked for: none is given until it is removed, and "
-            "then labels count from that day on."
+            "then on later labels alone."
         ) from error
+
+
+def remove_ledger(path: Path) -> None:
+    """Remove a file, damaged or not, and what is known of its damage. Raises OSError."""
+    for one in (path, _mark_of(path)):
+        one.unlink(missing_ok=True)
+
+
+def _mark_of(path: Path) -> Path:
+    """A file whose time is when damage was seen in another."""
+    return path.with_suffix(".damaged")
+
+
+def _damage_seen(path: Path) -> float:
+    """When damage was last seen in a file, in Unix seconds; 0: never."""
+    try:
+        return _mark_of(path).stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 @contextlib.contextmanager
@@ -105,7 +126,12 @@ def editing(path: Path) -> Iterator[Held]:
                     f"{path} is in use by another lsp-calib, perhaps by a refit: try again later."
                 )
             time.sleep(0.02)
-        ledger = read_ledger(path)
+        try:
+            ledger = read_ledger(path)
+        except DamagedLedgerError:
+            with contextlib.suppress(OSError):
+                _mark_of(path).touch(0o600)
+            raise
         held = Held(ledger, path, ledger)
         yield held
         held.save()

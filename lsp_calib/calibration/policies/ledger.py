@@ -7,7 +7,7 @@ the k-th may be wrong with probability delta * 6 / (pi^2 k^2) only: over all of 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import attrs
 import numpy as np
@@ -27,11 +27,15 @@ _AGAIN, _LOWER = 1.5, 2.0
 _LEAST_CHANCE = 0.3
 
 
+AS_BEFORE: Final = "as before"
+
+
 @attrs.frozen(kw_only=True)
 class Promise:
     """What a user wants: at most `risk` of what is marked accept is wrong, with confidence 1 - `delta`.
 
     measure: the preferred measure of the confidences, see `Calibrator.assess`: others have other thresholds.
+        AS_BEFORE, in a wish alone: that of the promise before.
     """
 
     risk: float = 0.1

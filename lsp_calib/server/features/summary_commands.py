@@ -19,7 +19,7 @@ def register(server: CalibServer) -> None:
     async def insert(ls: CalibServer, *arguments: Any) -> dict[str, Any]:
         """Insert the summary as documentation: {applied, reason, suggestion}."""
         with errors_as_answers():
-            document, target = _target(ls, arguments)
+            document, target = await _target(ls, arguments, for_prompt=True)
             done = await ls.session.summaries.edits.insert(document, target)
             if not done["applied"]:
                 ls.session.inform(done["reason"])
@@ -32,7 +32,7 @@ def register(server: CalibServer) -> None:
         from lsp_calib.summarization.wording import tier_sentence
 
         with errors_as_answers():
-            document, target = _target(ls, arguments)
+            document, target = await _target(ls, arguments, for_prompt=True)
             summary = await ls.session.summaries.requests.of(document.uri, target.function, target.language)
             ls.session.summaries.hovered(document.uri, target.function.start)
             if summary is None or summary == "pending":
@@ -49,7 +49,7 @@ def register(server: CalibServer) -> None:
         from lsp_calib.server.summary_edits import NONE_MADE
 
         with errors_as_answers():
-            document, target = _target(ls, arguments)
+            document, target = await _target(ls, arguments, for_prompt=True)
             made = await ls.session.summaries.requests.reword(document.uri, target.function, target.language)
             # Not every editor shows a summary that has changed.
             ls.session.inform(NONE_MADE if made is None else f"The summary is now: {made.text}")
@@ -59,21 +59,29 @@ def register(server: CalibServer) -> None:
     async def report(ls: CalibServer, *arguments: Any) -> None:
         """The user says that the summary is wrong. Answered once it is on disk."""
         with errors_as_answers():
-            document, target = _target(ls, arguments)
+            document, target = await _target(ls, arguments)
             known = ls.session.summaries.requests.known(document.uri, target.function, target.language)
             if known is None:
                 raise SettingsError("This function has no summary yet, so there is nothing to report.")
             await ls.session.summaries.edits.report_wrong(document.uri, known)
 
 
-def _target(ls: CalibServer, arguments: tuple[Any, ...]) -> tuple[CalibDocument, Target]:
-    """The open document and the function that the argument names. Raises SettingsError if there is none."""
+async def _target(
+    ls: CalibServer, arguments: tuple[Any, ...], *, for_prompt: bool = False
+) -> tuple[CalibDocument, Target]:
+    """The open document and the function that the argument names.
+
+    for_prompt: the model is to see it. Raises SettingsError if there is none, or if the model may not.
+    """
     from lsp_calib.server.summary_target import function_around
 
     uri, position = checked.place(arguments)
     document = ls.open_document(uri)
     if document is None:
         raise SettingsError("This document is not open in the editor, so its functions are not known.")
+    refusal = await ls.session.refusal(uri) if for_prompt else None
+    if refusal is not None:
+        raise SettingsError(refusal.message)
     target = function_around(document, position)
     if target is None:
         raise SettingsError("There is no function at this place, or none that can be found in this language.")

@@ -99,5 +99,6 @@ RULES = LanguageRules(
     begins=re.compile(r"(?:const|func|import|package|type|var)\b"),
     definitions=frozenset(_FINDER.parts),
     function=_FINDER.function,
+    bodies=frozenset({"statement_list"}),
     brackets=BRACKETS,
 )
