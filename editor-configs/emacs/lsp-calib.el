@@ -12,7 +12,6 @@
 
 (require 'seq)
 (require 'subr-x)
-(require 'url-util)
 
 (defvar eglot-server-programs)
 (defvar lsp--cur-workspace)
@@ -20,8 +19,10 @@
 (defvar lsp-inline-completion--items)
 (defvar lsp-inline-completion--overlay)
 (declare-function eglot-current-server "eglot")
+(declare-function eglot-path-to-uri "eglot")
 (declare-function eglot-server-capable "eglot")
 (declare-function jsonrpc-async-request "jsonrpc")
+(declare-function lsp--buffer-uri "lsp-mode")
 (declare-function lsp--workspace-server-capabilities "lsp-mode")
 (declare-function lsp-find-workspace "lsp-mode")
 (declare-function lsp-register-client "lsp-mode")
@@ -122,10 +123,10 @@ THEN is called with what it answers."
 (defun lsp-calib-explain ()
   "Say why the last request in this buffer got no suggestion."
   (interactive)
-  (lsp-calib--execute "explain" (and buffer-file-name (list :uri (lsp-calib--uri)))
+  (lsp-calib--execute "explain" (when-let* ((uri (lsp-calib--uri))) (list :uri uri))
                       (lambda (absence)
                         (message "%s" (or (lsp-calib--get absence :message)
-                                          "The last request was answered with a suggestion.")))))
+                                          "The last request was answered with a suggestion, or none has been asked for yet.")))))
 
 ;;;###autoload
 (defun lsp-calib-pause (&optional minutes)
@@ -144,8 +145,13 @@ Interactively, MINUTES is the prefix argument."
   (lsp-calib--execute "resume" nil (lambda (_) (message "lsp-calib suggests again."))))
 
 (defun lsp-calib--uri ()
-  "The URI of this buffer's file."
-  (concat "file://" (url-hexify-string (expand-file-name buffer-file-name) url-path-allowed-chars)))
+  "The URI of this buffer's file as the client has named it to the server.
+Nil if it has no file, or no client."
+  (cond
+   ((not buffer-file-name) nil)
+   ((lsp-calib--workspace) (lsp--buffer-uri))
+   ;; Eglot names documents by their true names.
+   ((fboundp 'eglot-path-to-uri) (eglot-path-to-uri (file-truename buffer-file-name) :truenamep t))))
 
 ;;; Eglot
 

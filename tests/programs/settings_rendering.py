@@ -11,6 +11,9 @@ from typing import Any
 
 from lsp_calib.settings.table import TRUSTED, WORKSPACE, Setting
 
+# What counts of each folder of a workspace with several. A server has one value of the others for all.
+PER_FOLDER = ("exclude",)
+
 
 def markdown_tables() -> dict[str, str]:
     """Two tables in Markdown: the settings that a workspace may set, and those of the user alone."""
@@ -22,7 +25,8 @@ def markdown_tables() -> dict[str, str]:
 def vscode_properties() -> dict[str, dict[str, Any]]:
     """The settings as `contributes.configuration.properties` of a VS Code extension, by their full names.
 
-    Those of the user alone have the scope `machine`: VS Code takes them from no workspace. An unset one is
+    Those of the user alone have the scope `machine`: VS Code takes them from no workspace. The others have
+    `window`: VS Code says in the settings of a single folder that they do not count there. An unset one is
     null: the server's default counts.
     """
     workspace = {f"lspCalib.{key}": _property(setting) for key, setting in WORKSPACE.items()}
@@ -60,12 +64,13 @@ def _default(setting: Setting) -> str:
 def _property(setting: Setting, *, trusted: bool = False) -> dict[str, Any]:
     schema = setting.kind.schema
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    shared = "resource" if setting.key in PER_FOLDER else "window"
     words = f"{setting.meaning[0].upper()}{setting.meaning[1:]}. Default: {_default(setting)}."
     return {
         **schema,
         "type": [*types, "null"],
         **({"enum": [*schema["enum"], None]} if "enum" in schema else {}),
         "default": None,
-        "scope": "machine" if trusted else "resource",
+        "scope": "machine" if trusted else shared,
         "markdownDescription": words + (" Workspace settings cannot change it." if trusted else ""),
     }

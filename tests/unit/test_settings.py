@@ -135,7 +135,9 @@ def test_vs_code_takes_trusted_settings_from_no_workspace() -> None:
     scopes = {name: schema["scope"] for name, schema in properties.items()}
     for key in TRUSTED.keys() - WORKSPACE.keys():
         assert scopes.pop(f"lspCalib.trusted.{key}") == "machine", key
-    assert scopes == {f"lspCalib.{key}": "resource" for key in WORKSPACE}
+    # A server has one value for all folders, except of what each of them excludes.
+    assert scopes.pop("lspCalib.exclude") == "resource"
+    assert scopes == {f"lspCalib.{key}": "window" for key in WORKSPACE if key != "exclude"}
     assert all(schema["default"] is None for schema in properties.values()), "what is unset is the server's"
 
 

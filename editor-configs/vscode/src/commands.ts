@@ -91,7 +91,7 @@ export class Commands {
       { label: '$(graph) Show report', command: 'showReport' },
       { label: '$(refresh) Refit the calibrator', command: 'refit' },
       { label: '$(discard) Take back the last calibrator', command: 'rollback' },
-      { label: '$(beaker) Calibrate on this workspace', command: 'calibrateWorkspace' },
+      ...(vscode.workspace.isTrusted ? [{ label: '$(beaker) Calibrate on this workspace', command: 'calibrateWorkspace' }] : []),
       { label: '$(package) Pick a model', command: 'pickModel' },
       { label: '$(list-unordered) Status', command: 'showStatus' },
       { label: '$(debug-restart) Restart the server', command: 'restart' },
@@ -120,6 +120,11 @@ export class Commands {
 
   /** Fits a calibrator on the workspace: the server shows its progress and says what came of it. */
   private async calibrateWorkspace(): Promise<void> {
+    // `enablement` in package.json holds for the palette; what executes a command by its name passes it by.
+    if (!vscode.workspace.isTrusted) {
+      inform('Calibrating on a workspace is off in restricted mode. Trust the workspace first.');
+      return;
+    }
     const folder = await chosenFolder();
     if (!folder) {
       return;

@@ -9,7 +9,6 @@ import { Installer } from './install/installer';
 import { LateAnswers } from './late';
 import { ReportView } from './report';
 import { Session } from './session';
-import { needRestart } from './settings';
 import { StatusItem } from './status';
 
 // Remembered for all windows: who said no once is not asked again, the status bar still offers it.
@@ -35,7 +34,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     report,
     ...new Commands(started, badge, status, installer, log).register(),
     vscode.languages.registerCodeActionsProvider(DOCUMENTS, new MarkActions(), MarkActions.metadata),
-    vscode.workspace.onDidChangeConfiguration((event) => (needRestart(event) ? started.restart() : undefined)),
+    ...started.watch(),
   );
   const first = !context.globalState.get<boolean>(WELCOMED);
   if (first) {

@@ -8,7 +8,7 @@ import type { LateAnswers } from './late';
 import type { ReportView } from './report';
 import { findServer, type Found } from './server/find';
 import { Restarts } from './server/restarts';
-import { initializationOptions, serverPath } from './settings';
+import { initializationOptions, needRestart, ofAllPlaces, serverPath } from './settings';
 import { forServer, SECTION } from './settings_values';
 import type { StatusItem } from './status';
 import type { Legend, Status } from './wire';
@@ -18,6 +18,7 @@ const DOCUMENTS = ['file', 'untitled', 'vscode-notebook-cell'].map((scheme) => (
 const OPEN_SETTINGS = 'Open settings';
 const RESTART = 'Restart';
 const LOG = 'Show log';
+const AGAIN = 'Install again';
 // A server that hangs while it starts is not waited for: it is ended, and what follows goes on.
 const START_LIMIT_MS = 10_000;
 const END_LIMIT_MS = 5_000;
@@ -29,6 +30,8 @@ class Client extends LanguageClient {
   ends = 0;
   goesOn = false;
   awaited = false;
+  /** Whether its server could not be started, which has been said: nothing but another client starts one. */
+  failed = false;
 
   override error(message: string, data?: unknown, show?: boolean | 'force'): void {
     // 'force' is "could not be started" and "will not be restarted" alone: the session says it better.
@@ -64,6 +67,16 @@ export class Session {
     return this.client?.initializeResult?.capabilities.executeCommandProvider?.commands.includes(command) ?? false;
   }
 
+  /** Follows changes of the settings, of the workspace's folders and of the trust in it. */
+  watch(): vscode.Disposable[] {
+    return [
+      vscode.workspace.onDidChangeConfiguration((event) => (needRestart(event) ? this.restart() : undefined)),
+      // What a new folder excludes counts at once; what one that goes has excluded, until the next start.
+      vscode.workspace.onDidChangeWorkspaceFolders(() => this.tellOfSettings()),
+      vscode.workspace.onDidGrantWorkspaceTrust(() => this.restart()),
+    ];
+  }
+
   /** Starts the server. Where there is none and `asks`, offers to install it. */
   async start(asks: boolean): Promise<void> {
     await this.follow(await this.inTurn(() => this.launch()), asks);
@@ -81,13 +94,18 @@ export class Session {
   }
 
   async install(asks = true): Promise<void> {
-    this.views.status.update({ state: 'notInstalled', message: 'the server is not installed: click to install it' });
-    if (!asks) {
-      return;
+    if (this.found.program === undefined) {
+      this.views.status.update({ state: 'notInstalled', message: 'the server is not installed: click to install it' });
     }
-    if (await this.installer.offer()) {
+    if (asks && (await this.installer.offer(() => this.makeWay()))) {
       await this.restart();
     }
+  }
+
+  /** Ends the server before its files are replaced. */
+  private async makeWay(): Promise<void> {
+    await this.stop();
+    this.views.status.update({ state: 'installing', message: 'installing the server' });
   }
 
   async stop(): Promise<void> {
@@ -122,9 +140,16 @@ export class Session {
     try {
       return await this.client.sendRequest<T>('workspace/executeCommand', { command, arguments: args });
     } catch (error) {
-      const said = lost(error) ? 'the server ended before it answered. Try again once it runs.' : (error as Error).message;
+      const said = lost(error) ? 'the server ended before it answered. Try again once it runs.' : messageOf(error);
       void vscode.window.showErrorMessage(`lsp-calib: ${said.replace(/^lsp-calib: /, '')}`);
       return undefined;
+    }
+  }
+
+  /** Has the server ask for the settings again. */
+  private async tellOfSettings(): Promise<void> {
+    if (this.client?.isRunning()) {
+      await this.client.sendNotification('workspace/didChangeConfiguration', { settings: null }).catch(() => undefined);
     }
   }
 
@@ -181,7 +206,9 @@ export class Session {
 
   private async run(program: string): Promise<void> {
     const { status, badge } = this.views;
-    const client: Client = new Client('lspCalib', 'lsp-calib', { command: program, args: ['serve', '--trust-editor'] }, {
+    // Not in the workspace, where the client would start it: with a relative part in PYTHONPATH its files would be run.
+    const server = { command: program, args: ['serve', '--trust-editor'], options: { cwd: this.installer.shipped } };
+    const client: Client = new Client('lspCalib', 'lsp-calib', server, {
       documentSelector: DOCUMENTS,
       initializationOptions,
       synchronize: { configurationSection: SECTION },
@@ -203,8 +230,14 @@ export class Session {
     try {
       await ready(client);
     } catch (error) {
-      if (this.client === client) {
-        await this.dead(`did not start from ${program}: ${lost(error) ? 'it ended before it was ready' : (error as Error).message}`);
+      client.failed = true; // the end of its process, which comes later, is not another failure
+      if (this.client !== client) {
+        return;
+      }
+      if (program === this.installer.program && this.installer.lacksPython) {
+        await this.broken();
+      } else {
+        await this.dead(`did not start from ${program}: ${lost(error) ? 'it ended before it was ready' : messageOf(error)}`);
       }
       return;
     }
@@ -247,7 +280,10 @@ export class Session {
         configuration: async (params, token, next) => {
           const answers = await next(params, token);
           return Array.isArray(answers)
-            ? answers.map((answer: unknown, i) => forServer(params.items[i]?.section, answer))
+            ? answers.map((answer: unknown, i) => {
+                const section = params.items[i]?.section;
+                return forServer(section, section === SECTION ? ofAllPlaces() : answer);
+              })
             : answers;
         },
         didChangeConfiguration: (_sections, next) => next([SECTION]),
@@ -261,7 +297,7 @@ export class Session {
       error: () => ({ action: ErrorAction.Continue, handled: true }),
       closed: () => {
         const client = current();
-        if (!client) {
+        if (!client || client.failed) {
           return { action: CloseAction.DoNotRestart, handled: true };
         }
         this.hide();
@@ -282,11 +318,20 @@ export class Session {
   private async dead(what: string): Promise<void> {
     this.views.status.update({ state: 'error', message: `the server ${what}` });
     const advice = 'Editing goes on without it. The log says why; `lsp-calib doctor` in a terminal says what to do.';
-    const answer = await vscode.window.showErrorMessage(`lsp-calib ${what}. ${advice}`, RESTART, LOG);
+    const answer = await vscode.window.showErrorMessage(`lsp-calib ${what.replace(/\.$/, '')}. ${advice}`, RESTART, LOG);
     if (answer === RESTART) {
       await this.restart();
     } else if (answer === LOG) {
       this.log.show();
+    }
+  }
+
+  private async broken(): Promise<void> {
+    this.views.status.update({ state: 'error', message: 'the Python that the server was installed with is gone' });
+    const advice = 'Install it again; models that are there stay.';
+    const answer = await vscode.window.showErrorMessage(`lsp-calib did not start: the Python that it was installed with is gone. ${advice}`, AGAIN);
+    if (answer) {
+      await this.install();
     }
   }
 
@@ -326,6 +371,11 @@ async function ready(client: Client): Promise<void> {
 
 function lost(error: unknown): boolean {
   return CONNECTION_LOST.includes((error as { code?: unknown }).code);
+}
+
+/** What a failure says of itself: the client gives some of them as texts. */
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** Waits for something, but not for longer than a limit. Returns whether it came. */

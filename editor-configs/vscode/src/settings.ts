@@ -10,6 +10,11 @@ const TRUSTED = Object.keys(contributes.configuration.properties)
   .filter((name) => name.startsWith(PREFIX))
   .map((name) => name.slice(PREFIX.length));
 
+// What a workspace may set.
+const FREE = Object.entries(contributes.configuration.properties)
+  .filter(([, { scope }]) => scope !== 'machine')
+  .map(([name]) => name.slice(SECTION.length + 1));
+
 // The user's values of these count beside the workspace's.
 const SHARED = ['exclude', 'feedback.replay', 'tiers.policy', 'tiers.risk', 'tiers.delta', 'tiers.overrides'];
 
@@ -37,11 +42,31 @@ export function pythonPath(): string {
   return ofUser<string>('server.python') || '';
 }
 
+/** The patterns of all places together: VS Code's value is that of one place, of the workspace rather than of its folders. */
+function excluded(): unknown {
+  const said: unknown = vscode.workspace.getConfiguration(SECTION).get('exclude');
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  const all = [said, ...folders.map(({ uri }): unknown => vscode.workspace.getConfiguration(SECTION, uri).get('exclude'))];
+  const patterns: unknown[] = all.filter((one) => Array.isArray(one)).flat();
+  return patterns.length > 0 ? [...new Set(patterns)] : said;
+}
+
+/**
+ * Section `lspCalib` for the server, with what every folder excludes.
+ *
+ * VS Code keeps back declared keys of a workspace that is not trusted. Of such a one nothing but `exclude` is asked for.
+ */
+export function ofAllPlaces(): object {
+  const all: unknown = vscode.workspace.isTrusted
+    ? vscode.workspace.getConfiguration().get(SECTION)
+    : Object.fromEntries(FREE.map((key) => [key, ofUser(key)]));
+  return { ...(all as object | undefined), exclude: excluded() };
+}
+
 export function initializationOptions(): object {
   const trusted = TRUSTED.map((key) => [key, ofUser(`trusted.${key}`)] as const);
   const own = SHARED.map((key) => [key, ofUser(key)] as const);
-  const all: unknown = vscode.workspace.getConfiguration().get(SECTION);
-  return options(all, Object.fromEntries(trusted), Object.fromEntries(own));
+  return options(ofAllPlaces(), Object.fromEntries(trusted), Object.fromEntries(own));
 }
 
 export async function setModel(name: string): Promise<void> {

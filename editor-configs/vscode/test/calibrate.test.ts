@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { LANGUAGES } from '../src/calibrated_document';
 import { Commands } from '../src/commands';
-import { active, ask, documents, folders, registered } from './mock_vscode';
+import { active, ask, documents, folders, registered, trust, window } from './mock_vscode';
 
 vi.mock('vscode', async () => await vi.importActual('./mock_vscode'));
 
@@ -16,13 +16,14 @@ async function calibrate(): Promise<void> {
 
 beforeEach(() => {
   vi.clearAllMocks();
+  trust.given = true;
   registered.clear();
   documents.splice(0);
   folders.splice(0, folders.length, { name: 'app', uri: { toString: () => 'file:///app' } });
   active.document = undefined;
   ask.mockImplementation(async (_message, ...answers) => answers.at(-1));
   const none = undefined as never; // parts that this command does not use
-  new Commands(session as never, none, none, none, none).register();
+  new Commands(session as never, none, { state: 'ready' } as never, none, none).register();
 });
 
 describe('Calibrate on this workspace', () => {
@@ -48,6 +49,22 @@ describe('Calibrate on this workspace', () => {
     await calibrate();
     expect(server).not.toHaveBeenCalled();
     expect(ask.mock.calls).toEqual([[expect.stringContaining('Open a file of app in the language to calibrate')]]);
+  });
+
+  it.each([true, false])('is in the menu only in a workspace that is trusted: %s', async (given) => {
+    trust.given = given;
+    await (registered.get('lspCalib.menu') as () => Promise<void>)();
+    const labels = window.showQuickPick.mock.calls[0]![0].map(({ label }) => label);
+    expect(labels.some((label) => label.includes('Calibrate'))).toBe(given);
+    expect(labels.length).toBeGreaterThan(5);
+  });
+
+  it('is refused in a workspace that is not trusted, whoever asks for it', async () => {
+    trust.given = false;
+    documents.push(document('/app/a.py', 'python'));
+    await calibrate();
+    expect(server).not.toHaveBeenCalled();
+    expect(ask.mock.calls).toEqual([[expect.stringContaining('Trust the workspace first')]]);
   });
 
   it('knows the languages that the server can calibrate', () => {

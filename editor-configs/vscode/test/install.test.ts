@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { choices, megabytes, question, type Plan } from '../src/install/plan';
+import { choices, fetches, megabytes, question, thereQuestion, type Plan } from '../src/install/plan';
 import { Cancelled, ProgramError, run, type Options } from '../src/install/process';
 import { advice, findPython, judge } from '../src/install/python';
 
@@ -41,6 +41,18 @@ describe('the question', () => {
   });
 });
 
+describe('the question where the server is there', () => {
+  it('names the models that can be fetched, each with its size', () => {
+    expect(fetches(models).map(({ label }) => label)).toEqual(['Fetch Large (1.2 GB)', 'Fetch Small (99 MB)']);
+    expect(thereQuestion(models).detail).toContain('Small (MIT): 99 MB');
+  });
+
+  it('names none where a model is there', () => {
+    expect(fetches([])).toEqual([]);
+    expect(thereQuestion([])).toEqual({ message: 'The server and a model are installed already.', detail: '' });
+  });
+});
+
 describe('the locks', () => {
   it.each(['server', 'prebuilt', 'local', 'build'])('%s.txt has a hash for each package, and names no place', (name) => {
     const lock = readFileSync(join('server', `${name}.txt`), 'utf8');
@@ -55,20 +67,30 @@ describe('the locks', () => {
 });
 
 describe('Python', () => {
-  it('3.11 or later with venv will do', () => {
+  it('3.11 to 3.14 with venv will do', () => {
     expect(judge('[[3, 11, 0], true]')).toEqual({ version: '3.11.0', fault: undefined });
     expect(judge('[[3, 14, 1], true]').fault).toBeUndefined();
     expect(judge('[[3, 10, 9], true]').fault).toBe('old');
     expect(judge('[[2, 7, 18], true]').fault).toBe('old');
-    expect(judge('[[4, 0, 0], true]').fault).toBe('old');
+    expect(judge('[[3, 15, 0], true]').fault).toBe('new');
+    expect(judge('[[4, 0, 0], true]').fault).toBe('new');
     expect(judge('[[3, 12, 1], false]').fault).toBe('noVenv');
   });
 
-  it('that is missing, old or incomplete: it is said what to do', () => {
+  it('that the sizes are counted for will do, and no later one', () => {
+    const [, first, last] = /cp31\[(\d)-(\d)\]/.exec(readFileSync('../../tests/programs/write_server_lock.py', 'utf8'))!;
+    expect(judge(`[[3, 1${first}, 0], true]`).fault).toBeUndefined();
+    expect(judge(`[[3, 1${last}, 0], true]`).fault).toBeUndefined();
+    expect(judge(`[[3, ${11 + Number(last)}, 0], true]`).fault).toBe('new');
+  });
+
+  it('that is missing, old, too new or incomplete: it is said what to do', () => {
     expect(advice([], 'linux')).toContain('apt install python3');
     expect(advice([], 'win32')).toContain('winget');
     expect(advice([{ version: '3.9.2', fault: 'old' }], 'darwin')).toMatch(/The Python here is 3\.9\.2.*brew/);
     expect(advice([{ version: '3.12.1', fault: 'noVenv' }], 'linux')).toContain('python3-venv');
+    const tooNew = advice([{ version: '3.10.1', fault: 'old' }, { version: '3.15.0', fault: 'new' }], 'linux');
+    expect(tooNew).toMatch(/Python 3\.15\.0 is too new.*install Python 3\.14, or name one in lspCalib\.server\.python/);
   });
 
   it('named by the user is taken or refused, not replaced', async () => {

@@ -9,6 +9,8 @@ export const clients: LanguageClient[] = [];
 /** What a start waits for after the process is there. */
 export const slow = { start: async (): Promise<void> => undefined };
 
+/** The notifications that servers were sent, by their method. */
+export const notified: string[] = [];
 export const answers = { next: async (): Promise<unknown> => undefined };
 
 export class LanguageClient {
@@ -22,14 +24,22 @@ export class LanguageClient {
   constructor(
     readonly id: string,
     readonly name: string,
-    readonly server: { command: string; args: string[] },
-    readonly options: { errorHandler: { closed(): { action: number } }; revealOutputChannelOn?: number },
+    readonly server: { command: string; args: string[]; options: { cwd: string } },
+    readonly options: {
+      errorHandler: { closed(): { action: number } };
+      revealOutputChannelOn?: number;
+      middleware: { workspace: { configuration(params: object, token: undefined, next: () => unknown[]): Promise<unknown> } };
+    },
   ) {
     clients.push(this);
   }
 
   onNotification(): void {}
   error(): void {}
+  async sendNotification(method: string): Promise<void> {
+    notified.push(method);
+  }
+
   sendRequest(): Promise<unknown> {
     return answers.next();
   }

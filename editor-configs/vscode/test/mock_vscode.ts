@@ -5,20 +5,25 @@ import { vi } from 'vitest';
 interface Values {
   readonly globalValue?: unknown;
   readonly workspaceValue?: unknown;
+  /** By the folder's address. */
+  readonly folderValues?: Readonly<Record<string, unknown>>;
 }
 
-/** By name, with the section: what the user and the workspace have set. */
+/** By name, with the section: what the user, the workspace and its folders have set. */
 export const settings = new Map<string, Values>();
 export const registered = new Map<string, unknown>();
+/** Who listens to an event of the workspace, by its name. */
+export const listeners = new Map<string, (event: unknown) => unknown>();
+export const trust = { given: true };
 const nothing = { dispose: () => undefined };
 
-function merged(section: string): Record<string, unknown> {
+function merged(section: string, scope?: object): Record<string, unknown> {
   const all: Record<string, unknown> = {};
-  for (const [name, { globalValue, workspaceValue }] of settings) {
+  for (const [name, { globalValue, workspaceValue, folderValues }] of settings) {
     const [, ...keys] = name.split('.');
     const last = keys.pop()!;
     const place = keys.reduce((inner, key) => (inner[key] ??= {}) as Record<string, unknown>, all);
-    place[last] = workspaceValue ?? globalValue;
+    place[last] = folderValues?.[`${scope}`] ?? workspaceValue ?? globalValue;
   }
   return section === 'lspCalib' ? all : {};
 }
@@ -41,16 +46,30 @@ export const window = {
     return active.document && { document: active.document };
   },
   showInformationMessage: ask,
-  showErrorMessage: vi.fn(async () => undefined),
+  showQuickPick: vi.fn<(items: { label: string }[]) => Promise<unknown>>(async () => undefined),
+  showErrorMessage: vi.fn<(message: string, ...answers: unknown[]) => Promise<unknown>>(async () => undefined),
   withProgress: (_options: unknown, work: (shown: object, cancellation: object) => unknown) =>
     work({ report: () => undefined }, { isCancellationRequested: false, onCancellationRequested: () => nothing }),
 };
+function on(name: string) {
+  return (listener: (event: unknown) => unknown) => {
+    listeners.set(name, listener);
+    return nothing;
+  };
+}
+
 export const workspace = {
+  get isTrusted() {
+    return trust.given;
+  },
+  onDidChangeConfiguration: on('configuration'),
+  onDidChangeWorkspaceFolders: on('folders'),
+  onDidGrantWorkspaceTrust: on('trust'),
   workspaceFolders: folders,
   textDocuments: documents,
   getWorkspaceFolder: (uri: object) => folders.find((folder) => `${uri}`.startsWith(`${folder.uri}/`)),
-  getConfiguration: (section?: string) => ({
-    get: (key: string) => (section ? merged(section)[key] : merged(key)),
+  getConfiguration: (section?: string, scope?: object) => ({
+    get: (key: string) => (section ? merged(section, scope)[key] : merged(key, scope)),
     inspect: (key: string) => settings.get(`${section}.${key}`),
   }),
 };

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { LogOutputChannel } from 'vscode';
 import type { Installer } from '../src/install/installer';
 import { Session, type Views } from '../src/session';
-import { answers, clients, RevealOutputChannelOn, slow } from './mock_client';
-import { registered, settings, window } from './mock_vscode';
+import { answers, clients, notified, RevealOutputChannelOn, slow } from './mock_client';
+import { folders, listeners, registered, settings, window } from './mock_vscode';
 
 vi.mock('vscode', async () => await vi.importActual('./mock_vscode'));
 vi.mock('vscode-languageclient/node', async () => await vi.importActual('./mock_client'));
@@ -12,9 +12,11 @@ const program = process.execPath; // any program that is there
 const states: string[] = [];
 const installer = {
   program: undefined as string | undefined,
+  lacksPython: false,
+  shipped: '/extension/server',
   update: vi.fn(async () => undefined),
   offerUpdate: vi.fn(async () => false),
-  offer: vi.fn(async () => false),
+  offer: vi.fn(async (_makeWay: () => Promise<void>) => false),
 };
 
 let current: Session | undefined;
@@ -41,18 +43,31 @@ afterEach(async () => {
 
 beforeEach(() => {
   vi.clearAllMocks();
+  window.showErrorMessage.mockImplementation(async () => undefined);
   clients.splice(0);
+  notified.splice(0);
+  folders.splice(0);
   states.splice(0);
   registered.clear();
   settings.clear();
   settings.set('lspCalib.server.path', { globalValue: program });
   installer.program = undefined;
+  installer.lacksPython = false;
   slow.start = () => pause(20);
 });
 
 it('says that what it sends as trusted is of the user alone', async () => {
   await session().start(false);
   expect(clients.map(({ server }) => server.args)).toEqual([['serve', '--trust-editor']]);
+});
+
+it('starts every server in the folder of the extension, whatever folder is open', async () => {
+  folders.push({ name: 'app', uri: { toString: () => 'file:///app' } });
+  await session().start(false);
+  installer.program = program;
+  settings.clear();
+  await current!.restart();
+  expect(clients.map(({ server }) => server.options.cwd)).toEqual(['/extension/server', '/extension/server']);
 });
 
 describe('a server that ends', () => {
@@ -174,6 +189,101 @@ describe('a server that ends before it is ready', () => {
     await vi.waitFor(() => expect(window.showErrorMessage).toHaveBeenCalledOnce());
     expect(window.showErrorMessage).toHaveBeenCalledWith(message, 'Restart', 'Show log');
   });
+});
+
+describe('a server that cannot be started', () => {
+  it('is not started again when its process ends after it has refused, and the reason stays', async () => {
+    const reason = 'The state folder is open to others: chmod 700 it.';
+    slow.start = () => Promise.reject(Object.assign(new Error(reason), { code: -32803 }));
+    await session().start(false);
+    await vi.waitFor(() => expect(window.showErrorMessage).toHaveBeenCalledOnce());
+    slow.start = async () => undefined;
+    clients[0]!.closed();
+    await pause(30);
+    expect(running()).toBe(0);
+    expect(states).toEqual(['starting', 'error']);
+    expect(window.showErrorMessage.mock.calls).toEqual([[expect.stringContaining(`${reason} Editing goes on`), 'Restart', 'Show log']]);
+  });
+
+  it('is said with its reason where that is a text alone', async () => {
+    slow.start = () => Promise.reject('spawn ENOENT');
+    await session().start(false);
+    await vi.waitFor(() => expect(window.showErrorMessage).toHaveBeenCalledOnce());
+    expect(window.showErrorMessage.mock.calls[0]![0]).toContain(`did not start from ${program}: spawn ENOENT`);
+  });
+
+  it('is to be installed again where the Python is gone that the extension has installed it with', async () => {
+    settings.clear();
+    installer.program = program;
+    installer.lacksPython = true;
+    window.showErrorMessage.mockImplementation(async (_message, ...all) => all.find((one) => one === 'Install again'));
+    slow.start = () => Promise.reject('spawn ENOENT');
+    await session().start(false);
+    await vi.waitFor(() => expect(installer.offer).toHaveBeenCalledOnce());
+    expect(window.showErrorMessage.mock.calls).toEqual([[expect.stringContaining('Python'), 'Install again']]);
+  });
+});
+
+describe('*Install the server* beside a server that runs', () => {
+  beforeEach(() => {
+    settings.clear();
+    installer.program = program;
+  });
+
+  it('leaves it and what is said of it, where the answer is no', async () => {
+    const tested = session();
+    await tested.start(false);
+    await vi.waitFor(() => expect(running()).toBe(1));
+    states.splice(0);
+    await tested.install();
+    expect(states).toEqual([]);
+    expect(clients.map(({ state }) => state)).toEqual(['running']);
+  });
+
+  it('ends it before its files are replaced, and starts the new one', async () => {
+    const tested = session();
+    await tested.start(false);
+    await vi.waitFor(() => expect(running()).toBe(1));
+    states.splice(0);
+    const atWork: number[] = [];
+    installer.offer.mockImplementationOnce(async (makeWay) => {
+      await makeWay();
+      atWork.push(running());
+      return true;
+    });
+    await tested.install();
+    await vi.waitFor(() => expect(running()).toBe(1));
+    expect(atWork).toEqual([0]);
+    expect([...new Set(states)]).toEqual(['installing', 'starting']);
+  });
+});
+
+describe('a folder that is added to the workspace', () => {
+  it('has the server ask for the settings again, which has what that folder excludes', async () => {
+    const tested = session();
+    tested.watch();
+    await tested.start(false);
+    await vi.waitFor(() => expect(running()).toBe(1));
+    settings.set('lspCalib.exclude', { workspaceValue: ['all/**'], folderValues: { 'file:///b': ['secret/**'] } });
+    folders.push({ name: 'b', uri: { toString: () => 'file:///b' } });
+    await listeners.get('folders')!({});
+    expect(notified).toEqual(['workspace/didChangeConfiguration']);
+    const { configuration } = clients[0]!.options.middleware.workspace;
+    const asked = { items: [{ section: 'lspCalib' }, { section: 'lspCalib.tiers' }] };
+    expect(await configuration(asked, undefined, () => [{ exclude: ['all/**'] }, { preset: 'lenient' }])).toEqual([
+      { exclude: ['all/**', 'secret/**'] },
+      { preset: 'lenient' },
+    ]);
+  });
+});
+
+it('a workspace that is trusted from now on has the server started with its settings', async () => {
+  const tested = session();
+  tested.watch();
+  await tested.start(false);
+  await listeners.get('trust')!(undefined);
+  await vi.waitFor(() => expect(running()).toBe(1));
+  expect(clients).toHaveLength(2);
 });
 
 describe('an update of the extension that needs newer packages', () => {

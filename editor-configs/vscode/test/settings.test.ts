@@ -1,10 +1,14 @@
 import { beforeEach, expect, it, vi } from 'vitest';
 import type { ConfigurationChangeEvent } from 'vscode';
 import { initializationOptions, needRestart } from '../src/settings';
-import { settings } from './mock_vscode';
+import { folders, settings, trust } from './mock_vscode';
 
 vi.mock('vscode', async () => await vi.importActual('./mock_vscode'));
-beforeEach(() => settings.clear());
+beforeEach(() => {
+  settings.clear();
+  folders.splice(0);
+  trust.given = true;
+});
 
 const change = (key: string) =>
   ({ affectsConfiguration: (asked: string) => `lspCalib.${key}`.startsWith(asked) }) as ConfigurationChangeEvent;
@@ -17,6 +21,31 @@ it("tells the server the user's own values beside the workspace's", () => {
     exclude: ['its'],
     trusted: { 'feedback.replay': false, exclude: ['mine'] },
   });
+});
+
+it('tells the server what every folder of the workspace excludes, each pattern once', () => {
+  for (const name of ['a', 'b', 'c']) {
+    folders.push({ name, uri: { toString: () => `file:///${name}` } });
+  }
+  const folderValues = { 'file:///a': ['keys/**'], 'file:///b': ['*.csv', 'all/**'], 'file:///c': 'no list' };
+  settings.set('lspCalib.exclude', { globalValue: ['mine'], workspaceValue: ['all/**'], folderValues });
+  expect(initializationOptions()).toEqual({
+    exclude: ['all/**', 'keys/**', '*.csv'],
+    trusted: { exclude: ['mine'] },
+  });
+});
+
+it('leaves a wrong value of `exclude` for the server to name', () => {
+  settings.set('lspCalib.exclude', { workspaceValue: '*.js' });
+  expect(initializationOptions()).toMatchObject({ exclude: '*.js' });
+});
+
+it('takes from a workspace that is not trusted only what it excludes, whatever VS Code lets through', () => {
+  trust.given = false;
+  settings.set('lspCalib.hideBelow', { globalValue: 0.2, workspaceValue: 0.9 });
+  settings.set('lspCalib.ofALaterVersion', { workspaceValue: true });
+  settings.set('lspCalib.exclude', { globalValue: ['mine'], workspaceValue: ['its'] });
+  expect(initializationOptions()).toEqual({ hideBelow: 0.2, exclude: ['its'], trusted: { exclude: ['mine'] } });
 });
 
 it.each(['exclude', 'completion.enabled', 'feedback.replay', 'tiers.overrides', 'trusted.model', 'server.path'])(

@@ -37,6 +37,11 @@ describe('package.json', () => {
     expect(properties.filter(([key, { scope }]) => /\.(server|serverPath|trusted)(\.|$)/.test(key) && scope !== 'machine')).toEqual([]);
   });
 
+  it('offers for a single folder only what counts of each: what is excluded', () => {
+    expect(properties.filter(([, { scope }]) => scope === 'resource').map(([key]) => key)).toEqual(['lspCalib.exclude']);
+    expect(new Set(properties.map(([, { scope }]) => scope))).toEqual(new Set(['machine', 'resource', 'window']));
+  });
+
   it('takes from a workspace that is not trusted only what it excludes', () => {
     const free = properties.map(([key]) => key).filter((key) => !capabilities.untrustedWorkspaces.restrictedConfigurations.includes(key));
     expect(free).toEqual(['lspCalib.exclude']);

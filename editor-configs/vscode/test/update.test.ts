@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ExtensionContext, LogOutputChannel } from 'vscode';
@@ -93,6 +93,16 @@ describe.skipIf(process.platform === 'win32')('an update that needs newer packag
     expect(await tested.offerUpdate()).toBe(false);
     expect(calls()).toEqual(['server.txt', 'server.whl', 'build.txt', 'local.txt', 'prebuilt.txt']);
     expect(receipt()).toEqual({ ...old, engine: 'local' });
+  });
+
+  it('is not asked for where the Python is gone that the server was installed with', async () => {
+    expect(tested.lacksPython).toBe(false);
+    rmSync(python);
+    await tested.update();
+    expect(await tested.offerUpdate()).toBe(false);
+    expect(ask).not.toHaveBeenCalled();
+    expect(window.showErrorMessage).not.toHaveBeenCalled();
+    expect(tested.lacksPython).toBe(true);
   });
 
   it('has no server where it failed while packages were replaced', async () => {

@@ -144,6 +144,45 @@ def test_it_compiles_without_warnings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+ASK = """
+(let (argument)
+  (cl-letf (((symbol-function 'lsp-calib--execute)
+             (lambda (_ asked then) (setq argument asked) (funcall then nil))))
+    (lsp-calib-explain))
+  (princ (format "%S\\n" (equal (plist-get argument :uri) client-uri))))
+"""
+EGLOT = "(require 'eglot) (setq client-uri (plist-get (eglot--TextDocumentIdentifier) :uri))"
+LSP_MODE = """
+(require 'lsp-mode)
+(setq lsp-mode t)
+(defun lsp-find-workspace (&rest _) 'one)
+(setq client-uri (lsp--buffer-uri))
+"""
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        pytest.param(EGLOT, id="eglot"),
+        pytest.param(
+            LSP_MODE, id="lsp-mode", marks=pytest.mark.skipif(not has_lsp_mode(), reason="no lsp-mode here")
+        ),
+    ],
+)
+def test_explain_names_a_file_behind_a_link_as_the_client_does(tmp_path: Path, client: str) -> None:
+    """The server knows documents by the names they were opened under. That nothing was asked for is said."""
+    assert EMACS is not None
+    real = tmp_path / "a folder"
+    real.mkdir()
+    (real / "a.py").write_text(SOURCE)
+    (tmp_path / "link").symlink_to(real)
+    command = [EMACS, "-Q", "--batch", "--eval", "(defvar client-uri nil)", "-l", str(CONFIGURATION)]
+    command += ["--visit", str(tmp_path / "link" / "a.py"), "--eval", f"(progn {client})", "--eval", ASK]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "t\n", done.stderr
+    assert "answered with a suggestion, or none has been asked for yet." in done.stderr
+
+
 @pytest.mark.parametrize("client", ["eglot", "rass"])
 def test_the_preview_shows_the_tier_and_tab_accepts(start: Start, client: str) -> None:
     """A badge stands behind the grey text; Tab inserts that; Flymake marks the line until it is changed."""
@@ -202,7 +241,7 @@ def test_commands(start: Start, client: str) -> None:
     emacs.command("lsp-calib-refit")
     emacs.sees(r"^Refit: not enough labels yet: 0 of 5\.")
     emacs.command("lsp-calib-explain")
-    emacs.sees(r"^The last request was answered with a suggestion\.")
+    emacs.sees(r"^The last request was answered with a suggestion, or none has been asked for yet\.")
     emacs.command("lsp-calib-report")
     emacs.sees(r"^(The report is|Opened: file://)")
     emacs.keys("\x1b5")

@@ -44,6 +44,17 @@ export class Environment {
     return this.script('lsp-calib');
   }
 
+  /** Whether its interpreter is there: it goes with the Python that the environment was made with. */
+  get hasPython(): boolean {
+    return existsSync(this.script('python'));
+  }
+
+  /** Whether all that this extension carries is installed. */
+  get isCurrent(): boolean {
+    const receipt = this.receipt();
+    return receipt?.sha256 === this.manifest.sha256 && receipt.locks === this.manifest.locks && this.hasPython;
+  }
+
   /** What is installed; undefined where nothing is, or an installation was not finished. */
   receipt(): Receipt | undefined {
     try {

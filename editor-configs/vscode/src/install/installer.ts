@@ -7,17 +7,19 @@ import { isInstalled, partialBytes, stateFolder } from '../server/state_folder';
 import { onPath } from '../server/find';
 import { pythonPath } from '../settings';
 import { Environment, hasCompiler, type Receipt } from './environment';
-import { choices, question, updateQuestion, type Choice, type Engine, type Manifest, type Plan, type Sizes } from './plan';
+import { choices, fetches, question, thereQuestion, updateQuestion, type Choice, type Engine, type Manifest, type Model, type Plan, type Sizes } from './plan';
 import { Cancelled, run, type Options } from './process';
 import { findPython, type Python } from './python';
 
 const LOG = 'Show log';
 const AGAIN = 'Try again';
+const ANEW = 'Install again…';
 
 export class Installer {
   readonly environment: Environment;
+  /** The extension's folder with the wheel and the locks: always there, and no workspace can write to it. */
+  readonly shipped: string;
   private readonly storage: string;
-  private readonly shipped: string;
   private readonly manifest: Manifest | undefined;
   private running: Promise<boolean> | undefined;
   private asked = false;
@@ -37,10 +39,19 @@ export class Installer {
     return this.environment.receipt() && this.environment.program;
   }
 
-  /** Asks, and installs if the answer is yes. Returns whether there is now a server. */
-  offer(): Promise<boolean> {
+  /** Whether the Python that the server was installed with is gone. */
+  get lacksPython(): boolean {
+    return !this.environment.hasPython;
+  }
+
+  /**
+   * Asks, and installs if the answer is yes. Returns whether the server is to be started, again where it runs.
+   *
+   * makeWay: ends the server that runs, before its files are removed.
+   */
+  offer(makeWay: () => Promise<void>): Promise<boolean> {
     // The status bar offers it too, while the first question is still open.
-    this.running ??= this.ask().finally(() => (this.running = undefined));
+    this.running ??= this.ask(makeWay).finally(() => (this.running = undefined));
     return this.running;
   }
 
@@ -65,34 +76,51 @@ export class Installer {
   /** What an earlier version of the extension has installed. */
   private outdated(): Receipt | undefined {
     const receipt = this.environment.receipt();
-    return this.manifest && receipt?.sha256 !== this.manifest.sha256 ? receipt : undefined;
+    // Without its Python pip cannot bring it up to date: it is installed again.
+    return this.manifest && receipt?.sha256 !== this.manifest.sha256 && this.environment.hasPython ? receipt : undefined;
   }
 
-  private async ask(): Promise<boolean> {
+  private async ask(makeWay: () => Promise<void>): Promise<boolean> {
     const sizes = this.read<Record<string, Sizes>>('sizes.json')?.[`${process.platform}-${process.arch}`];
     if (!this.manifest || !sizes) {
       const advice = "Install it with Python 3.11 or later (pip install 'lsp-calib[local]') and name it in lspCalib.server.path.";
       void vscode.window.showErrorMessage(`lsp-calib cannot install its server on this platform. ${advice}`);
       return false;
     }
+    const { models } = this.manifest;
+    const home = stateFolder(process.env);
+    const installed = models.find((model) => isInstalled(home, model))?.title;
+    if (this.environment.isCurrent) {
+      const wanted = await this.askWhatElse(installed === undefined ? models : []);
+      if (wanted !== ANEW) {
+        return wanted !== undefined && this.fetch(wanted);
+      }
+    }
     const python = await this.python();
     if (!python) {
       return false;
     }
-    const home = stateFolder(process.env);
     const compiler = hasCompiler((name) => onPath(name, process.env));
     const plan: Plan = {
       python: `Python ${python.version}`,
       engine: compiler ? 'local' : 'prebuilt',
       sizes,
-      installed: this.manifest.models.find((model) => isInstalled(home, model))?.title,
-      models: this.manifest.models,
+      installed,
+      models,
     };
     const { message, detail } = question(plan);
     const answers = choices(plan);
     const answer = await vscode.window.showInformationMessage(message, { modal: true, detail }, ...answers.map(({ label }) => label));
     const choice = answers.find(({ label }) => label === answer);
-    return choice ? this.install(python, plan.engine, choice) : false;
+    return choice ? this.install(python, plan.engine, choice, makeWay) : false;
+  }
+
+  /** Where the server is there: asks for the model to fetch, or whether to install all again. */
+  private async askWhatElse(models: readonly Model[]): Promise<Model | typeof ANEW | undefined> {
+    const { message, detail } = thereQuestion(models);
+    const answers = fetches(models);
+    const answer = await vscode.window.showInformationMessage(message, { modal: true, detail }, ...answers.map(({ label }) => label), ANEW);
+    return answer === ANEW ? ANEW : answers.find(({ label }) => label === answer)?.model;
   }
 
   private async python(): Promise<Python | undefined> {
@@ -107,15 +135,21 @@ export class Installer {
     return search.python;
   }
 
-  private async install(python: Python, engine: Engine, { model }: Choice): Promise<boolean> {
-    return this.withProgress('lsp-calib: installing', async (options, report) => {
+  private async install(python: Python, engine: Engine, { model }: Choice, makeWay: () => Promise<void>): Promise<boolean> {
+    await makeWay();
+    const made = await this.withProgress('lsp-calib: installing', async (options, report) => {
       const started = Date.now();
       const got = await this.environment.make(python.program, engine, options, report);
-      if (model) {
-        await this.pull(model.name, model.bytes, options, report);
-      }
       this.log.info(`installed with the engine ${got} in ${Math.round((Date.now() - started) / 1000)} s`);
     });
+    if (made && model) {
+      await this.fetch(model);
+    }
+    return true; // whatever failed: the one that ran was ended, and a new one says itself that it has no model
+  }
+
+  private fetch({ name, bytes }: Model): Promise<boolean> {
+    return this.withProgress('lsp-calib: fetching a model', (options, report) => this.pull(name, bytes, options, report));
   }
 
   /** Gets a model by the installed server's own command, which checks its hash. */

