@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import math
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -81,7 +82,8 @@ class OpenAIServer:
     """Answers `/v1/models` and `/v1/completions` until told otherwise.
 
     dialect: "llama", "vllm", "ollama" or "studio". tokens: from the prompt to what the model says. handler:
-    where set, answers `/v1/completions` instead. logprobs: changes those that are sent.
+    where set, answers `/v1/completions` instead. logprobs: changes those that are sent. secure: where set, it
+    speaks https.
     """
 
     dialect: str = "llama"
@@ -91,13 +93,14 @@ class OpenAIServer:
     handler: Handler | None = None
     models_handler: Handler | None = None
     logprobs: Callable[[int, float], float | None] = lambda _, value: value
+    secure: ssl.SSLContext | None = None
     asked: list[Exchange] = attrs.field(factory=list)
     connections: int = 0
     port: int = 0
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"http{'s' if self.secure else ''}://127.0.0.1:{self.port}/v1"
 
     @property
     def completions(self) -> list[Exchange]:
@@ -194,7 +197,7 @@ async def serving(**options: Any) -> AsyncIterator[OpenAIServer]:
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(asyncio.create_task(server.connected(reader, writer)))
 
-    listening = await asyncio.start_server(accept, "127.0.0.1", 0, limit=1 << 22)
+    listening = await asyncio.start_server(accept, "127.0.0.1", 0, limit=1 << 22, ssl=server.secure)
     server.port = listening.sockets[0].getsockname()[1]
     try:
         yield server

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lsp_calib.cli.shared import Group, json_option, model_argument, print_json, tell
+from lsp_calib.cli.shared import Group, LongCommand, json_option, model_argument, print_json, tell
 
 if TYPE_CHECKING:
     from lsp_calib.commands.models import Outcome
@@ -35,7 +35,7 @@ def models_list(as_json: bool) -> None:
         click.echo(row(entry))
 
 
-@models.command()
+@models.command(cls=LongCommand)
 @click.argument("name")
 @json_option
 def pull(name: str, as_json: bool) -> None:

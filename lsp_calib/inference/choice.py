@@ -6,8 +6,9 @@ Imported before `initialize` is answered, so it needs nothing of an engine.
 from __future__ import annotations
 
 import ipaddress
+import re
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import attrs
 
@@ -16,6 +17,9 @@ from lsp_calib.errors import SettingsError
 URL_WORDS = (
     "an address like http://localhost:8080/v1 or https://host/v1, without a name, password or query in it"
 )
+
+_DIGITS = re.compile(r"[0-9]+(?:\.[0-9]+){3}\Z")
+_BRACKETS = re.compile(r"\[[^\[\]]+\](?::[0-9]*)?\Z")
 
 
 @attrs.frozen
@@ -60,7 +64,21 @@ def is_url(text: str) -> bool:
         return False
     plain = not (parts.username or parts.password or parts.query or parts.fragment)
     readable = text.isascii() and text.isprintable() and " " not in text
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and plain and readable
+    return parts.scheme in ("http", "https") and plain and readable and _can_be_host(parts)
+
+
+def _can_be_host(parts: SplitResult) -> bool:
+    """Whether the host of an address is a name, or an IP address that exists: HTTP clients refuse others."""
+    host = parts.hostname or ""
+    try:
+        if "[" in parts.netloc:
+            ipaddress.IPv6Address(host)
+            return _BRACKETS.match(parts.netloc) is not None
+        if _DIGITS.match(host):
+            ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return bool(host)
 
 
 def base_url(url: str) -> str:
@@ -83,9 +101,13 @@ def is_local(url: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    # A connection to the unspecified address, which a server listens at, is one to this machine.
+    return address.is_loopback or address.is_unspecified
 
 
 def in_the_clear(url: str) -> str:

@@ -29,7 +29,7 @@ from lsp_calib.languages import language_of
 
 # The smallest file that passes for a model: a header that promises nothing.
 EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
-RECORDS = Path(__file__).parents[2] / "models" / "records" / "line-smollm2-135m.jsonl"
+RECORDS = Path(__file__).parents[2] / "models" / "records" / "languages" / "line-smollm2-135m-c-large.jsonl"
 SOURCE = "def area(r):\n    return 3.14 * r\n"
 
 

@@ -145,6 +145,23 @@ def test_both_files_are_pulled_and_seen_as_one_download(made_up: EncoderCard) ->
         assert {stat.S_IMODE(file.path.stat().st_mode) for file in made_up.files} == {0o600}
 
 
+@pytest.mark.parametrize("at", [0, 1], ids=["network", "tokenizer"])
+def test_neither_is_removed_while_one_is_pulled(made_up: EncoderCard, at: int) -> None:
+    seen: list[str] = []
+
+    def meanwhile(done: int, _all: int, what: str) -> None:
+        if done > made_up.files[0].size * at and f"tiny_{made_up.files[at].role}" in what:
+            with pytest.raises(DownloadError, match=f"is downloading {made_up.name}"):
+                encoders.remove_encoder(made_up)
+            seen.append(what)
+
+    pull_encoder(made_up, meanwhile)
+    assert seen
+    assert made_up.installed
+    encoders.remove_encoder(made_up)
+    assert [path.name for path in made_up.model.path.parent.iterdir() if path.name[:2] != ".s"] == []
+
+
 def test_a_file_with_another_checksum_is_not_kept(made_up: EncoderCard) -> None:
     model, tokenizer = made_up.files
     wrong = attrs.evolve(made_up, files=(model, attrs.evolve(tokenizer, sha256="0" * 64)))

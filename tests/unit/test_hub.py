@@ -2,7 +2,11 @@
 
 import hashlib
 import http.server
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +16,7 @@ import attrs
 import pytest
 
 from lsp_calib.errors import DownloadError, ModelFileError, SettingsError
-from lsp_calib.inference.models import download, hub
+from lsp_calib.inference.models import download, hub, inventory
 from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard, Source
 from lsp_calib.inference.models.download import Checked
 
@@ -33,6 +37,8 @@ CARD = ModelCard(
     chat=ChatFormat(),
     sources=(Source("hub", repo="somebody/tiny-GGUF", file="tiny.gguf"),),
 )
+# The file of a card without a checksum.
+QWEN = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 BARE = attrs.evolve(CARD, size=0, sha256="")
 
 
@@ -288,6 +294,63 @@ class TestAnInterruption:
         assert download.pull(CARD, silent).path.read_bytes() == CONTENT
         assert len(host.requests) == 3
 
+    @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_by_a_signal_keeps_what_came_and_nothing_else(
+        self, host: Host, home: Path, number: signal.Signals
+    ) -> None:
+        begun, free = threading.Event(), threading.Event()
+
+        def answers(asked: Asked) -> None:
+            asked.head(200, Content_Length=98_000_000, ETag='"one"')
+            asked.wfile.write(CONTENT)
+            asked.wfile.flush()
+            begun.set()
+            free.wait(60)
+
+        host.answers = answers
+        command = [sys.executable, "-m", "lsp_calib", "models", "pull", "qwen2.5-coder-0.5b", "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            try:
+                assert begun.wait(60)
+                part = home / "models" / f".pull-{QWEN}.part"
+                end = time.monotonic() + 60
+                while not (part.exists() and part.stat().st_size):
+                    assert time.monotonic() < end
+                    time.sleep(0.01)
+                process.send_signal(number)
+                process.communicate(timeout=60)
+            finally:
+                process.kill()
+                free.set()
+        assert process.returncode == 128 + number
+        assert left_behind(home) == [f".pull-{QWEN}.json", f".pull-{QWEN}.part"]
+
+    def test_by_another_program_that_takes_the_file_away_is_noticed(self, host: Host, home: Path) -> None:
+        """The rest alone would have the right running checksum."""
+        part = home / "models" / ".pull-tiny.gguf.part"
+
+        def take_away(done: int, _all: int, _what: str) -> None:
+            if done > 500_000 and len(host.requests) == 1 and part.stat().st_size > 500_000:
+                part.unlink()
+
+        with pytest.raises(DownloadError, match="removed or changed by another program"):
+            download.pull(CARD, take_away)
+        assert left_behind(home) == []
+
+    def test_that_killed_it_leaves_a_folder_that_the_next_pull_deletes(self, host: Host, home: Path) -> None:
+        folder = home / "models"
+        for name in (".pull-tiny.gguf.0a1b_2c3", ".pull-tiny.gguf.gguf.0a1b_2c3", ".pull-tiny.gguf.0a1b2c3"):
+            (folder / name).mkdir(parents=True)
+            (folder / name / "joined").write_bytes(b"half")
+        download.pull(CARD, silent)
+        others = [".pull-tiny.gguf.0a1b2c3", ".pull-tiny.gguf.gguf.0a1b_2c3"]
+        assert left_behind(home) == [*others, "tiny.gguf"]
+        (folder / ".pull-tiny.gguf.0a1b_2c3").mkdir()
+        download.pull(CARD, silent)
+        assert left_behind(home) == [*others, "tiny.gguf"]
+        assert len(host.requests) == 1
+
     def test_without_end_is_given_up_and_said(self, host: Host, home: Path) -> None:
         served = iter([3 << 18, 0, 0, 0, 0, 0, 0])
         host.answers = lambda asked: asked.file(most=next(served))
@@ -328,6 +391,34 @@ class TestAnInterruption:
         host.answers = answers
         assert download.pull(CARD, silent).path.read_bytes() == CONTENT
         assert len(host.requests) == 1
+
+
+class TestAModelThatIsBeingPulled:
+    @pytest.mark.usefixtures("host")
+    def test_is_not_removed(self, home: Path) -> None:
+        said: list[str] = []
+
+        def meanwhile(done: int, _all: int, _what: str) -> None:
+            if done > 500_000 and not said:
+                before = left_behind(home)
+                with pytest.raises(DownloadError) as caught:
+                    inventory.remove("tiny.gguf")
+                said.append(str(caught.value))
+                assert left_behind(home) == before
+
+        assert download.pull(CARD, meanwhile).path.read_bytes() == CONTENT
+        assert "is downloading tiny.gguf. Wait until it is done" in said[0]
+        inventory.remove("tiny.gguf")
+        assert left_behind(home) == []
+
+    @pytest.mark.usefixtures("host")
+    def test_and_was_ended_takes_along_what_it_left(self, home: Path) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            download.pull(CARD, interrupt)
+        (home / "models" / ".pull-tiny.gguf.0a1b_2c3").mkdir()
+        (home / "models" / ".pull-tiny.gguf.0a1b_2c3" / "joined").write_bytes(b"half")
+        inventory.remove("tiny.gguf")
+        assert left_behind(home) == []
 
 
 class TestARefusal:
@@ -461,6 +552,17 @@ class TestRedirects:
         host.answers = lambda asked: asked.head(403, Content_Length=0)
         assert "hf_secret" not in refusal()
         assert "hf_secret" not in repr(hub.Endpoint.from_environment())
+
+
+@pytest.mark.parametrize("token", ["hf_schlüssel", "hf_two words", "hf_“quoted”", "hf_a\nb"])
+def test_what_can_be_no_token_is_said_and_not_quoted(
+    host: Host, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(SettingsError, match="HF_TOKEN") as caught:
+        download.pull(CARD, silent)
+    assert "hf_" not in str(caught.value)
+    assert host.requests == []
 
 
 @pytest.mark.usefixtures("home")

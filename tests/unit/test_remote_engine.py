@@ -394,6 +394,9 @@ class TestTheChoice:
             "https://host/v1",
             "http://[::1]:80/v1/",
             "https://a.b/openai/x",
+            "http://[fe80::1%25eth0]:1",
+            "http://192.168.1.30:8080",
+            "http://h-1.example.org:80",
         ):
             assert is_url(good)
         for bad in (
@@ -408,6 +411,11 @@ class TestTheChoice:
             "http://a b",
             "http://ä",
             "http://a\n",
+            "http://192.168.1.300:8080/v1",
+            "http://[::1]x:80/v1",
+            "http://x[::1]:80/v1",
+            "http://[::g]/v1",
+            "http://[127.0.0.1]/v1",
         ):
             assert not is_url(bad)
             with pytest.raises(SettingsError) as caught:
@@ -423,10 +431,18 @@ class TestTheChoice:
             "http://127.9.9.9:2/v1",
             "http://[::1]",
             "http://a.localhost",
+            "http://0.0.0.0:8080",
+            "http://[::]:8080",
+            "http://[::ffff:127.0.0.1]",
         ):
             assert is_local(here)
             assert in_the_clear(here) == ""
-        for there in ("http://192.168.1.2", "http://localhost.evil.org", "http://host"):
+        for there in (
+            "http://192.168.1.2",
+            "http://localhost.evil.org",
+            "http://host",
+            "http://[::ffff:192.168.1.2]",
+        ):
             assert not is_local(there)
             assert "unencrypted" in in_the_clear(there)
         assert in_the_clear("https://host") == ""
@@ -434,6 +450,26 @@ class TestTheChoice:
     async def test_a_server_named_means_the_remote_engine(self) -> None:
         assert isinstance(open_engine(EngineChoice(remote=Remote("http://localhost:1"))), RemoteEngine)
         assert isinstance(open_engine(EngineChoice()), ModelProcess)
+
+
+async def test_closed_while_it_asks_for_the_models_it_is_never_ready(play: Play) -> None:
+    """Nor does it open another connection, which nobody would close."""
+    asked = asyncio.Event()
+
+    async def handler(exchange: Exchange) -> None:
+        asked.set()
+        await exchange.gone()
+
+    scene = await play(models_handler=handler)
+    waiting = asyncio.create_task(scene.engine.ready())
+    await asked.wait()
+    await scene.engine.close()
+    for ready in (waiting, scene.engine.ready()):
+        with pytest.raises(RequestCancelledError, match="closed"):
+            await ready
+    assert scene.server.connections == 1
+    assert scene.engine._server._client is None
+    assert {state for state, _ in scene.states} == {EngineState.STARTING}
 
 
 async def test_a_prompt_is_sent_as_json_whatever_is_in_it(play: Play) -> None:

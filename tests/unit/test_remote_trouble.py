@@ -15,11 +15,24 @@ import pytest
 from openai_server import Exchange
 from remote_scene import QUICK, Play, clean_fixture, play_fixture  # noqa: F401 - fixtures
 
-from lsp_calib.errors import EngineError, SettingsError
+from lsp_calib.errors import EngineError, ModelError, SettingsError
 from lsp_calib.inference.engine import EngineState
 from lsp_calib.inference.remote.key import KEY_VARIABLE
 
 SECRET = "sk-3f9a7c51e2d84b60"
+
+
+def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """A certificate that nobody has issued but its owner, for this machine, and a server's context."""
+    key, made = folder / "key.pem", folder / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(made)]
+    if subprocess.run([*command, *files], capture_output=True, check=False).returncode:
+        pytest.skip("no openssl to make a certificate with")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made, key)
+    return made, context
 
 
 class TestTrouble:
@@ -180,6 +193,34 @@ class TestTrouble:
         with pytest.raises(EngineError, match="failed: out of memory"):
             await scene.say()
 
+    @pytest.mark.parametrize("ending", ["data: [DONE]\n\n", ""])
+    async def test_an_error_in_a_field_of_its_own_is_told(self, play: Play, ending: str) -> None:
+        """As llama-server streams it."""
+
+        async def handler(exchange: Exchange) -> None:
+            await exchange.head(Content_Type="text/event-stream")
+            await exchange.raw(f'error: {{"code":400,"message":"too long"}}\n\n{ending}'.encode())
+            await exchange.end()
+
+        scene = await play(handler=handler, owner="llamacpp")
+        with pytest.raises(EngineError, match="failed: too long"):
+            await scene.say()
+
+    async def test_an_end_without_an_answer_is_no_empty_answer(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.head(Content_Type="text/event-stream")
+            if not empty:
+                await exchange.event({"choices": [{"text": "", "finish_reason": "stop"}]})
+            await exchange.event("[DONE]")
+            await exchange.end()
+
+        empty = True
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError, match="before the first piece"):
+            await scene.say()
+        empty = False
+        assert (await scene.say()).text == ""
+
     @pytest.mark.parametrize("begun", [False, True])
     async def test_a_server_that_stalls_is_given_up(self, play: Play, begun: bool) -> None:
         """Comments that only keep the connection open do not help it."""
@@ -212,15 +253,7 @@ class TestTrouble:
             await scene.say()
 
     async def test_a_server_without_a_trusted_certificate(self, play: Play, tmp_path: Path) -> None:
-        key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-        command += ["-subj", "/CN=localhost"]
-        files = ["-keyout", str(key), "-out", str(certificate)]
-        made = subprocess.run([*command, *files], capture_output=True, check=False)
-        if made.returncode:
-            pytest.skip("no openssl to make a certificate with")
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
+        _, context = certificate(tmp_path)
         asked: list[bytes] = []
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -235,6 +268,44 @@ class TestTrouble:
         assert "SSL_CERT_FILE" in str(caught.value)
         assert asked == []
         listening.close()
+
+    async def test_a_server_on_this_machine_with_a_certificate_of_an_authority_that_is_named(
+        self, play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made, context = certificate(tmp_path)
+        scene = await play(secure=context)
+        with pytest.raises(EngineError, match="SSL_CERT_FILE"):
+            await scene.say()
+        monkeypatch.setenv("SSL_CERT_FILE", str(made))
+        await scene.engine.restart()
+        assert (await scene.say()).text == "x"
+
+    async def test_a_connection_dropped_while_it_is_secured_is_tried_again(self, play: Play) -> None:
+        """It says nothing of the certificate: a proxy that starts again does the same."""
+        connections = 0
+
+        def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal connections
+            connections += 1
+            writer.close()
+
+        listening = await asyncio.start_server(connected, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        patience = attrs.evolve(QUICK, pause=0)
+        scene = await play(remote={"url": f"https://127.0.0.1:{port}/v1"}, patience=patience)
+        for tries in (3, 6):
+            with pytest.raises(EngineError, match="cannot be reached"):
+                await scene.say()
+            assert connections == tries
+        listening.close()
+
+    @pytest.mark.parametrize("url", ["http://xn--a.org:1/v1", "http://xn--:1/v1", "http://h/" + "a" * 70_000])
+    async def test_an_address_that_no_server_can_have_is_named(self, play: Play, url: str) -> None:
+        scene = await play(remote={"url": url})
+        for _ in range(2):
+            with pytest.raises(SettingsError, match=r"remote\.url") as caught:
+                await scene.say()
+            assert scene.states[-1] == (EngineState.ERROR, str(caught.value))
 
     async def test_a_proxy_that_cannot_be_used_is_named_without_its_password(
         self, play: Play, monkeypatch: pytest.MonkeyPatch
@@ -365,3 +436,65 @@ class TestTheKey:
         assert "what is Bearer [key]?" in "".join(said)
         for secret in (SECRET, "hunter2"):
             assert not [words for words in said if secret in words]
+
+    async def test_shows_up_nowhere_where_the_server_has_it_among_the_names_of_its_models(
+        self, play: Play, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def handler(exchange: Exchange) -> None:
+            names = [f"model for {exchange.headers['authorization']}", *others]
+            await exchange.json({"object": "list", "data": [{"id": name} for name in names]})
+
+        monkeypatch.setenv(KEY_VARIABLE, SECRET)
+        others = ["another"]
+        scene = await play(models_handler=handler)
+        with pytest.raises(ModelError, match=r"model for Bearer \[key\], another"):
+            await scene.say()
+        others = []
+        assert (await scene.say()).text == "x"
+        assert scene.server.completions[0].body["model"] == f"model for Bearer {SECRET}"
+        assert SECRET not in repr(await scene.engine.ready())
+        assert not [words for _, words in scene.states if SECRET in words]
+
+
+class TestTheDocument:
+    @pytest.mark.parametrize(
+        ("document", "quoted"),
+        [
+            ("import os\nPassword    = 'hunter2'   # prod\n", "Password    = 'hunter2'   # prod"),
+            ("import os\nPassword\t= 'hunter2'\n", "Password\t= 'hunter2'"),
+            ("connect('db', password='hunter2', retries=3)\n", "connect('db', password='hunter2'"),
+            ("import os\n\nPassword = 'hunter2'\n", r"input_value='import o...word = \'hunter2\'\n'"),
+            ("if x:\n        a = 'hunter2'\n", r"input_value='if x...        a = \'hunter2\'\n'"),
+            ("if a < b: say('hunter2')\n", r"if a \u003c b: say(\u0027hunter2\u0027)"),
+            ("if a < b: say('hunter2')\n", r'\\"if a < b: say(\'hunter2\')\\"'),
+            ("é = '\x1b[31mhunter2'\n", r"é = '\x1b[31mhunter2'"),
+            ("x = [\n  'hunter2'\n", "'hunter2'"),
+            ("#" * 300 + "hunter2", "#" * 20 + "hunter2"),
+        ],
+    )
+    @pytest.mark.parametrize("streamed", [False, True])
+    async def test_is_in_no_message_however_the_server_quotes_it(
+        self, play: Play, document: str, quoted: str, streamed: bool
+    ) -> None:
+        async def handler(exchange: Exchange) -> None:
+            error = {"error": {"message": f"1 error near {quoted}", "code": 400}}
+            if streamed:
+                await exchange.head(Content_Type="text/event-stream")
+                await exchange.event(error)
+                await exchange.end()
+            else:
+                await exchange.json(error, 400)
+
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError, match="failed" if streamed else r"\(400\)") as caught:
+            await scene.say(document)
+        assert not [words for words in (str(caught.value), scene.states[-1][1]) if "hunter2" in words]
+        assert "1 error" not in str(caught.value)
+
+    async def test_does_not_keep_a_message_back_that_has_only_a_word_in_common(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            await exchange.json({"error": {"message": "the temperature is no number"}}, 400)
+
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError, match="the temperature is no number"):
+            await scene.say("class Sensor:\n    temperature = 20  # degrees\n" * 2000)

@@ -116,6 +116,23 @@ class TestTheStream:
         assert reader.feed(b'event: x\nid: 1\ndata: {"a":\ndata: 1}\n\ndata: [DONE]') == ['{"a":\n1}']
         assert reader.end() == ["[DONE]"]
 
+    @pytest.mark.parametrize(
+        ("said", "words"),
+        [
+            (b'{"code": 400, "message": "the prompt is too long"}', "the prompt is too long"),
+            (b"out of memory", "out of memory"),
+            (b'"out of memory"', "out of memory"),
+            (b"", "an error without a message"),
+            (b"{}", "an error without a message"),
+        ],
+    )
+    def test_an_error_in_a_field_of_its_own_is_an_event(self, said: bytes, words: str) -> None:
+        """llama-server sends errors so."""
+        reader = EventReader()
+        first, *others = reader.feed(b"error: " + said + b"\n\ndata: [DONE]\n\n")
+        assert parse_chunk(first) == Chunk(error=words)
+        assert others == ["[DONE]"]
+
 
 class TestAChunk:
     def test_of_llama_server(self) -> None:

@@ -6,6 +6,7 @@ One kind is known to be: docs/engine.md has the measurement.
 from __future__ import annotations
 
 import glob
+import os
 from pathlib import Path
 
 from lsp_calib.inference.models import checksum, gguf, sidecar
@@ -38,6 +39,16 @@ def place(path: Path) -> Path:
 def all_of(path: Path) -> list[Path]:
     """The files with converted weights of a model file that is there or was, of all its versions."""
     return [one for one in path.parent.glob(f".{glob.escape(path.name)}.*{_ENDING}") if one.is_file()]
+
+
+def being_made(target: Path) -> Path:
+    """The file in which this process makes converted weights; renamed to `target` when it is whole."""
+    return target.with_name(f"{target.name}.{os.getpid()}")
+
+
+def unfinished(path: Path) -> list[Path]:
+    """Converted weights of a model file that are being made, or whose maker was killed."""
+    return [one for one in path.parent.glob(f".{glob.escape(path.name)}.*{_ENDING}.[0-9]*") if one.is_file()]
 
 
 def used(path: Path) -> Path:

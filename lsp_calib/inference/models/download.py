@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
-import os
-import tempfile
 from pathlib import Path
 
 import attrs
 
-from lsp_calib import home, lockfile
+from lsp_calib import home
 from lsp_calib.errors import DownloadError
-from lsp_calib.inference.models import checksum, hub, wheels
+from lsp_calib.inference.models import checksum, hub, partial, wheels
 from lsp_calib.inference.models.card import Downloadable, ModelCard, Source, as_pulled
 from lsp_calib.inference.models.hub import Progress
 
@@ -49,27 +48,21 @@ def pull(card: Downloadable, on_progress: Progress) -> Pulled:
     the bytes of the first pull are expected from then on. Raises DownloadError, with each source's error, if
     none delivers, ModelFileError if a file of the right size is there and has other bytes.
     """
-    folder = home.private_folder(card.path.parent)
-    lock = lockfile.take(home.run_folder() / f"pull-{card.file}.lock")
-    if lock is None:
-        raise DownloadError(
-            f"Another lsp-calib is downloading {card.name}. Wait until it is done: "
-            "`lsp-calib models list` says so."
-        )
-    try:
+    home.private_folder(card.path.parent)
+    with partial.locked([card.path], card.name):
+        with contextlib.suppress(OSError):
+            partial.delete(partial.leftovers(card.path))
         known = as_pulled(card) if isinstance(card, ModelCard) else card
         checked = Checked.CARD if card.sha256 else Checked.FIRST_USE if known.sha256 else Checked.NOTHING
         if _is_there(known):
             size = card.path.stat().st_size
             on_progress(size, size, "verifying")
             return Pulled(card.path, checksum.verify(card.path, known.sha256, fresh=True), checked)
-        pulled = _pull(known, checked, folder, on_progress)
+        pulled = _pull(known, checked, on_progress)
         checksum.remember(card.path, pulled.sha256)
         if not card.sha256:
             checksum.keep_first_use(card.file, pulled.sha256)
         return pulled
-    finally:
-        os.close(lock)
 
 
 def _is_there(card: Downloadable) -> bool:
@@ -79,11 +72,10 @@ def _is_there(card: Downloadable) -> bool:
     return card.path.stat().st_size == card.size if card.size else bool(card.sha256)
 
 
-def _pull(card: Downloadable, checked: Checked, folder: Path, on_progress: Progress) -> Pulled:
+def _pull(card: Downloadable, checked: Checked, on_progress: Progress) -> Pulled:
     complaints: list[str] = []
     for source in card.sources:
-        # Beside the target, so that the last step is a rename.
-        with tempfile.TemporaryDirectory(prefix=".pull-", dir=folder) as scratch:
+        with partial.scratch_folder(card.path) as scratch:
             try:
                 fetched = _fetch(source, card, Path(scratch), on_progress)
             except DownloadError as error:

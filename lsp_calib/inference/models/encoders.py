@@ -14,7 +14,7 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.errors import NoModelError, SettingsError
-from lsp_calib.inference.models import checksum, memory
+from lsp_calib.inference.models import checksum, memory, partial
 from lsp_calib.inference.models.card import Source, source_of
 
 DEFAULT = "minilm-l6-v2"
@@ -182,15 +182,20 @@ def pull_encoder(card: EncoderCard, on_progress: Callable[[int, int, str], None]
 def remove_encoder(card: EncoderCard) -> Path:
     """Remove all files of an encoder, and the remains of an unfinished pull; returns the path of its network.
 
-    Raises SettingsError if nothing of it is there.
+    Raises SettingsError if nothing of it is there, DownloadError while it is being pulled.
     """
-    files = [file.path for file in card.files]
-    rests = [path.with_name(f".pull-{path.name}.{end}") for path in files for end in ("part", "json")]
-    if not any(path.is_symlink() or path.exists() for path in (*files, *rests)):
+    if not _there(card):
         raise SettingsError(f"{card.name} is not installed.")
-    for path in (*files, *rests):
-        path.unlink(missing_ok=True)
+    with partial.locked([file.path for file in card.files], card.name):
+        partial.delete(_there(card))
     return card.model.path
+
+
+def _there(card: EncoderCard) -> list[Path]:
+    """All that there is of an encoder."""
+    files = [file.path for file in card.files]
+    there = [path for path in files if path.is_symlink() or path.exists()]
+    return [*there, *(rest for path in files for rest in partial.remains(path))]
 
 
 def _read(path: Path) -> EncoderCard:

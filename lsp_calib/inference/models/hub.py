@@ -32,6 +32,7 @@ _MOST_FAILURES = 4
 _PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+_TOKEN = re.compile(r"[\x21-\x7e]*")
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
@@ -56,7 +57,7 @@ class Endpoint:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """HF_ENDPOINT and HF_TOKEN. Raises SettingsError for an address that is not safe."""
+        """HF_ENDPOINT and HF_TOKEN. Raises SettingsError for an address that is not safe, or no token."""
         text = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
         try:
             base = httpx.URL(text)
@@ -67,7 +68,13 @@ class Endpoint:
                 f"HF_ENDPOINT is {text!r}, which is no https:// address (http:// is for localhost alone). "
                 "Correct or unset it."
             )
-        return cls(base, os.environ.get("HF_TOKEN", "").strip())
+        token = os.environ.get("HF_TOKEN", "").strip()
+        if not _TOKEN.fullmatch(token):
+            raise SettingsError(
+                "HF_TOKEN holds characters that no token has: spaces, or others than ASCII. Copy your token "
+                "again, or unset it; models with restricted access alone need one."
+            )
+        return cls(base, token)
 
     def url(self, source: Source) -> httpx.URL:
         return httpx.URL(f"{self.base}/{source.repo}/resolve/{source.revision}/{source.file}")

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.errors import ModelFileError, SettingsError
-from lsp_calib.inference.models import checksum, converted, memory, sidecar
+from lsp_calib.inference.models import checksum, converted, memory, partial, sidecar
 from lsp_calib.inference.models.card import ModelCard, load_cards
 from lsp_calib.inference.models.cards import card_for_file
 from lsp_calib.inference.models.speeds import Speed, known_speed
@@ -68,19 +68,23 @@ def remove(name: str) -> Path:
     """Remove a model, by its name, its file's name or its path; returns the removed file.
 
     Its converted weights and the remains of an unfinished pull are removed as well. Raises SettingsError for
-    anything that does not lie in the models folder itself.
+    anything that does not lie in the models folder itself, DownloadError while the model is being pulled.
     """
     folder = sidecar.models_folder()
     card = next((card for card in load_cards().values() if name in (card.name, card.file)), None)
     path = card.path if card else _inside(folder, name)
-    rests = [folder / f".pull-{path.name}.{ending}" for ending in ("part", "json")]
-    rests += converted.all_of(path)
-    if not (path.is_symlink() or path.is_file() or any(rest.exists() for rest in rests)):
+    if not _there(path):
         raise SettingsError(f"{card.name if card else path} is not installed.")
-    for file in (path, *rests):
-        file.unlink(missing_ok=True)
-    checksum.forget_first_use(path.name)
+    with partial.locked([path], card.name if card else path.name):
+        partial.delete(_there(path))
+        checksum.forget_first_use(path.name)
     return path
+
+
+def _there(path: Path) -> list[Path]:
+    """All that there is of a model."""
+    itself = [path] if path.is_symlink() or path.is_file() else []
+    return [*itself, *partial.remains(path), *converted.all_of(path), *converted.unfinished(path)]
 
 
 def _inside(folder: Path, name: str) -> Path:

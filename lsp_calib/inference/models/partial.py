@@ -1,15 +1,72 @@
-"""A partial download: the bytes received so far, kept so that the rest can follow later."""
+"""A partial download: the bytes received so far, kept so that the rest can follow later.
+
+And what belongs to it: the lock that a pull of a file holds, and what pulls that were killed have left.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
 import json
 import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from lsp_calib import home, lockfile
 from lsp_calib.errors import DownloadError
 
 _CHUNK = 1 << 20
+# As `tempfile` makes them up: a longer ending belongs to a file with a longer name.
+_MADE_UP = re.compile("[a-z0-9_]{8}")
+
+
+@contextlib.contextmanager
+def locked(targets: Iterable[Path], name: str) -> Iterator[None]:
+    """Hold the locks of the pulls of these files. name: of the model that they are.
+
+    Raises DownloadError if one of them is being pulled, or removed.
+    """
+    with contextlib.ExitStack() as stack:
+        for target in targets:
+            lock = lockfile.take(home.run_folder() / f"pull-{target.name}.lock")
+            if lock is None:
+                raise DownloadError(
+                    f"Another lsp-calib is downloading {name}. Wait until it is done (`lsp-calib models "
+                    "list` says so) or end it, then try again."
+                )
+            stack.callback(os.close, lock)
+        yield
+
+
+def scratch_folder(target: Path) -> tempfile.TemporaryDirectory[str]:
+    """A new folder for the pull of a file, beside it: the last step is then a rename."""
+    return tempfile.TemporaryDirectory(prefix=f".pull-{target.name}.", dir=target.parent)
+
+
+def leftovers(target: Path) -> list[Path]:
+    """The scratch folders of a file's pulls: of one that runs, and of those that were killed."""
+    start = f".pull-{target.name}."
+    found = target.parent.glob(f"{glob.escape(start)}*")
+    return [one for one in found if _MADE_UP.fullmatch(one.name.removeprefix(start)) and one.is_dir()]
+
+
+def remains(target: Path) -> list[Path]:
+    """All that unfinished pulls of a file have left."""
+    kept = [target.with_name(f".pull-{target.name}.{ending}") for ending in ("part", "json")]
+    return [*(one for one in kept if one.exists()), *leftovers(target)]
+
+
+def delete(paths: Iterable[Path]) -> None:
+    """Delete files, and folders with what is in them."""
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 class Part:
@@ -62,9 +119,21 @@ class Part:
         self.size += len(chunk)
 
     def finish(self) -> Path:
-        """Flush the complete file to disk; returns it."""
-        with self.path.open("rb+") as file:
+        """Flush the complete file to disk; returns it.
+
+        Raises DownloadError if its bytes are not those received: another program has changed the file.
+        """
+        size = -1
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb+") as file:
             os.fsync(file.fileno())
+            size = os.fstat(file.fileno()).st_size
+        if size != self.size:
+            received = self.size
+            self.discard()
+            raise DownloadError(
+                f"{self.path} was removed or changed by another program during the download: it has "
+                f"{max(size, 0)} of the {received} bytes received. It was deleted; pull the model again."
+            )
         self._notes.unlink(missing_ok=True)
         return self.path
 

@@ -74,7 +74,16 @@ def _download_wheel(requirement: str, folder: Path) -> Path:
     # -P: a module called pip in the working folder must not be run.
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder), requirement]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    # What pip unpacks goes where it is deleted afterwards, also if pip is killed.
+    scratch = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder.parent))
+    result = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **scratch},
+        check=False,
+    )
     wheels = sorted(folder.glob("*.whl")) if folder.is_dir() else []
     if result.returncode or not wheels:
         said = (result.stderr.strip().splitlines() or ["nothing"])[-1]

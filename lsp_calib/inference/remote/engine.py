@@ -37,7 +37,7 @@ from lsp_calib.inference.engine import (
 )
 from lsp_calib.inference.models.card import load_cards
 from lsp_calib.inference.remote.answer import RemoteAnswer, implausible
-from lsp_calib.inference.remote.http import Patience, RemoteServer, shown
+from lsp_calib.inference.remote.http import CLOSED, Patience, RemoteServer
 from lsp_calib.inference.remote.prompt import (
     card_for_name,
     find_name,
@@ -86,6 +86,7 @@ class RemoteEngine:
         self._served = ""
         self._llama_server = False
         self._failing = False
+        self._closed = False
         self._newest: dict[str, asyncio.Task[Generation]] = {}
         self._running: set[asyncio.Task[Generation]] = set()
         self._stopped: dict[asyncio.Task[Generation], EngineError] = {}
@@ -100,7 +101,10 @@ class RemoteEngine:
             if self._loaded is None:
                 self._on_state(EngineState.STARTING, f"Asking {self._server.host} for its models.", None)
                 with self._reported():
-                    self._loaded = await self._find_model()
+                    loaded = await self._find_model()
+                if self._closed:
+                    raise RequestCancelledError(CLOSED)
+                self._loaded = loaded
                 self._tell_ready()
             return self._loaded
 
@@ -156,14 +160,15 @@ class RemoteEngine:
     async def restart(self) -> None:
         """Forget failures and the server's models; running requests fail, the next one starts afresh."""
         await self._stop(RequestCancelledError("The remote engine was restarted."))
-        await self._server.close()
+        await self._server.disconnect()
         self._server.forgive()
         self._loaded = None
         self._failing = False
 
     async def close(self) -> None:
-        """Stop running requests, and close the connections."""
-        await self._stop(RequestCancelledError("The remote engine was closed."))
+        """Stop running requests, and close the connections. The engine cannot be used afterwards."""
+        self._closed = True
+        await self._stop(RequestCancelledError(CLOSED))
         await self._server.close()
 
     async def _find_model(self) -> LoadedModel:
@@ -180,14 +185,14 @@ class RemoteEngine:
         else:
             served = find_name(wanted, names)
         if served is None:
-            there = shown(", ".join(names or ()) or "none", 300)
+            there = self._server.quoted(", ".join(names or ()) or "none", 300)
             what = f"has no model like {wanted!r}" if wanted else "does not have exactly one model"
             raise ModelError(
                 f"The server at {self._server.host} {what}. It has: {there}. "
                 "Set `remote.model` (LSP_CALIB_REMOTE_MODEL) to one of them."
             )
         self._served = served
-        card = card_for_name(wanted or served, await asyncio.to_thread(load_cards))
+        card = card_for_name(wanted or self._server.without_key(served), await asyncio.to_thread(load_cards))
         identity = ModelIdentity(card.name, "", "")
         return LoadedModel(identity, card, f"remote server {self._server.host}")
 
@@ -318,6 +323,8 @@ class RemoteEngine:
         except RequestCancelledError:
             raise
         except LspCalibError as error:
+            if self._closed:
+                raise RequestCancelledError(CLOSED) from None
             self._failing = True
             missing = isinstance(error, ModelError)
             self._on_state(EngineState.NO_MODEL if missing else EngineState.ERROR, str(error), None)

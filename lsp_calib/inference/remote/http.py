@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import email.utils
+import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -19,8 +20,8 @@ import attrs
 import httpx
 
 from lsp_calib import __version__
-from lsp_calib.errors import EngineError
-from lsp_calib.inference.choice import Remote, base_url, is_local
+from lsp_calib.errors import EngineError, RequestCancelledError, SettingsError
+from lsp_calib.inference.choice import URL_WORDS, Remote, base_url, is_local
 from lsp_calib.inference.remote.key import KEY_VARIABLE, read_key
 from lsp_calib.inference.remote.wire import (
     NOT_COMPATIBLE,
@@ -33,9 +34,18 @@ from lsp_calib.inference.remote.wire import (
 )
 
 DONE = "[DONE]"
+CLOSED = "The remote engine was closed."
 
 _MOST_BYTES = 8 << 20
 _MOST_ERROR_BYTES = 64 << 10
+
+# So many characters in a row that are in the prompt too are taken for a part of it.
+_QUOTED = 12
+_ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[abfnrtv])?")
+# What quoting puts in, takes out or changes. White space other than this is not printable.
+_UNSTEADY = " '\"`\u2018\u2019\u201c\u201d"
+# A connection that was dropped during the handshake says nothing of the certificate.
+_DROPPED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLWantReadError, ssl.SSLSyscallError)
 
 
 @attrs.frozen
@@ -82,6 +92,7 @@ class RemoteServer:
         # with their prompts.
         self._lasting = ""
         self._paused: tuple[float, str] | None = None
+        self._closed = False
 
     async def models(self) -> Served | None:
         """The server's models; None if it has no list of them. Raises EngineError, SettingsError."""
@@ -97,7 +108,7 @@ class RemoteServer:
 
         Raises EngineError, SettingsError.
         """
-        finished = False
+        begun = finished = False
         prompt = str(body.get("prompt", ""))
         async with contextlib.aclosing(
             self._attempts("POST", "/completions", body, self._patience.first)
@@ -109,11 +120,17 @@ class RemoteServer:
                         "server must offer plain completions and the model of that name."
                     )
                 if event == DONE:
+                    # An empty answer has a chunk as well, with the reason of its end.
+                    if not begun:
+                        raise EngineError(
+                            f"The server at {self.host} ended its answer before the first piece of it. See "
+                            "its log, and ask again."
+                        )
                     return
                 chunk = parse_chunk(event)
                 if chunk.error:
                     raise EngineError(f"The server at {self.host} failed{self._said(chunk.error, prompt)}.")
-                finished = finished or bool(chunk.finish)
+                begun, finished = True, finished or bool(chunk.finish)
                 yield chunk
         if not finished:
             raise self._broke_off()
@@ -123,10 +140,23 @@ class RemoteServer:
         self._lasting = ""
         self._paused = None
 
-    async def close(self) -> None:
+    async def disconnect(self) -> None:
+        """Close the connections; the next request opens new ones."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+    async def close(self) -> None:
+        """Close the connections for good: requests then fail, also those that are being made."""
+        self._closed = True
+        await self.disconnect()
+
+    def without_key(self, words: str) -> str:
+        return words.replace(self._key, "[key]") if self._key else words
+
+    def quoted(self, words: str, most: int) -> str:
+        """What the server sent, fit to be shown: one short line without the key."""
+        return shown(self.without_key(words), most)
 
     async def _attempts(
         self, method: str, path: str, body: dict[str, Any] | None, first: float
@@ -143,6 +173,7 @@ class RemoteServer:
                         yield event
                 return
             except _Again as again:
+                self._check_open()
                 if again.wait > self._patience.longest_wait:
                     self._pause(again.error, again.wait)
                     raise again.error from None
@@ -183,7 +214,7 @@ class RemoteServer:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         streamed = kind == "text/event-stream"
         if not streamed and kind not in ("application/json", "text/json", ""):
-            raise EngineError(f"{NOT_COMPATIBLE} It sent {shown(kind, 40)}.")
+            raise EngineError(f"{NOT_COMPATIBLE} It sent {self.quoted(kind, 40)}.")
         reader, whole, size, begun = EventReader(), bytearray(), 0, False
         limit = first
         raw = aiter(response.aiter_raw())
@@ -223,7 +254,7 @@ class RemoteServer:
         status = response.status_code
         if response.is_redirect:
             target = urlsplit(response.headers.get("location", ""))
-            where = f" to {shown(f'{target.scheme}://{target.netloc}', 100)}" if target.netloc else ""
+            where = f" to {self.quoted(f'{target.scheme}://{target.netloc}', 100)}" if target.netloc else ""
             return self._last(
                 f"The server at {self.host} redirects{where} ({status}). Redirects are disabled because they "
                 "would carry your key and code. If you trust the other address, set `remote.url` to it."
@@ -255,13 +286,16 @@ class RemoteServer:
         if isinstance(error, httpx.ConnectTimeout):
             return self._unreachable(f"no connection within {self._patience.connect:g} s")
         if isinstance(error, httpx.ConnectError):
-            if _is_tls(error):
+            fault = _tls_fault(error)
+            if isinstance(fault, _DROPPED):
+                return self._unreachable("the connection was dropped while it was being secured")
+            if fault is not None:
                 return self._last(
-                    f"No secure connection to {self.host}: {shown(str(error), 160)}. If your own authority "
-                    "issued the certificate, name that authority's file in SSL_CERT_FILE. Also check that "
-                    "the server speaks https at this port."
+                    f"No secure connection to {self.host}: {self.quoted(str(error), 160)}. If your "
+                    "own authority issued the certificate, name that authority's file in SSL_CERT_FILE. Also "
+                    "check that the server speaks https at this port."
                 )
-            return self._unreachable(shown(str(error), 120) or "no connection")
+            return self._unreachable(self.quoted(str(error), 120) or "no connection")
         if begun:
             return self._broke_off()
         # A kept connection that the server has closed in the meantime fails the same way.
@@ -292,15 +326,15 @@ class RemoteServer:
 
     def _said(self, words: str, prompt: str) -> str:
         """A server's message, to be quoted in ours: without the key; "" where it quotes the document."""
-        lines = [line.strip() for line in prompt.splitlines()]
-        if any(len(line) >= 8 and line in words for line in lines):
-            return ""
-        if self._key:
-            words = words.replace(self._key, "[key]")
-        words = shown(words, 200).rstrip(".")
-        return f": {words}" if words else ""
+        words = self.quoted(words, 200).rstrip(".")
+        return f": {words}" if words and not _repeats(words, prompt) else ""
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RequestCancelledError(CLOSED)
 
     def _check(self) -> None:
+        self._check_open()
         if self._lasting:
             raise EngineError(self._lasting)
         if self._paused is not None and time.monotonic() < self._paused[0]:
@@ -313,17 +347,32 @@ class RemoteServer:
     async def _open(self) -> httpx.AsyncClient:
         async with self._opening:
             if self._client is None:
+                self._check_address()
                 # Reads the key and the certificates from disk: not on the event loop.
                 self._key = await asyncio.to_thread(read_key, self._remote.key_file)
                 try:
-                    self._client = await asyncio.to_thread(self._make_client)
+                    client = await asyncio.to_thread(self._make_client)
                 except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
                     # The error's text may contain a proxy's password.
                     raise EngineError(
                         f"The connection to {self.host} cannot be set up ({type(error).__name__}): check the "
                         "proxy and the certificates that the environment names (HTTPS_PROXY, SSL_CERT_FILE)."
                     ) from None
+                if self._closed:
+                    await client.aclose()
+                self._check_open()
+                self._client = client
             return self._client
+
+    def _check_address(self) -> None:
+        """Raises SettingsError for an address that the client does not take, such as a wrong `xn--` name."""
+        try:
+            _ = httpx.URL(self.base).host
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise SettingsError(
+                f"No server can have the address in `remote.url`: {shown(str(error), 120)}. "
+                f"Set it to {URL_WORDS}."
+            ) from None
 
     def _make_client(self) -> httpx.AsyncClient:
         headers = {
@@ -334,10 +383,14 @@ class RemoteServer:
         }
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
+        # Also on this machine, where no proxy of the environment is used, its certificates are.
+        secure = urlsplit(self.base).scheme == "https"
+        verify = httpx.create_ssl_context(trust_env=True) if secure else True
         most = self._remote.interactive + self._remote.background + 1
         return httpx.AsyncClient(
             headers=headers,
             follow_redirects=False,
+            verify=verify,
             trust_env=not is_local(self.base),
             timeout=httpx.Timeout(None, connect=self._patience.connect),
             limits=httpx.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=60),
@@ -373,13 +426,43 @@ def _retry_after(value: str) -> float:
     return 0.0
 
 
-def _is_tls(error: BaseException) -> bool:
+def _tls_fault(error: BaseException) -> BaseException | None:
+    """The error of TLS that caused another one; None if none did."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ssl.SSLError):
-            return True
+            return seen
         seen = seen.__cause__ or seen.__context__
-    return "SSL" in str(error)
+    return error if "SSL" in str(error) else None
+
+
+def _repeats(words: str, prompt: str) -> bool:
+    """Whether a message has a part of a prompt in it, however quoted, escaped or shortened.
+
+    It may say so of words that are in both by chance. Takes time linear in the prompt's length.
+    """
+    message = _bare(words)
+    lines = prompt.splitlines()
+    bare = [_bare(line) for line in lines]
+    whole = "".join(bare)
+    if any(message[at : at + _QUOTED] in whole for at in range(len(message) - _QUOTED + 1)):
+        return True
+    # A whole line is too much also where it is shorter.
+    return any(
+        len(line.strip()) >= 8 and len(short) >= 6 and short in message
+        for line, short in zip(lines, bare, strict=True)
+    )
+
+
+def _bare(text: str) -> str:
+    """The characters of a text that stay the same wherever it is quoted."""
+    plain = _ESCAPED.sub(_unescaped, text)
+    return "".join(char for char in plain if char.isprintable() and char not in _UNSTEADY)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else ""
 
 
 def shown(text: str, most: int) -> str:

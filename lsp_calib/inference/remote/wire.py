@@ -6,6 +6,7 @@ Pure. Two shapes of log-probabilities are in use on `/v1/completions`: OpenAI's 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -64,6 +65,7 @@ class Chunk:
 class EventReader:
     """Server-sent events from bytes as they arrive: the text after `data:`, without other fields.
 
+    But llama-server sends an error after `error:`; it becomes an event as other servers send one.
     Not httpx-sse: that buffers a line of any length, and drops an event that the stream's end cuts short.
     """
 
@@ -95,7 +97,15 @@ class EventReader:
         field, _, value = text.partition(":")
         if field == "data":
             self._data.append(value.removeprefix(" "))
-        return None
+        return _error_event(value) if field == "error" else None
+
+
+def _error_event(value: str) -> str:
+    """The event with an error that was sent in a field of its own, as JSON or as plain words."""
+    error: Any = value.strip()
+    with contextlib.suppress(EngineError):
+        error = _json(value)
+    return json.dumps({"error": error or {"message": ""}})
 
 
 def parse_chunk(text: str) -> Chunk:

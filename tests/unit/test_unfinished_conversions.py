@@ -1,0 +1,81 @@
+"""What is left of a conversion of weights whose process was killed goes with the next one, or the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lsp_calib import home as state
+from lsp_calib import lockfile
+from lsp_calib.errors import SettingsError
+from lsp_calib.inference.local import eight_bit
+from lsp_calib.inference.models import converted
+from lsp_calib.inference.models.inventory import remove
+
+EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
+LEFT = ".own.gguf.0123456789abcdef.eight-bit.4242"
+
+
+@pytest.fixture
+def model(home: Path) -> Path:
+    path = home / "models" / "own.gguf"
+    path.parent.mkdir(mode=0o700)
+    path.write_bytes(EMPTY_MODEL)
+    (path.parent / LEFT).write_bytes(b"half")
+    return path
+
+
+@pytest.fixture
+def quantised(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """In place of llama.cpp's own conversion; a function that says what lay there when it was made."""
+    seen: list[str] = []
+
+    def quantise(_source: bytes, target: bytes, _parameters: object) -> int:
+        made = Path(os.fsdecode(target))
+        seen.extend(sorted(path.name for path in made.parent.iterdir() if "eight-bit" in path.name))
+        made.write_bytes(EMPTY_MODEL)
+        return 0
+
+    monkeypatch.setattr(eight_bit.llama_cpp, "llama_model_quantize", quantise)
+    return lambda: seen
+
+
+def there(model: Path) -> list[str]:
+    return sorted(path.name for path in model.parent.iterdir() if "eight-bit" in path.name)
+
+
+def test_it_goes_with_the_model(model: Path) -> None:
+    other = model.with_name(".own.gguf.gguf.0123456789abcdef.eight-bit.x")
+    other.write_bytes(b"of no conversion")
+    remove("own.gguf")
+    assert there(model) == [other.name]
+
+
+def test_where_the_model_is_gone_it_can_still_be_removed(model: Path) -> None:
+    model.unlink()
+    remove("own.gguf")
+    assert there(model) == []
+    with pytest.raises(SettingsError, match="not installed"):
+        remove("own.gguf")
+
+
+def test_it_goes_before_the_next_conversion(model: Path, quantised: Callable[[], list[str]]) -> None:
+    made = eight_bit.convert(model)
+    assert quantised() == []
+    assert there(model) == [made.name]
+
+
+def test_but_not_while_another_process_converts(model: Path, quantised: Callable[[], list[str]]) -> None:
+    """It may be that one's."""
+    lock = lockfile.take(state.run_folder() / "convert-own.gguf.lock")
+    assert lock is not None
+    try:
+        made = eight_bit.convert(model)
+    finally:
+        os.close(lock)
+    assert quantised() == [LEFT]
+    assert there(model) == sorted([made.name, LEFT])
+    assert converted.unfinished(model) == [model.with_name(LEFT)]
