@@ -20,10 +20,11 @@ _RANGE = re.compile(r"\b1\s*(?:-|–|to|through)\s*4\b|\b1, 2, 3,? (?:or|and) 4\
 _OF_FOUR = re.compile(r"(?<=[1-4])\s*(?:/|out of|of)\s*4\b", re.IGNORECASE)
 _CUED = re.compile(
     r"\b(?:score|rating|rate|similarity|answer)\W{0,3}(?:(?:is|as|of|it|this|that|at|be|a|the|summary)\W+){0,3}"
-    r"(\d+(?:\.\d+)?)(?!\w|[.,]\d)",
+    r"(\d+(?:\.\d+)?)(?!\w|[-–.,]\d)",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"(?<![\w.,-])\d+(?:\.\d+)?(?!\w)")
+# Neither a part of a word, nor the digits behind a comma or a sign: but both ends of "2-3" count.
+_NUMBER = re.compile(r"(?<![\w.])(?<!(?<!\d)[-,])\d+(?:\.\d+)?(?!\w)")
 _WORDS = re.compile(r"(?:\b(strongly)\s+)?\b(dis)?agree\b(?:\s+(strongly))?", re.IGNORECASE)
 _NEGATED = re.compile(r"n[o'’]t\s+(?:\w+\s+)?(?:dis)?agree\b", re.IGNORECASE)
 

@@ -196,7 +196,7 @@ class Ladder:
 
     asked: items; left_out: further ones, of projects that are held out. groups, correct: the group of each of
     the n items that count, and whether it is right, bool array of shape (n,). parts: the last row by
-    condition, those with `FEWEST` answers at least.
+    condition, those with `FEWEST` answers at least. by_file: whether groups are files, for want of projects.
     """
 
     header: Header
@@ -206,6 +206,7 @@ class Ladder:
     rows: tuple[Row, ...]
     parts: Mapping[str, Part]
     left_out: int = 0
+    by_file: bool = False
 
     @property
     def model(self) -> str:
@@ -255,7 +256,9 @@ def climb(
     asked = Counter(record.condition for record in fitted)
     parts = items.parts(rows[-1].confidence, asked) if rows else {}
     left_out = len(records) - len(fitted)
-    return Ladder(header, len(fitted), tuple(items.groups), items.correct, tuple(rows), parts, left_out)
+    by_file = not set(items.groups) <= {record.group for record in fitted}
+    groups = tuple(items.groups)
+    return Ladder(header, len(fitted), groups, items.correct, tuple(rows), parts, left_out, by_file)
 
 
 def _cost(step: Step, costs: Mapping[str, float]) -> float | None:

@@ -186,7 +186,7 @@ class _Table:
         apart = FeatureData.of(
             self._evidences["held-out"], self._labels["held-out"], np.zeros(len(others), np.intp), recipes
         )
-        self._recipes = self._data.usable(apart.usable(recipes))
+        self._recipes = self._data.usable(apart.usable(recipes) if others else recipes)
         self.best = FEATURES_MEASURE if self._recipes else CHOSEN
 
     def headline(self) -> list[Row]:

@@ -239,3 +239,9 @@ def test_a_million_labels_take_under_a_second():
     start = time.process_time()
     assert certify(p, y).threshold == pytest.approx(0.8, abs=0.01)
     assert time.process_time() - start < 1.0
+
+
+def test_no_more_labels_than_the_limit_are_looked_at():
+    assert labels_needed(0.05, limit=100) is None
+    assert labels_needed(0.05, limit=128) == 128
+    assert labels_needed(0.0, limit=10) is None

@@ -13,6 +13,7 @@ from lsp_calib.calibration import (
     PlattCalibrator,
     Prior,
 )
+from lsp_calib.calibration.methods import online
 from lsp_calib.calibration.methods.log_odds import log_odds, sigmoid
 from lsp_calib.errors import DataError
 
@@ -160,3 +161,22 @@ def test_impossible_scores_are_refused():
         Calibeater.start(bins=0)
     with pytest.raises(DataError):
         Calibeater((-1.0,), (0.0,))
+
+
+@pytest.mark.parametrize("y", [0.0, 1.0])
+@pytest.mark.parametrize("variance", [0.1, 1.0, 20.0, 200.0, 1e4])
+def test_the_mode_is_found_however_sure_the_answer_was(variance, y):
+    """By bisection alone, which cannot go round in circles."""
+    for z in np.linspace(-60.0, 60.0, 241):
+        found = online._solve(z, variance, y)
+        low, high = z + variance * (y - 1.0), z + variance * y
+        for _ in range(200):
+            at = 0.5 * (low + high)
+            low, high = (low, at) if at - z - variance * (y - sigmoid(at)) > 0.0 else (at, high)
+        assert found == pytest.approx(0.5 * (low + high), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("raw", [0.9, 0.998, 0.9999, 1.0])
+def test_one_wrong_label_on_a_sure_answer_turns_no_order_round(raw):
+    low, middle, high = OnlineCalibrator.fit([raw], [False]).predict([0.5, 0.9, 0.999])
+    assert low < middle < high

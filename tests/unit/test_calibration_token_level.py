@@ -206,3 +206,11 @@ def test_uniform_guesses_are_warned_of():
     full.update(np.full((3, 20), 0.0499), [0, 1, 2])
     with pytest.warns(CalibrationWarning, match="the 3 distributions"):
         assert full.result() == pytest.approx(0.002)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_edges_are_those_of_the_type_that_was_given(dtype):
+    rows = np.array([[0.3, 0.3, 0.2, 0.2]] * 4, dtype=dtype)
+    full = FullECE(bins=10)
+    full.update(rows, [0, 1, 2, 3])
+    assert list(full.detail().count) == [0, 8, 8, 0, 0, 0, 0, 0, 0, 0]

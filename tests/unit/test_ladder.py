@@ -157,6 +157,18 @@ def test_held_out_projects_are_left_out_and_counted() -> None:
         climb(attrs.evolve(HEADER, held_out=everything), records, FEW)
 
 
+def test_files_are_not_called_projects() -> None:
+    records = made_up(projects=2)
+    moved = [
+        attrs.evolve(record, item=f"{record.group}/f{at % 8}.py:{at}:1") for at, record in enumerate(records)
+    ]
+    found = climb(HEADER, moved, FEW[:1], resamples=20)
+    assert "240 lines of 8 files had an answer" in ladder_report.summary(found)
+    assert "240 lines of 12 projects had an answer" in ladder_report.summary(
+        climb(HEADER, made_up(), FEW[:1], resamples=20)
+    )
+
+
 def test_the_last_row_is_what_ships() -> None:
     assert (STEPS[-1].name, STEPS[-1].recipes) == (SHIPPED, RECIPES)
     assert len({step.name for step in STEPS}) == len(STEPS)

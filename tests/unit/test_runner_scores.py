@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from lsp_calib import home as state
 from lsp_calib.calibration import Calibrator, CalibratorStore, Purpose
 from lsp_calib.cli import main
+from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.evaluation import report
 from lsp_calib.evaluation.header import Header
@@ -72,6 +73,20 @@ def test_the_main_row_is_what_the_calibrator_says_of_itself() -> None:
     for name, interval in calibrator.metrics.items():
         assert row.metrics[name].value == pytest.approx(interval.value, rel=1e-8)
     assert scores.first["exact"] == calibrator.first_tokens
+
+
+def test_without_an_encoder_and_held_out_projects_it_is_what_the_calibrator_says() -> None:
+    """No held-out answers lack no feature: that does not mean that they have them all."""
+    header, every = read_records(state.shipped_models() / "records" / "summary-smollm2-135m-python.jsonl")
+    text = [attrs.evolve(one, observed={"text": one.observed["text"]}) for one in every if one.observed]
+    records = text[:300]
+    header = attrs.evolve(header, held_out=())
+    scores = score(header, records, resamples=20, headline=True)
+    calibrator = fit_records(header, records, shipped=True, created="2026-11-25")
+    skill = calibrator.metrics["skill"].value
+    assert [row.metrics["skill"].value for row in scores.rows if row.judge == "best-f1"] == [
+        pytest.approx(skill)
+    ]
 
 
 def test_a_headline_is_what_it_is_among_all_rows(scores: Scores) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, Self
 
 import attrs
@@ -20,7 +21,7 @@ from lsp_calib.errors import DataError
 # 0.193.
 MEMORY = 200.0
 
-_NEWTON_STEPS = 60
+_NEWTON_STEPS = 200
 
 
 def _memory(_: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -131,9 +132,13 @@ class OnlinePlatt:
 
 
 def _solve(z: float, variance: float, y: float) -> float:
-    """The z' with z' = z + variance (y - sigmoid(z')): Newton inside a shrinking bracket."""
+    """The z' with z' = z + variance (y - sigmoid(z')): Newton inside a shrinking bracket.
+
+    Where the sigmoid is flat Newton's step may lead from one end to the other and back, inside the bracket:
+    one that does not halve the excess is replaced by half the bracket.
+    """
     low, high = z + variance * (y - 1.0), z + variance * y
-    at = min(max(z, low), high)
+    at, before = min(max(z, low), high), math.inf
     for _ in range(_NEWTON_STEPS):
         p = float(sigmoid(at))
         excess = at - z - variance * (y - p)
@@ -142,8 +147,9 @@ def _solve(z: float, variance: float, y: float) -> float:
         else:
             low = at
         following = at - excess / (1.0 + variance * p * (1.0 - p))
-        if not low <= following <= high:
+        if not low <= following <= high or abs(excess) > 0.5 * before:
             following = 0.5 * (low + high)
+        before = abs(excess)
         if abs(following - at) <= 1e-13 * (1.0 + abs(at)):
             return following
         at = following

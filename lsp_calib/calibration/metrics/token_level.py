@@ -89,11 +89,19 @@ class _Stream:
         totals = [_totals(batch[i : i + step]) for i in range(0, n, step)]
         self.tokens = k
         self.positions += n
+        own = batch.dtype if batch.dtype.kind == "f" else np.float64
         for i, total in zip(range(0, n, step), totals, strict=True):
-            yield self._block(_floats(batch[i : i + step]), total, target[i : i + step].astype(np.intp))
+            rows = _floats(batch[i : i + step])
+            edges = (np.arange(1, self.bins) / self.bins).astype(own).astype(rows.dtype)
+            yield self._block(rows, edges, total, target[i : i + step].astype(np.intp))
 
-    def _block(self, rows: npt.NDArray[np.floating], total: FloatArray, target: IntArray) -> _Block:
-        edges = (np.arange(1, self.bins) / self.bins).astype(rows.dtype)
+    def _block(
+        self,
+        rows: npt.NDArray[np.floating],
+        edges: npt.NDArray[np.floating],
+        total: FloatArray,
+        target: IntArray,
+    ) -> _Block:
         above = np.flatnonzero(rows > edges[0]) if self.bins > 1 else np.empty(0, dtype=np.intp)
         value = rows.ravel()[above]
         return _Block(

@@ -207,7 +207,7 @@ def labels_needed(
     least_trials(risk, delta, 1)  # checks the two
     if true_error >= risk:
         return None
-    horizon = 256
+    horizon = min(256, limit)
     start = 0
     while True:
         enough = least_trials(risk, delta, horizon)
