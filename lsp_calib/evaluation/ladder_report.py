@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NOTE = (
-    "Out of fold: whole projects (files, where there are fewer than three projects) are left out of the fit "
-    "and of every choice. Skill: Brier skill score, with its 95 % interval by bootstrap over them. ECE: with "
-    "its limit in brackets; a calibrated score stays within the limits of all places and of each kind of "
-    "place at once with 95 % probability; ! marks a value above its limit. Accept and reject: by the "
-    "balanced preset. At 90 % and at 95 %: the share accepted by a threshold that reaches this precision on the other "
-    "folds, and the precision found. In brackets: the one-sided 95 % lower bound of the share that is right "
-    "(exact binomial, lines taken as independent)."
+    "Out of fold: whole projects (files, where there are fewer than three projects) are left out of the "
+    "fit and of every choice. Skill: Brier skill score, with its 95 % interval by bootstrap over them. "
+    "ECE: with its limit in brackets; a calibrated score stays within the limits of all places and of "
+    "each kind of place at once with 95 % probability; ! marks a value above its limit. Accept and "
+    "reject: by the balanced preset. At 90 % and at 95 %: the share accepted by a threshold that reaches "
+    "this precision on the other folds, and the precision found. In brackets: the one-sided 95 % lower "
+    "bound of the share that is right (exact binomial, lines taken as independent)."
 )
 
 MOST = 2
