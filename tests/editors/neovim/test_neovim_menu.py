@@ -5,6 +5,7 @@ LSP_CALIB_OLD_NVIM: the nvim to use; `.ci/neovim trixie` gets one. The server is
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -19,6 +20,8 @@ LINE = {
     "logprobs": [-0.1, -0.1, 0.0],
 }
 SCRIPT = {"answers": {"    re": LINE, "    ré = re": LINE}}
+TIER = "accept|review|reject"
+STATUSLINE = "return require('lsp_calib').statusline()"
 ITEMS = "return vim.fn.pumvisible() == 1 and vim.fn.complete_info({ 'items' }).items or nil"
 
 
@@ -63,6 +66,38 @@ def test_escape_and_typing_on_leave_what_was_typed(nvim: Neovim) -> None:
     nvim.until("no menu", lambda: not nvim.lua(ITEMS))
     nvim.keys("x")
     nvim.until("a letter", lambda: nvim.line() == "    rex")
+
+
+def test_keys_typed_in_one_burst_with_tab_come_after_the_suggestion(nvim: Neovim) -> None:
+    nvim.keys("GA    re")
+    nvim.until("a menu", lambda: nvim.lua(ITEMS))
+    nvim.keys("<Tab>x")
+    nvim.until("the suggestion, then the letter", lambda: nvim.line() == "    return first * secondx")
+
+
+def test_the_menu_of_another_source_is_left_alone(open_scripted) -> None:
+    """<Tab> does there what it does without the plugin's keys."""
+    lines = []
+    for setup in ({}, {"keys": "suggested"}):
+        nvim = open_scripted({}, program=OLD_NVIM, setup=setup)
+        nvim.lua("vim.o.completeopt = 'menu,menuone,noinsert'")
+        nvim.keys("Gofirst_one first_two<CR>first_<C-n>")
+        nvim.until("a menu", lambda editor=nvim: editor.lua(ITEMS))
+        for action in ("accept", "accept_word", "next", "prev", "dismiss"):
+            assert not nvim.lua(f"return require('lsp_calib').{action}()")
+        nvim.keys("<Tab>x<Esc>")
+        nvim.until("normal mode", lambda editor=nvim: editor.lua("return vim.fn.mode()") == "n")
+        lines.append(nvim.line())
+    assert lines[0] == lines[1]
+
+
+def test_the_status_line_has_no_tier_in_the_menu_of_another_source(nvim: Neovim) -> None:
+    nvim.keys("GA    re")
+    nvim.until("a menu", lambda: nvim.lua(ITEMS))
+    assert re.search(TIER, nvim.lua(STATUSLINE))
+    nvim.keys("<C-e><CR><C-u>fir<C-n>")
+    nvim.until("another menu", lambda: (items := nvim.lua(ITEMS)) and items[0]["word"] == "first")
+    assert not re.search(TIER, nvim.lua(STATUSLINE))
 
 
 def test_commands_restart_and_health(nvim: Neovim) -> None:

@@ -6,6 +6,7 @@ The server is the real one; its engine answers as a script says, so that each ou
 from __future__ import annotations
 
 import math
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,41 @@ def test_word_by_word_the_rest_stays_and_the_label_is_kept_in_parts(nvim: Neovim
     assert settled(nvim, home) == [("kept in parts", 1)]
 
 
+def test_words_accepted_in_one_burst_of_keys_come_one_after_the_other(nvim: Neovim) -> None:
+    nvim.keys("<M-Right><M-Right>")
+    nvim.until("two words", lambda: nvim.line() == "    return first")
+    nvim.until("the rest", lambda: nvim.ghost() == " * second")
+
+
+def test_a_word_is_not_inserted_once_insert_mode_has_ended(nvim: Neovim) -> None:
+    nvim.keys("<M-Right><Esc>")
+    nvim.until("nothing on screen", lambda: not nvim.ghosts())
+    time.sleep(0.3)
+    assert nvim.line() == "    re"
+
+
+def test_tab_is_a_tab_where_the_suggestion_was_typed_to_its_end(open_scripted, folder: Path) -> None:
+    """Neovim keeps it until the next answer, with nothing on screen."""
+    held = {"text": "", "heldUntil": str(folder / "never")}
+    nvim = open_scripted(SCRIPT | {"otherwise": held, "inOrder": []})
+    assert nvim.suggested("G$A    re")[0] == REST
+    nvim.keys(REST)
+    nvim.until("the whole line", lambda: nvim.line() == "    re" + REST and not nvim.ghost())
+    nvim.keys("<Tab>x")
+    nvim.until("a letter", lambda: nvim.line().endswith("x"))
+    assert nvim.line()[len("    re" + REST) : -1].isspace()
+
+
+def test_tab_is_a_tab_on_the_next_line_before_its_answer(open_scripted, folder: Path) -> None:
+    held = {"text": "", "heldUntil": str(folder / "never")}
+    nvim = open_scripted(SCRIPT | {"otherwise": held, "inOrder": []})
+    assert nvim.suggested("G$A    re")[0] == REST
+    nvim.keys(REST + "<CR><Tab>x")
+    nvim.until("an indented line", lambda: nvim.lines()[-1].endswith("x"))
+    assert nvim.lines()[-2] == "    re" + REST
+    assert nvim.lines()[-1][:-1].isspace()
+
+
 def test_a_part_accepted_and_the_rest_typed_otherwise_is_no_success(nvim: Neovim, home: Path) -> None:
     nvim.keys("<M-Right>")
     nvim.until("a word", lambda: nvim.line() == "    return")
@@ -110,6 +146,97 @@ def test_an_alternative_is_chosen_from_a_list(nvim: Neovim) -> None:
     offered = nvim.lua("return vim.g.offered")
     assert [one.split("  ")[0] for one in offered] == [REST, "turn second * first", "turn first + 1"]
     assert all("%" in one for one in offered)
+
+
+# A list in a window of its own, as many plugins have it: it takes insert mode away.
+WINDOW = """
+vim.ui.select = function(items, options, done)
+  local buf = vim.api.nvim_create_buf(false, true)
+  vim.api.nvim_buf_set_lines(buf, 0, -1, false, vim.tbl_map(options.format_item, items))
+  local place = { relative = [[editor]], row = 3, col = 3, width = 40, height = 5 }
+  local win = vim.api.nvim_open_win(buf, true, place)
+  vim.cmd.stopinsert()
+  vim.keymap.set([[n]], [[<CR>]], function()
+    local at = vim.api.nvim_win_get_cursor(win)[1]
+    vim.api.nvim_win_close(win, true)
+    done(items[at], at)
+  end, { buffer = buf })
+  vim.g.listed = #items
+end
+"""
+
+
+@pytest.mark.parametrize("typed", ["", "tu"])
+def test_an_alternative_is_chosen_from_a_window_that_ends_insert_mode(
+    nvim: Neovim, home: Path, typed: str
+) -> None:
+    nvim.lua(WINDOW)
+    nvim.keys("<M-n>")
+    nvim.until("alternatives", lambda: nvim.ghost() not in ("", REST))
+    nvim.keys(f"{typed}<Cmd>LspCalib alternatives<CR>")
+    nvim.until("a list", lambda: nvim.lua("return vim.g.listed") == 3)
+    nvim.until("normal mode", lambda: nvim.lua("return vim.api.nvim_get_mode().mode") == "n")
+    nvim.keys("j<CR>")
+    nvim.until("the second in the line", lambda: nvim.line() == "    return second * first")
+    nvim.until("the cursor at its end", lambda: nvim.lua("return vim.fn.col('.')") == len(nvim.line()))
+    nvim.until("a mark, since the server was told", nvim.marked)
+    assert ("kept", 1) in settled(nvim, home)
+
+
+def test_a_choice_from_a_list_changes_nothing_if_the_text_has_changed_since(nvim: Neovim) -> None:
+    nvim.lua("vim.ui.select = function(items, _, done) _G.choose = function() done(items[2], 2) end end")
+    nvim.keys("<Cmd>LspCalib alternatives<CR>")
+    nvim.until("a list", lambda: nvim.lua("return _G.choose ~= nil"))
+    nvim.keys("moved")
+    nvim.until("the text", lambda: nvim.line() == "    removed")
+    nvim.lua("_G.choose()")
+    time.sleep(0.3)
+    assert nvim.line() == "    removed"
+
+
+def test_an_alternative_that_is_the_end_of_another_has_its_own_badge(open_scripted) -> None:
+    answer = {
+        "text": "not ready",
+        "tokens": ["not", " ready", ""],
+        "logprobs": [math.log(0.6), math.log(0.9), 0.0],
+        "seconds": [[math.log(2), 50], [100.0, None], [100.0, None]],
+        "ways": {"50": {"text": "ready", "tokens": [""], "logprobs": [0.0]}},
+    }
+    nvim = open_scripted({"answers": {"    return ": answer}})
+    nvim.lua(
+        "vim.ui.select = function(items) vim.g.badges = vim.tbl_map(function(item)"
+        " return require('lsp_calib.badges').text(item.command.arguments[1]) end, items) end"
+    )
+    assert nvim.suggested("G$A    return ")[0] == "not ready"
+    nvim.keys("<Cmd>LspCalib alternatives<CR>")
+    first, second = nvim.until("two", lambda: nvim.lua("return vim.g.badges"))
+    assert first != second
+    assert nvim.badges()[0][1][0][0].strip() == first
+    nvim.keys("<M-n>")
+    nvim.until("the second", lambda: nvim.ghost() == "ready")
+    nvim.until("its badge", lambda: nvim.badges()[0][1][0][0].strip() == second)
+    nvim.keys("re")
+    nvim.until("the rest of it", lambda: nvim.ghost() == "ady")
+    nvim.until("its badge still", lambda: nvim.badges() and nvim.badges()[0][1][0][0].strip() == second)
+    nvim.keys("<Tab>")
+    nvim.until("the second in the line", lambda: nvim.line() == "    return ready")
+
+
+@pytest.mark.parametrize("away", ["<Esc>o<C-u>", "<M-e><CR><C-u>"])
+def test_a_wish_for_alternatives_ends_with_its_suggestion(open_scripted, away: str) -> None:
+    """A later suggestion is none that was asked for by hand: a pause holds."""
+    nvim = open_scripted({"answers": {"    re": ANSWER, "    q": ANSWER}})
+    nvim.lua("vim.ui.select = function() vim.g.listed = true end")
+    assert nvim.suggested("G$A    re")[0] == REST
+    nvim.keys("<Cmd>LspCalib alternatives<CR>" + away)
+    nvim.until("the next line", lambda: nvim.line() == "")
+    nvim.keys("<Cmd>LspCalib pause<CR>")
+    nvim.until("a pause", lambda: nvim.lua("return require('lsp_calib').statusline()") == "‖ paused")
+    nvim.keys("    q")
+    nvim.until("the text", lambda: nvim.line() == "    q")
+    time.sleep(1)
+    assert not nvim.ghosts()
+    assert not nvim.lua("return vim.g.listed")
 
 
 def test_a_dismissed_suggestion_goes_and_typing_goes_on(nvim: Neovim) -> None:
@@ -211,6 +338,17 @@ def test_a_line_accepted_before_the_server_knows_of_a_bracket_that_a_plugin_has_
     nvim.until("a suggestion", lambda: nvim.ghost() == text)
     nvim.keys("total = f()<Left><Tab>")
     nvim.until("the line, with one bracket", lambda: nvim.line() == "    " + text)
+
+
+@pytest.mark.parametrize("how", ["<Cmd>LspCalib toggle<CR>", "<Cmd>LspCalib restart<CR>", "killed"])
+def test_the_badge_goes_when_suggestions_end(nvim: Neovim, how: str) -> None:
+    if how == "killed":
+        nvim.lua("vim.uv.kill(vim.api.nvim_get_proc_children(vim.fn.getpid())[1], 9)")
+    else:
+        nvim.keys(how)
+    nvim.until("no ghost text", lambda: not nvim.ghosts())
+    nvim.until("no badge", lambda: not nvim.badges(), 3)
+    assert not re.search("accept|review|reject", nvim.lua("return require('lsp_calib').statusline()"))
 
 
 def test_toggle_takes_suggestions_away_in_one_buffer(nvim: Neovim) -> None:

@@ -8,16 +8,29 @@ local asked, answers = {}, {} -- by buffer: the latest request; the latest answe
 local want_more = {} -- by buffer: what to do once the alternatives are there, which the next request asks for
 local last, showing = {}, {} -- by buffer: the suggestion that was on screen last; the badge that is there now
 
---- The suggestion on screen, Neovim's mark for it, and its item: the one whose text ends with what Neovim shows of it.
-local function on_screen(buf)
+--- Neovim's mark for the suggestion on screen, ours or another server's, and what it shows of it; nil if it is nothing.
+local function shown(buf)
   local ghost = api.nvim_buf_get_extmarks(buf, ghost_ns, 0, -1, { details = true })[1]
-  if not ghost or not answers[buf] then return end
+  if not ghost then return end
   local lines = vim.list_extend({ ghost[4].virt_text or {} }, ghost[4].virt_lines or {})
   local text = vim.iter(lines):map(function(chunks) return chunks[1] and chunks[1][1] or '' end):join('\n')
-  for _, item in ipairs(text ~= '' and answers[buf].items or {}) do
+  if text ~= '' then return ghost, text end
+end
+
+--- Our suggestion on screen, Neovim's mark for it, and its item: the one whose text ends with what Neovim shows of it.
+local function on_screen(buf)
+  local ghost, text = shown(buf)
+  local found
+  for _, item in ipairs(ghost and answers[buf] and answers[buf].items or {}) do
     local suggestion = vim.tbl_get(item, 'command', 'arguments', 1)
-    if type(suggestion) == 'table' and vim.endswith(item.insertText, text) then return suggestion, ghost, item end
+    if type(suggestion) == 'table' and vim.endswith(item.insertText, text) then
+      -- One may be the end of another: what Neovim leaves out is as long as what stands before its mark. Only before it
+      -- has moved its mark after a change is it not, and then it still shows the one that had the badge.
+      if #item.insertText - #text == ghost[3] - answers[buf].cursor[2] then return suggestion, ghost, item end
+      if not found or suggestion == last[buf] then found = item end
+    end
   end
+  if found then return found.command.arguments[1], ghost, found end
 end
 
 local function draw(buf)
@@ -40,10 +53,23 @@ end
 
 --- What was typed since the request that the answer belongs to; nil if the cursor has left the suggestion's way.
 local function typed_since(buf, text)
+  if buf ~= api.nvim_get_current_buf() then return end
   local was, now = answers[buf] and answers[buf].cursor, api.nvim_win_get_cursor(0)
   if not was or now[1] < was[1] or (now[1] == was[1] and now[2] < was[2]) then return end
   local typed = table.concat(api.nvim_buf_get_text(buf, was[1] - 1, was[2], now[1] - 1, now[2], {}), '\n')
   return vim.startswith(text, typed) and typed or nil
+end
+
+--- What is still to come of the suggestion on screen, and its item; nil if the cursor has left the suggestion's way.
+local function to_come(buf)
+  local _, _, item = on_screen(buf)
+  local typed = item and typed_since(buf, item.insertText)
+  if typed then return item.insertText:sub(#typed + 1), item end
+end
+
+--- Whether a suggestion can be accepted whole: the cursor is on its way, and still on its first line.
+local function in_reach(buf, text)
+  return typed_since(buf, text) ~= nil and api.nvim_win_get_cursor(0)[1] == answers[buf].cursor[1]
 end
 
 --- What stands behind the cursor on its line.
@@ -67,7 +93,7 @@ local function catch_up(item)
   vim.schedule(function() draw(buf) end)
   local was = answers[buf] and answers[buf].client == item.client_id and answers[buf].cursor
   if not was or vim.deep_equal(now, was) then return item end
-  if now[1] ~= was[1] or not item.range or not typed_since(buf, item.insert_text) then return end
+  if not item.range or not in_reach(buf, item.insert_text) then return end
   -- Accepting replaces the closers that were there: those typed over come back, those added since go.
   local _, start, _, stop = item.range:to_extmark()
   local there, wanted = closers(buf, item.insert_text, stop - start), stop - start
@@ -76,20 +102,30 @@ local function catch_up(item)
   return item
 end
 
---- Accept the suggestion on screen (Neovim then runs its command, which tells the server). False if there is none.
-function M.accept() return inline.get({ on_accept = catch_up }) end
+--- Take what Neovim shows off the screen, and the badge with it. It does so in its next turn.
+local function hide(buf)
+  inline.get({ bufnr = buf, on_accept = function() draw(buf) end })
+end
+
+--- Accept the suggestion on screen (Neovim then runs its command, which tells the server). False if there is none, or
+--- none that can be accepted from here: Neovim keeps one that is typed to its end, or was left, until the next answer.
+function M.accept()
+  local buf = api.nvim_get_current_buf()
+  local _, _, item = on_screen(buf)
+  if not shown(buf) or (item and not in_reach(buf, item.insertText)) then return false end
+  return inline.get({ on_accept = catch_up })
+end
 
 --- Accept a first piece of what is still to come of the suggestion on screen; the rest stays. False if there is none.
 --- piece(rest): the piece. The server learns of it from the document: to it this is the same as typing.
 local function accept_piece(piece)
   local buf = api.nvim_get_current_buf()
-  local suggestion, _, item = on_screen(buf)
-  local typed = item and typed_since(buf, item.insertText)
-  if not suggestion or not typed then return false end
-  local rest = item.insertText:sub(#typed + 1)
-  local first = piece(rest)
-  if first == rest or first == '' then return M.accept() end
+  if not to_come(buf) then return false end
   vim.schedule(function() -- a mapping with <expr> may not change text
+    local rest, item = to_come(buf) -- only now: the next keys may have come before this, and taken some of it
+    if not rest then return end
+    local first = piece(rest)
+    if first == rest or first == '' then return M.accept() end
     local row, col = unpack(api.nvim_win_get_cursor(0))
     local lines = vim.split(first, '\n', { plain = true })
     local range = item.range
@@ -98,7 +134,7 @@ local function accept_piece(piece)
     local over = math.max(#lines[1] - before, 0)
     api.nvim_buf_set_text(buf, row - 1, col, row - 1, col + over, lines)
     api.nvim_win_set_cursor(0, { row + #lines - 1, (#lines == 1 and col or 0) + #lines[#lines] })
-    if #lines > 1 then inline.get({ on_accept = function() end }) end -- Neovim would show its next lines twice
+    if #lines > 1 then hide(buf) end -- Neovim would show its next lines twice
     vim.schedule(function() draw(buf) end)
   end)
   return true
@@ -119,9 +155,8 @@ function M.dismiss()
   local buf = api.nvim_get_current_buf()
   local suggestion = on_screen(buf)
   if not suggestion then return false end
-  inline.get({ on_accept = function() end })
+  hide(buf)
   server.execute('rejected', { { id = suggestion.id } })
-  vim.schedule(function() vim.schedule(function() draw(buf) end) end)
   return true
 end
 
@@ -151,14 +186,31 @@ end
 function M.alternatives()
   local buf = api.nvim_get_current_buf()
   return with_alternatives(function()
-    local items, shown = answers[buf].items, on_screen(buf)
+    -- A list in a window of its own leaves insert mode, and Neovim then forgets the suggestion. So find out now up to
+    -- where each item would replace the line, and insert the chosen one without Neovim.
+    local answer, tick, ends = answers[buf], api.nvim_buf_get_changedtick(buf), {}
+    for at, item in ipairs(answer.items) do
+      if in_reach(buf, item.insertText) then
+        local replaced = item.range['end'].character - item.range.start.character
+        ends[at] = api.nvim_win_get_cursor(0)[2] + closers(buf, item.insertText, replaced)
+      end
+    end
     local options = { prompt = 'Alternatives', format_item = function(item)
       return ('%s  %s'):format(vim.trim(item.insertText), badges.text(item.command.arguments[1]) or '')
     end }
-    vim.ui.select(items, options, function(_, chosen)
-      if not chosen or not shown then return end
-      inline.select({ count = chosen - shown.rank })
-      M.accept()
+    vim.ui.select(answer.items, options, function(item, at)
+      if not item or not ends[at] then return end
+      vim.schedule(function() -- a mapping with <expr> may not change text
+        local client = vim.lsp.get_client_by_id(answer.client)
+        if not client or not api.nvim_buf_is_loaded(buf) or api.nvim_buf_get_changedtick(buf) ~= tick then return end
+        hide(buf)
+        local row, col = unpack(answer.cursor)
+        local lines = vim.split(item.insertText, '\n', { plain = true })
+        api.nvim_buf_set_text(buf, row - 1, col, row - 1, ends[at], lines)
+        local win, last_col = vim.fn.bufwinid(buf), (#lines == 1 and col or 0) + #lines[#lines]
+        if win ~= -1 then api.nvim_win_set_cursor(win, { row + #lines - 1, last_col }) end
+        client:exec_cmd(item.command, { bufnr = buf })
+      end)
     end)
   end)
 end
@@ -170,7 +222,8 @@ function M.watch(client)
     if method ~= 'textDocument/inlineCompletion' or not handler then
       return request(self, method, params, handler, buf)
     end
-    local this = { cursor = api.nvim_win_get_cursor(0), behind = behind(), more = want_more[buf], client = self.id }
+    local more = to_come(buf) and want_more[buf] -- that wish ends with the suggestion
+    local this = { cursor = api.nvim_win_get_cursor(0), behind = behind(), more = more, client = self.id }
     asked[buf], want_more[buf] = this, nil
     if this.more then params.context.triggerKind = vim.lsp.protocol.InlineCompletionTriggerKind.Invoked end
     return request(self, method, params, function(err, result, ctx)
@@ -180,7 +233,7 @@ function M.watch(client)
         if err then handler(err, nil, ctx) end -- it logs the error, and would keep the old suggestion
         handler(nil, this.items, ctx)
         draw(buf)
-        if this.more and #this.items > 1 then this.more() end
+        if this.more and #this.items > 1 and on_screen(buf) then this.more() end
       end
     end, buf)
   end
@@ -193,6 +246,7 @@ function M.attach(buf) inline.enable(true, { bufnr = buf }) end
 function M.toggle()
   local on = not inline.is_enabled({ bufnr = 0 })
   inline.enable(on, { bufnr = 0 })
+  draw(api.nvim_get_current_buf())
   return on
 end
 
@@ -206,9 +260,9 @@ function M.badge(buf) return showing[buf] or '' end
 
 --- Keep badges in their places. group: an autocommand group.
 function M.start(group)
-  api.nvim_create_autocmd({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'InsertLeave' }, { group = group,
-    callback = function(ev)
-      if answers[ev.buf] then vim.schedule(function() draw(ev.buf) end) end -- once Neovim has moved the suggestion
+  api.nvim_create_autocmd({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'InsertLeave', 'LspDetach' }, {
+    group = group, callback = function(ev) -- draw once Neovim has moved the suggestion, or taken it away
+      if answers[ev.buf] then vim.schedule(function() draw(ev.buf) end) end
     end })
   api.nvim_create_autocmd('BufWipeout', { group = group, callback = function(ev)
     asked[ev.buf], answers[ev.buf], want_more[ev.buf], last[ev.buf], showing[ev.buf] = nil, nil, nil, nil, nil

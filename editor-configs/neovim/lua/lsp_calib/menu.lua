@@ -61,6 +61,16 @@ local function ask(buf, kind, tries, mine)
   end, buf)
 end
 
+--- Whether the menu that is open is ours, and not another source's.
+local function is_open()
+  if vim.fn.pumvisible() == 0 then return false end
+  local first = vim.fn.complete_info({ 'items' }).items[1]
+  return first ~= nil and type(first.user_data) == 'table' and first.user_data.lsp_calib ~= nil
+end
+
+--- Have Neovim take these keys next, before those that were typed already.
+local function press(keys) api.nvim_feedkeys(vim.keycode(keys), 'in', false) end
+
 --- Open the menu now, with alternatives. Always true.
 function M.complete()
   local buf, mine = api.nvim_get_current_buf(), next_turn()
@@ -68,25 +78,25 @@ function M.complete()
   return true
 end
 
---- Take the selected item, or the first one, as it stands in the menu. False if the menu is closed.
+--- Take the selected item, or the first one, as it stands in the menu. False if ours is not open.
 function M.accept()
-  if vim.fn.pumvisible() == 0 then return false end
+  if not is_open() then return false end
   local chosen = vim.fn.complete_info({ 'selected' }).selected
-  api.nvim_feedkeys(vim.keycode(chosen < 0 and '<C-n><C-y>' or '<C-y>'), 'n', false)
+  press(chosen < 0 and '<C-n><C-y>' or '<C-y>')
   return true
 end
 
---- Select the next item in the menu (count below 0: the one before). False if the menu is closed.
+--- Select the next item in the menu (count below 0: the one before). False if ours is not open.
 function M.select(count)
-  if vim.fn.pumvisible() == 0 then return false end
-  api.nvim_feedkeys(vim.keycode(count < 0 and '<C-p>' or '<C-n>'), 'n', false)
+  if not is_open() then return false end
+  press(count < 0 and '<C-p>' or '<C-n>')
   return true
 end
 
---- Close the menu. False if it is closed.
+--- Close the menu. False if ours is not open.
 function M.dismiss()
-  if vim.fn.pumvisible() == 0 then return false end
-  api.nvim_feedkeys(vim.keycode('<C-e>'), 'n', false)
+  if not is_open() then return false end
+  press('<C-e>')
   return true
 end
 
@@ -98,7 +108,7 @@ function M.attach() end
 function M.is_on(buf) return not off[buf] end
 function M.last(buf) return M.shown and M.shown.buf == buf and M.shown.suggestion or nil end
 function M.badge(buf)
-  if vim.fn.pumvisible() == 0 or not M.shown or M.shown.buf ~= buf then return '' end
+  if not M.shown or M.shown.buf ~= buf or not is_open() then return '' end
   return ('%s %s'):format(badges.mark(M.shown.suggestion.tier), M.shown.suggestion.tier)
 end
 
