@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lsp_calib.calibration import CostPolicy, RiskPolicy, TierPolicy
 from lsp_calib.calibration.policies.choice import TierWishes, policy_of
-from lsp_calib.calibration.policies.ledger import Promise
+from lsp_calib.calibration.policies.ledger import AS_BEFORE, Promise
 from lsp_calib.commands.engine import estimator_for, settings_in_force
 from lsp_calib.commands.refit import wish_of
 from lsp_calib.settings import Settings, Trusted, parse, parse_trusted
@@ -109,7 +109,7 @@ def test_commands_follow_the_users_own_policy(home: Path) -> None:
     assert isinstance(estimator_for(Trusted()).policy, TierPolicy)
     (home / "config.toml").write_text('[tiers]\npolicy = "risk"\nrisk = 0.2\n')
     trusted = settings_in_force(Trusted(), pytest.fail)
-    assert wish_of(trusted) == Promise(risk=0.2)
+    assert wish_of(trusted) == Promise(risk=0.2, measure=AS_BEFORE)
     policy = estimator_for(Trusted()).policy
     assert isinstance(policy, RiskPolicy)
     assert policy.risk == 0.2
