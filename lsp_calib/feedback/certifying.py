@@ -19,9 +19,10 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult
 from lsp_calib.calibration.policies.ledger import AS_BEFORE, LEAST_CONFIDENCE, Ledger, Promise, Wish
 from lsp_calib.feedback.events import Source
+from lsp_calib.feedback.present import is_ahead
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.training_rows import is_ahead, labels_for, line_of, settled_until
+from lsp_calib.feedback.training_rows import labels_for, line_of, settled_until
 
 
 def watch_labels(

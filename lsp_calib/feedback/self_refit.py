@@ -8,8 +8,9 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.policies.ledger import Promise
 from lsp_calib.feedback.learning import Refits, refit_from_feedback
+from lsp_calib.feedback.present import is_ahead, latest
 from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.feedback.training_rows import is_ahead, latest, settled_until
+from lsp_calib.feedback.training_rows import settled_until
 
 # Visits to a line with a label since the last refit, and their share of those that it had. Fewer change a
 # calibrator by less than the comparison of two can show, and each refit under a promise asks for a

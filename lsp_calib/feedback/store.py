@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from lsp_calib.feedback.accepted_lines import AcceptedLines
 from lsp_calib.feedback.database import translated
 from lsp_calib.feedback.events import Event, EventKind, Label, Source
 from lsp_calib.feedback.keyed_hash import KeyedHash
+from lsp_calib.feedback.present import latest
 from lsp_calib.feedback.rows import COLUMNS, Counts, LabelledRow, alike, parsed, plain, readable
 from lsp_calib.feedback.schema import EPISODE, SHOWN
 from lsp_calib.feedback.store_file import StoreFile
@@ -34,9 +34,6 @@ from lsp_calib.values import Evidence, ModelIdentity, Suggestion
 _DIGITS = 5
 # What the hashes are of: these names are part of them.
 _LINE, _WORKSPACE, _HALF = "line", "workspace", "half"
-
-# Seconds by which a time may be later than the present: a clock was ahead by more.
-_AHEAD = 86_400.0
 
 SETTLES_WITHIN = 7 * 86_400.0
 """Seconds within which nearly all suggestions settle: what is new is found by the index of times."""
@@ -421,7 +418,7 @@ class FeedbackStore(StoreFile):
                 "WHERE at < ? AND NOT EXISTS (SELECT 1 FROM suggestions s WHERE s.id = e.suggestion_id)"
             )
             more = forget(connection, shown, before, most)
-            return forget(connection, hints, time.time() + _AHEAD, most, before) or more
+            return forget(connection, hints, latest(), most, before) or more
 
         return self._write(delete)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime
 import math
-import time
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import seen_until
+from lsp_calib.feedback.present import is_ahead
 from lsp_calib.feedback.rows import LabelledRow
 from lsp_calib.feedback.store import FeedbackStore
 
@@ -16,21 +16,6 @@ from lsp_calib.feedback.store import FeedbackStore
 # what is fitted is known better than users stay the same (docs/confidence.md): a million labels, of which the
 # oldest are years old, are no better.
 MOST_LABELS = 20_000
-
-
-# Seconds. A moment that lies further ahead was written while the clock was wrong. Such labels wait until it
-# has come, and nothing is taken to be learned or watched up to it: that would stop both until then.
-_AHEAD = 86_400.0
-
-
-def latest() -> float:
-    """The latest moment that can have come, in Unix seconds."""
-    return time.time() + _AHEAD
-
-
-def is_ahead(moment: float) -> bool:
-    """Whether a stored moment (Unix seconds) cannot have come yet."""
-    return moment > latest()
 
 
 def labels_for(store: FeedbackStore, purpose: Purpose, *, after: float = 0.0) -> list[LabelledRow]:

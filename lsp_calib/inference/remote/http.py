@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import email.utils
-import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -23,6 +22,7 @@ from lsp_calib import __version__
 from lsp_calib.errors import EngineError, RequestCancelledError, SettingsError
 from lsp_calib.inference.choice import URL_WORDS, Remote, base_url, is_local
 from lsp_calib.inference.remote.key import KEY_VARIABLE, read_key
+from lsp_calib.inference.remote.quoting import repeats, shown
 from lsp_calib.inference.remote.wire import (
     NOT_COMPATIBLE,
     Chunk,
@@ -39,11 +39,6 @@ CLOSED = "The remote engine was closed."
 _MOST_BYTES = 8 << 20
 _MOST_ERROR_BYTES = 64 << 10
 
-# So many characters in a row that are in the prompt too are taken for a part of it.
-_QUOTED = 12
-_ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[abfnrtv])?")
-# What quoting puts in, takes out or changes. White space other than this is not printable.
-_UNSTEADY = " '\"`\u2018\u2019\u201c\u201d"
 # A connection that was dropped during the handshake says nothing of the certificate.
 _DROPPED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLWantReadError, ssl.SSLSyscallError)
 
@@ -327,7 +322,7 @@ class RemoteServer:
     def _said(self, words: str, prompt: str) -> str:
         """A server's message, to be quoted in ours: without the key; "" where it quotes the document."""
         words = self.quoted(words, 200).rstrip(".")
-        return f": {words}" if words and not _repeats(words, prompt) else ""
+        return f": {words}" if words and not repeats(words, prompt) else ""
 
     def _check_open(self) -> None:
         if self._closed:
@@ -434,39 +429,3 @@ def _tls_fault(error: BaseException) -> BaseException | None:
             return seen
         seen = seen.__cause__ or seen.__context__
     return error if "SSL" in str(error) else None
-
-
-def _repeats(words: str, prompt: str) -> bool:
-    """Whether a message has a part of a prompt in it, however quoted, escaped or shortened.
-
-    It may say so of words that are in both by chance. Takes time linear in the prompt's length.
-    """
-    message = _bare(words)
-    lines = prompt.splitlines()
-    bare = [_bare(line) for line in lines]
-    whole = "".join(bare)
-    if any(message[at : at + _QUOTED] in whole for at in range(len(message) - _QUOTED + 1)):
-        return True
-    # A whole line is too much also where it is shorter.
-    return any(
-        len(line.strip()) >= 8 and len(short) >= 6 and short in message
-        for line, short in zip(lines, bare, strict=True)
-    )
-
-
-def _bare(text: str) -> str:
-    """The characters of a text that stay the same wherever it is quoted."""
-    plain = _ESCAPED.sub(_unescaped, text)
-    return "".join(char for char in plain if char.isprintable() and char not in _UNSTEADY)
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    code = match[1] or match[2]
-    return chr(int(code, 16)) if code else ""
-
-
-def shown(text: str, most: int) -> str:
-    """Text from outside, for a message: one line, printable, short."""
-    line = "".join(char if char.isprintable() else " " for char in text)
-    line = " ".join(line.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
